@@ -1,0 +1,2 @@
+//! The `daedal` command.
+fn main() {}

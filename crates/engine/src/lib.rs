@@ -1,0 +1,1 @@
+//! Observes the world and executes plans.

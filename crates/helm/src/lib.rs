@@ -1,0 +1,1 @@
+//! Helm charts rendered in pure Rust.

@@ -1,0 +1,1 @@
+//! Talos Image Factory: schematics, image names, verified downloads.

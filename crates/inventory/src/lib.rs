@@ -1,0 +1,1 @@
+//! YAML documents to a validated, fully resolved cluster.

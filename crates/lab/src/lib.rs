@@ -1,0 +1,1 @@
+//! A datacenter in a process: Proxmox, Talos, the Image Factory and Kubernetes.

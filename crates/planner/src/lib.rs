@@ -1,0 +1,1 @@
+//! What must happen so that the world becomes what was declared.

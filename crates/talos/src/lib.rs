@@ -1,0 +1,1 @@
+//! Talos Linux: secrets, machine configs and the node API.
