@@ -1,1 +1,5 @@
-//! YAML documents to a validated, fully resolved cluster.
+//! YAML documents → a validated, fully resolved [`Cluster`]. Pure: no I/O, no clock, no environment.
+
+mod cluster;
+
+pub use cluster::*;

@@ -1,1 +1,7 @@
-//! What must happen so that the world becomes what was declared.
+//! `(Cluster, World) → Plan`. Pure: no I/O, no clock, no randomness; same input, same plan, byte for byte.
+
+mod plan;
+mod world;
+
+pub use plan::*;
+pub use world::*;

@@ -1,0 +1,337 @@
+//! The fully resolved cluster: every name, number and address decided; what the rest of the program works from.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cluster {
+    /// DNS-label name, from `metadata.name`.
+    pub name: String,
+    /// `metadata.uid` if given, else derived (UUIDv5) from the name: the identity every mark carries.
+    pub uuid: Uuid,
+    /// Free text such as `lab` or `production`; becomes a tag.
+    pub environment: Option<String>,
+    /// Highly available: at least three control planes, an odd number.
+    pub ha: bool,
+    /// Refuse every destruction.
+    pub protect: bool,
+    /// Tags put on every VM (besides `daedal` and `daedal-<cluster>`), lower-case, sorted, unique.
+    pub tags: Vec<String>,
+    /// What Talos to run.
+    pub talos: Talos,
+    /// What Kubernetes to run.
+    pub kubernetes: Kubernetes,
+    /// Where and how to reach Proxmox, and what of it may be used.
+    pub proxmox: Proxmox,
+    /// How this machine reaches the nodes.
+    pub reach: Reach,
+    /// The nodes' network.
+    pub network: Network,
+    /// How a node boots and gets its config.
+    pub boot: Boot,
+    /// Where nodes go.
+    pub placement: Placement,
+    /// Machine-config patches for all nodes, in order.
+    pub patches: Vec<Patch>,
+    /// All nodes: control planes first, then workers, each in pool and index order. The first is the one bootstrapped.
+    pub nodes: Vec<Node>,
+}
+
+/// Talos version and image contents.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Talos {
+    /// Exact version, such as 1.12.0.
+    pub version: Version,
+    /// System extensions by full name (`siderolabs/qemu-guest-agent`), in declared order, no duplicates.
+    pub extensions: Vec<String>,
+    /// Extra kernel arguments, through the schematic.
+    pub kernel_args: Vec<String>,
+    /// Image Factory base URL, without a trailing slash.
+    pub factory: String,
+    /// CPU architecture of the nodes.
+    pub arch: Arch,
+    /// Install disk path for paths that run the installer.
+    pub install_disk: String,
+    /// SHA-256 of the disk image if the user pins it; lower-case hex.
+    pub image_sha256: Option<String>,
+}
+
+/// CPU architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Arch {
+    /// x86-64.
+    #[default]
+    Amd64,
+    /// AArch64.
+    Arm64,
+}
+
+/// Kubernetes version and network settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kubernetes {
+    /// Exact version, such as 1.35.0.
+    pub version: Version,
+    /// Pod subnets.
+    pub pod_subnets: Vec<IpNet>,
+    /// Service subnets.
+    pub service_subnets: Vec<IpNet>,
+    /// Cluster DNS domain.
+    pub dns_domain: String,
+    /// API server endpoint host written into configs: declared endpoint, else the VIP, else the first control plane.
+    pub endpoint_host: String,
+    /// API server endpoint port (6443).
+    pub endpoint_port: u16,
+    /// Extra certificate names for the API server.
+    pub cert_sans: Vec<String>,
+    /// `flannel` (Talos installs it) or `none`.
+    pub cni: Cni,
+    /// Whether kube-proxy runs.
+    pub kube_proxy: bool,
+    /// Whether workloads may run on control planes.
+    pub schedule_on_control_planes: bool,
+}
+
+/// Which CNI Talos itself installs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Cni {
+    /// Flannel, Talos's default.
+    #[default]
+    Flannel,
+    /// None: an add-on brings it.
+    None,
+}
+
+/// The Proxmox side of the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proxmox {
+    /// Base URL such as `https://atlas.lan:8006`.
+    pub endpoint: String,
+    /// API token id, `user@realm!name`.
+    pub token_id: String,
+    /// Where the token's secret is.
+    pub token_secret: SecretRef,
+    /// How the server's certificate is trusted.
+    pub tls: TlsTrust,
+    /// Hosts that may be used, in declared order, which is also the interleaving order.
+    pub hosts: Vec<Host>,
+    /// Storage for VM disks.
+    pub disks_storage: String,
+    /// Storage for images (`import`) and config media (`iso`).
+    pub images_storage: String,
+    /// Bridge of the first NIC.
+    pub bridge: String,
+    /// VLAN tag of the first NIC.
+    pub vlan: Option<u16>,
+    /// Proxmox resource pool for the VMs.
+    pub pool: Option<String>,
+    /// vCPUs promised per physical thread, at most (1.0 = none over).
+    pub cpu_overcommit: f64,
+    /// Memory kept free on every host for Proxmox itself, in bytes.
+    pub memory_reserve: u64,
+}
+
+/// One Proxmox host that may be used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Host {
+    /// Proxmox node name.
+    pub name: String,
+    /// Declared upper bound for this cluster on this host; what the host really has bounds it as well.
+    pub capacity: Option<Capacity>,
+}
+
+/// A declared capacity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Capacity {
+    /// vCPUs.
+    pub cores: Option<u32>,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Bytes of disk.
+    pub disk: Option<u64>,
+}
+
+/// Where a secret is found. The binary resolves it; a missing one is an error that names the key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SecretRef {
+    /// An environment variable.
+    Env(String),
+    /// A file, relative to the inventory.
+    File(PathBuf),
+}
+
+/// How Proxmox's certificate is verified.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TlsTrust {
+    /// The machine's own roots.
+    System,
+    /// A CA file, relative to the inventory.
+    Ca(PathBuf),
+    /// SHA-256 fingerprint of the leaf certificate, 32 bytes as colon-separated upper-case hex.
+    Fingerprint(String),
+    /// Not verified; said aloud in every plan.
+    Insecure,
+}
+
+/// How this machine reaches the nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reach {
+    /// By ordinary routing.
+    Direct,
+    /// Through an HTTP CONNECT or SOCKS5 proxy URL.
+    Proxy(String),
+}
+
+/// The nodes' network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Network {
+    /// The network all node addresses lie in.
+    pub cidr: IpNet,
+    /// Default gateway.
+    pub gateway: IpAddr,
+    /// Resolvers.
+    pub dns: Vec<IpAddr>,
+    /// Time servers; empty means Talos's default.
+    pub ntp: Vec<String>,
+    /// Virtual address of the API server.
+    pub vip: Option<IpAddr>,
+    /// MTU of the first NIC, if not the default.
+    pub mtu: Option<u16>,
+}
+
+/// How a node boots and gets its config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct Boot {
+    /// What the VM boots from.
+    pub from: BootFrom,
+    /// How the config reaches it.
+    pub config: BootConfig,
+}
+
+/// What a VM boots from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum BootFrom {
+    /// The Image Factory's nocloud qcow2, imported.
+    #[default]
+    DiskImage,
+    /// A clone of a template.
+    Template,
+    /// An ISO that installs to disk.
+    Iso,
+}
+
+/// How a config reaches its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum BootConfig {
+    /// Our own ISO with the label `cidata`.
+    #[default]
+    Cidata,
+    /// Proxmox's cloud-init drive for the network, then maintenance mode.
+    CloudInitDrive,
+    /// Maintenance mode at a discovered or reserved address.
+    Maintenance,
+    /// META key 0xa in a per-node schematic.
+    Meta,
+    /// `cicustom` user-data over SSH.
+    Snippet,
+}
+
+/// Where nodes go.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Placement {
+    /// Node name → host name for pinned nodes (from `placement.pin` and a node's own `host`).
+    pub pin: BTreeMap<String, String>,
+}
+
+/// One machine-config patch, already read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Patch {
+    /// Where it came from, for messages.
+    pub origin: String,
+    /// The YAML text.
+    pub text: String,
+}
+
+/// A node's role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Runs etcd and the API server.
+    ControlPlane,
+    /// Runs workloads.
+    Worker,
+}
+
+/// One node with everything decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Node {
+    /// `<pool>-<n>` (from 1) or as listed; a DNS label, unique in the cluster; also VM name and hostname.
+    pub name: String,
+    /// Pool it belongs to.
+    pub pool: String,
+    /// Role.
+    pub role: Role,
+    /// VMID.
+    pub vmid: u32,
+    /// SMBIOS uuid: UUIDv5 of cluster uuid and node name.
+    pub uuid: Uuid,
+    /// MAC of the first NIC, upper-case with colons.
+    pub mac: String,
+    /// Address with the network's prefix length.
+    pub address: IpNet,
+    /// vCPUs.
+    pub cores: u32,
+    /// Memory in bytes (whole MiB).
+    pub memory: u64,
+    /// System disk in bytes (whole GiB).
+    pub disk: u64,
+    /// Tags besides the cluster's.
+    pub tags: Vec<String>,
+    /// Kubernetes labels.
+    pub labels: BTreeMap<String, String>,
+    /// Kubernetes taints, `key=value:Effect` by key → `value:Effect`.
+    pub taints: BTreeMap<String, String>,
+    /// Machine-config patches of its pool and of itself, in order (after the cluster's).
+    pub patches: Vec<Patch>,
+}
+
+impl Cluster {
+    /// The control planes, the first of which is bootstrapped.
+    pub fn control_planes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|n| n.role == Role::ControlPlane)
+    }
+
+    /// The workers.
+    pub fn workers(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|n| n.role == Role::Worker)
+    }
+
+    /// A node by name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|n| n.name == name)
+    }
+}

@@ -1,0 +1,279 @@
+//! A plan: an immutable graph of typed steps that leaves the executor no choice.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// What a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Purpose {
+    /// Make the world what the inventory says.
+    Apply,
+    /// Remove everything that is ours, but images.
+    Destroy,
+}
+
+/// An immutable plan. Same cluster and world, same bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// Version of this format.
+    pub format: u32,
+    /// What for.
+    pub purpose: Purpose,
+    /// Cluster name.
+    pub cluster: String,
+    /// Cluster uuid.
+    pub uuid: Uuid,
+    /// SHA-256 of the resolved cluster.
+    pub intent: String,
+    /// SHA-256 of what the plan relies on in the world; a saved plan is refused when it no longer fits.
+    pub basis: String,
+    /// Steps in a valid order; a step needs only earlier ones.
+    pub steps: Vec<Step>,
+    /// Per host: what is there, what will be.
+    pub hosts: Vec<HostBudget>,
+    /// Control planes before, lowest during, and after.
+    pub quorum: Quorum,
+    /// What the user should know: why a thing was not done, what is trusted, what was not seen.
+    pub notes: Vec<Note>,
+}
+
+/// Position of a step in [`Plan::steps`].
+pub type StepId = u32;
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// Its position.
+    pub id: StepId,
+    /// Steps that must be done before; all smaller.
+    pub needs: Vec<StepId>,
+    /// The node it is about.
+    pub node: Option<String>,
+    /// The host it loads.
+    pub host: Option<String>,
+    /// What is done.
+    pub action: Action,
+    /// Why, in a short phrase.
+    pub reason: String,
+    /// What it interrupts or destroys.
+    pub impact: Impact,
+}
+
+/// What a step interrupts or destroys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Impact {
+    /// Nothing.
+    None,
+    /// Restarts a node.
+    Restart,
+    /// Destroys a VM or a file.
+    Destroy,
+}
+
+/// The typed steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "do")]
+pub enum Action {
+    /// Generate the secrets bundle, store it, read it back.
+    CreateSecrets,
+    /// Make the schematic known to the Image Factory and compare its id with ours.
+    RegisterSchematic {
+        /// Id computed offline.
+        id: String,
+    },
+    /// Stream the image once, record size and SHA-256.
+    PinImage {
+        /// File name on the storage.
+        file: String,
+        /// Where it comes from.
+        url: String,
+    },
+    /// Have Proxmox download the image with the pinned checksum.
+    DownloadImage {
+        /// Storage.
+        storage: String,
+        /// File name on it.
+        file: String,
+        /// Where it comes from.
+        url: String,
+    },
+    /// Delete an image file that is not what it should be, so that it can be downloaded anew.
+    DeleteImage {
+        /// Volume id.
+        volid: String,
+    },
+    /// Upload the node's config ISO (overwrites).
+    UploadMedia {
+        /// Storage.
+        storage: String,
+        /// File name on it.
+        file: String,
+    },
+    /// Create the VM, importing the image, marks and all, in one call.
+    CreateVm {
+        /// VMID.
+        vmid: u32,
+        /// Image volume id to import.
+        image: String,
+        /// Config media volume id.
+        media: String,
+        /// The mark's digest.
+        digest: String,
+    },
+    /// Wait for a create task of ours that still runs.
+    AwaitCreate {
+        /// VMID.
+        vmid: u32,
+        /// The task.
+        upid: String,
+    },
+    /// Grow the system disk.
+    GrowDisk {
+        /// VMID.
+        vmid: u32,
+        /// Bytes it should have.
+        size: u64,
+    },
+    /// Change options of an existing VM.
+    UpdateVm {
+        /// VMID.
+        vmid: u32,
+        /// What changes.
+        changes: Vec<Change>,
+    },
+    /// Put the config media back into the drive of a node that never got its config.
+    AttachMedia {
+        /// VMID.
+        vmid: u32,
+        /// Volume id.
+        media: String,
+    },
+    /// Start the VM.
+    StartVm {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Wait until the node answers over mTLS.
+    AwaitApi,
+    /// Bootstrap etcd here unless some control plane already has it.
+    Bootstrap,
+    /// Wait until the node is a voting etcd member.
+    AwaitEtcd,
+    /// Wait until the API server answers on the declared endpoint.
+    AwaitEndpoint,
+    /// Wait until Kubernetes calls the node Ready.
+    AwaitReady,
+    /// Take the config media out of the drive.
+    EjectMedia {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Delete the config media from storage: it holds keys.
+    DeleteMedia {
+        /// Volume id.
+        volid: String,
+    },
+    /// Write talosconfig, kubeconfig, machine configs and machines.json.
+    WriteOutputs,
+    /// Stop the VM hard.
+    StopVm {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Delete the VM with its disks.
+    DestroyVm {
+        /// VMID.
+        vmid: u32,
+    },
+}
+
+/// One changed option.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// Proxmox option name (`cores`, `memory`, `net0`, `tags` …).
+    pub option: String,
+    /// What it is, for people.
+    pub from: String,
+    /// What it will be, for people.
+    pub to: String,
+    /// Whether it only takes effect at the next start.
+    pub needs_restart: bool,
+}
+
+/// A host before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostBudget {
+    /// Host name.
+    pub host: String,
+    /// vCPUs that may be promised, promised before, promised after.
+    pub cores: Budget,
+    /// Bytes of memory likewise.
+    pub memory: Budget,
+    /// Bytes on the disks storage likewise.
+    pub disk: Budget,
+    /// Our nodes on it after the plan, in order.
+    pub nodes: Vec<String>,
+}
+
+/// Room, before and after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Budget {
+    /// What there is in all.
+    pub total: u64,
+    /// Taken before.
+    pub before: u64,
+    /// Taken after.
+    pub after: u64,
+}
+
+/// Voting etcd members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Quorum {
+    /// Members before.
+    pub before: u32,
+    /// Fewest members at any point.
+    pub lowest: u32,
+    /// Members after.
+    pub after: u32,
+}
+
+/// Something the user should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Note {
+    /// How much it matters.
+    pub level: Level,
+    /// Node or thing it is about.
+    pub about: String,
+    /// One or two sentences.
+    pub text: String,
+    /// A command or edit that helps.
+    pub fix: Option<String>,
+}
+
+/// How much a note matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Level {
+    /// Good to know.
+    Info,
+    /// Needs attention; the plan goes on around it.
+    Warning,
+    /// Part of the intent cannot be reached (the rest of the plan still stands).
+    Problem,
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+}

@@ -1,0 +1,263 @@
+//! What was observed of the world, and what could not be. Plain data; only the engine's `observe` makes one for real.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Everything the planner may know. Always partial: [`World::blind`] says what was not seen, and why.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct World {
+    /// Proxmox version text, such as `9.2.11`.
+    pub proxmox_version: String,
+    /// Hosts by name.
+    pub hosts: BTreeMap<String, HostView>,
+    /// Every guest of the whole Proxmox cluster by VMID, foreign ones too.
+    pub guests: BTreeMap<u32, GuestView>,
+    /// Volumes of interest (disk images and config media) on the images storage, by host and volume id.
+    /// On shared storage the same volume appears under every host.
+    pub volumes: Vec<VolumeView>,
+    /// What the nodes say of themselves, by node name. Absent: not asked (no VM).
+    pub nodes: BTreeMap<String, NodeView>,
+    /// Whether the secrets bundle is in the store.
+    pub secrets_stored: bool,
+    /// What is known of the disk image, once it was seen: size and SHA-256.
+    pub image_pin: Option<ImagePin>,
+    /// Whether the API server answers on the declared endpoint (the VIP if there is one).
+    pub endpoint_answers: bool,
+    /// Whether the output files exist and match the inventory.
+    pub outputs_current: bool,
+    /// What could not be observed.
+    pub blind: Vec<Blind>,
+}
+
+/// One thing that could not be observed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Blind {
+    /// What, such as `storage local on host atlas`.
+    pub what: String,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+/// A Proxmox host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostView {
+    /// Whether it is online.
+    pub online: bool,
+    /// Logical CPUs.
+    pub cpus: u32,
+    /// Bytes of memory in all.
+    pub memory: u64,
+    /// Bridges that exist (empty and `bridges_seen` false: could not be read).
+    pub bridges: BTreeSet<String>,
+    /// Whether the bridges could be listed.
+    pub bridges_seen: bool,
+    /// Storages as seen from this host, by name.
+    pub storages: BTreeMap<String, StorageView>,
+}
+
+/// A storage as one host sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StorageView {
+    /// Storage type (`dir`, `lvmthin`, `zfspool`, `nfs` …).
+    pub kind: String,
+    /// Content types it takes.
+    pub content: BTreeSet<String>,
+    /// Enabled and active.
+    pub active: bool,
+    /// The same on every host.
+    pub shared: bool,
+    /// Bytes in all.
+    pub total: u64,
+    /// Bytes free.
+    pub available: u64,
+}
+
+/// A guest (VM or container), ours or not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GuestView {
+    /// VMID.
+    pub vmid: u32,
+    /// Host it is on now.
+    pub host: String,
+    /// Name.
+    pub name: String,
+    /// A template never runs.
+    pub template: bool,
+    /// Running now.
+    pub running: bool,
+    /// vCPUs (cores × sockets).
+    pub cores: u32,
+    /// Bytes of memory configured.
+    pub memory: u64,
+    /// Bytes of disk configured.
+    pub disk: u64,
+    /// Guest lock (`create`, `backup` …).
+    pub lock: Option<String>,
+    /// Tags, sorted.
+    pub tags: Vec<String>,
+    /// Whose it is, judged from the config read from its node.
+    pub ownership: Ownership,
+    /// The parts of the config we compare, where it was read.
+    pub config: Option<VmConfig>,
+}
+
+/// Whose a guest is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "is")]
+pub enum Ownership {
+    /// Nothing of ours on it.
+    #[default]
+    Foreign,
+    /// Mark, cluster uuid and SMBIOS uuid all agree.
+    Ours {
+        /// Node name in the mark.
+        node: String,
+        /// Digest of what was asked when it was made.
+        digest: String,
+    },
+    /// It carries something of ours (tag, name, mark) but not all of it agrees: never touched, reported.
+    LookAlike {
+        /// What does not agree, in one sentence.
+        why: String,
+    },
+    /// Shows only `lock: create`; its create task (ours) tells that it was to become this node.
+    HalfMade {
+        /// Node name.
+        node: String,
+        /// Whether the task still runs (then waiting helps) or died (then only root on the host can free it).
+        task_running: bool,
+        /// The task, for messages.
+        upid: String,
+    },
+    /// Its config could not be read.
+    Unreadable {
+        /// Why.
+        why: String,
+    },
+}
+
+/// The compared parts of a VM's config, parsed and normalised.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VmConfig {
+    /// vCPUs.
+    pub cores: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// System disk's size in bytes; 0 if there is none.
+    pub disk: u64,
+    /// First NIC's MAC, upper-case.
+    pub mac: String,
+    /// First NIC's bridge.
+    pub bridge: String,
+    /// First NIC's VLAN tag.
+    pub vlan: Option<u16>,
+    /// Tags, sorted.
+    pub tags: Vec<String>,
+    /// Starts with the host.
+    pub on_boot: bool,
+    /// The volume in the config drive, if any (`local:iso/x.iso`).
+    pub media: Option<String>,
+    /// Proxmox's digest of the config, for optimistic updates.
+    pub config_digest: String,
+    /// Options that are set but only take effect at the next start.
+    pub pending: bool,
+}
+
+/// A volume on the images storage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeView {
+    /// Host through which it was seen.
+    pub host: String,
+    /// Storage.
+    pub storage: String,
+    /// Full volume id, `local:iso/x.iso`.
+    pub volid: String,
+    /// Content type (`iso`, `import`).
+    pub content: String,
+    /// Bytes; 0 where Proxmox does not say.
+    pub size: u64,
+}
+
+/// Size and digest of the disk image as first seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImagePin {
+    /// File name on the storage.
+    pub file: String,
+    /// Bytes.
+    pub size: u64,
+    /// Lower-case hex SHA-256.
+    pub sha256: String,
+}
+
+/// What one node says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeView {
+    /// The Talos API.
+    pub talos: TalosView,
+    /// Its etcd member (control planes).
+    pub etcd: EtcdView,
+    /// Its Kubernetes node object's Ready condition; none if there is no object or no API server.
+    pub ready: Option<bool>,
+    /// Kubelet version as Kubernetes reports it.
+    pub kubelet: Option<String>,
+}
+
+/// A node's Talos API.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "is")]
+pub enum TalosView {
+    /// Did not answer.
+    #[default]
+    Unreachable,
+    /// Answers without a client certificate: waits for a config.
+    Maintenance,
+    /// Answers over mTLS with our keys.
+    Configured {
+        /// Talos version, `v1.12.0`.
+        version: String,
+        /// Machine stage (`booting`, `running` …).
+        stage: String,
+    },
+    /// Refuses our certificate, or shows one that our CA did not sign.
+    OtherCluster,
+}
+
+/// A node's etcd.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "is")]
+pub enum EtcdView {
+    /// Not asked, or did not answer.
+    #[default]
+    Unknown,
+    /// etcd waits for bootstrap or has not joined.
+    NotJoined,
+    /// A learner.
+    Learner,
+    /// A voting member.
+    Member,
+}
+
+/// The line of a guest's description that says whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mark {
+    /// Cluster uuid.
+    pub cluster: Uuid,
+    /// Node name.
+    pub node: String,
+    /// How many times this node was made anew, from 1.
+    pub generation: u32,
+    /// Digest of what was asked for.
+    pub digest: String,
+}
