@@ -1,2 +1,49 @@
-//! Chores of the project.
-fn main() {}
+//! Chores of the project: `cargo xtask conformance` and `cargo xtask bench`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
+
+mod conformance;
+mod peers;
+
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "\
+usage: cargo xtask conformance [SUITE…] [--built-only]   our answers beside those of real peers
+       cargo xtask bench [ARGS…]                         calls, times and memory, as ratios in one run";
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    match args.next().as_deref() {
+        Some("conformance") => conformance::run(&args.collect::<Vec<_>>()),
+        Some("bench") => bench(&args.collect::<Vec<_>>()),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(64)
+        }
+    }
+}
+
+/// Runs the benchmark program in release mode.
+fn bench(args: &[String]) -> ExitCode {
+    let mut command = cargo();
+    command
+        .args(["run", "--quiet", "--release", "--package", "daedal-engine", "--example", "bench", "--"])
+        .args(args);
+    finished(&mut command)
+}
+
+/// The cargo that runs us.
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs a command to its end.
+fn finished(command: &mut Command) -> ExitCode {
+    match command.status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cannot run {command:?}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

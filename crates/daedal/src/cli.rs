@@ -1,0 +1,239 @@
+//! The command line: every command, flag and its help text.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Takes a declared inventory to a running Talos Linux cluster on Proxmox VE and keeps it there.
+#[derive(Debug, Parser)]
+#[command(name = "daedal", version, max_term_width = 110, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What every command understands.
+    #[command(flatten)]
+    pub global: Global,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    0  done
+    1  failed; what was done stands, and running again goes on from there
+    2  `plan --detailed-exitcode`: there are changes
+   64  the command line is wrong
+   65  the inventory or another document is wrong
+   66  a file that was named cannot be read
+   69  Proxmox or a service cannot be reached
+   73  an output file cannot be written
+   75  somebody else holds the lock; try again later
+   77  credentials or privileges are missing
+   78  a secret that the inventory refers to is missing
+  130  interrupted";
+
+/// What every command understands.
+#[derive(Clone, Debug, Args)]
+pub struct Global {
+    /// Text for people or JSON for programs.
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Text)]
+    pub output: Format,
+    /// Say more of what is happening (-v, -vv); secrets never show.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// When to use colours.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+}
+
+/// Output format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal that can.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Which inventory, and which world it is about.
+#[derive(Clone, Debug, Args)]
+pub struct Target {
+    /// The inventory.
+    #[arg(short, long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Use the built-in lab instead of the Proxmox named in the inventory; it is started if it does not run.
+    #[arg(long)]
+    pub lab: bool,
+    /// The lab's options.
+    #[command(flatten)]
+    pub lab_options: LabOptions,
+    /// Where secrets, lock and outputs are kept [default: .daedal/<cluster> beside the inventory; inside the lab's
+    /// folder with --lab].
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+}
+
+/// Options of the lab.
+#[derive(Clone, Debug, Args)]
+pub struct LabOptions {
+    /// The lab's folder.
+    #[arg(long, value_name = "DIR", default_value = ".daedal/lab")]
+    pub lab_dir: PathBuf,
+    /// How many times faster than life the lab runs; used when the lab is started.
+    #[arg(long, value_name = "N", default_value_t = 10.0)]
+    pub lab_speed: f64,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check the inventory; with --live also that Proxmox can do what it asks.
+    Check {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// Also ask Proxmox: reachability, version, privileges, storages, capacity, addresses.
+        #[arg(long)]
+        live: bool,
+    },
+    /// Show what apply would do.
+    Plan {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// Exit with 2 if there are changes, 0 if there are none.
+        #[arg(long)]
+        detailed_exitcode: bool,
+        /// Write the plan to a file that `apply FILE` executes as exactly that.
+        #[arg(long, value_name = "FILE")]
+        save: Option<PathBuf>,
+    },
+    /// Make the world what the inventory says.
+    Apply {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// A plan saved by `plan --save`; refused when the world no longer fits it.
+        #[arg(value_name = "PLAN")]
+        saved: Option<PathBuf>,
+        /// Do not ask.
+        #[arg(short, long)]
+        yes: bool,
+        /// Draw which step ran when, with the critical path marked, as SVG.
+        #[arg(long, value_name = "FILE")]
+        timeline: Option<PathBuf>,
+    },
+    /// Stop and delete every VM of the cluster; images stay.
+    Destroy {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// The cluster's name, instead of being asked for it.
+        #[arg(long, value_name = "NAME")]
+        confirm: Option<String>,
+    },
+    /// Show every node from all three sides: Proxmox, Talos, Kubernetes.
+    Status {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+    },
+    /// List the files a cluster's users need, or print one of them.
+    Outputs {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// The file to print, such as `kubeconfig` or `machines.json`.
+        name: Option<String>,
+    },
+    /// Print KUBECONFIG and TALOSCONFIG for a shell: eval "$(daedal env -f cluster.yaml)".
+    Env {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// The shell's syntax.
+        #[arg(long, value_enum, default_value_t = ShellSyntax::Posix)]
+        shell: ShellSyntax,
+    },
+    /// Look at the inventory itself.
+    #[command(subcommand)]
+    Inventory(InventoryCommand),
+    /// The built-in lab: a datacenter in a process.
+    #[command(subcommand)]
+    Lab(LabCommand),
+    /// Print a completion script.
+    Completions {
+        /// For which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Shell syntax for `env`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ShellSyntax {
+    /// sh, bash, zsh, direnv.
+    Posix,
+    /// fish.
+    Fish,
+}
+
+/// Looking at the inventory.
+#[derive(Debug, Subcommand)]
+pub enum InventoryCommand {
+    /// Print the inventory.
+    Show {
+        /// The inventory.
+        #[arg(short, long, value_name = "FILE", default_value = "cluster.yaml")]
+        file: PathBuf,
+        /// With every default, name, number and address decided.
+        #[arg(long)]
+        resolved: bool,
+    },
+    /// Print the JSON Schema of the inventory, for editors.
+    Schema,
+}
+
+/// The lab's commands.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Whether it runs, since when, and what is in it.
+    Status {
+        /// The lab's options.
+        #[command(flatten)]
+        lab: LabOptions,
+    },
+    /// Stop it; its world stays on disk.
+    Stop {
+        /// The lab's options.
+        #[command(flatten)]
+        lab: LabOptions,
+    },
+    /// Stop it and forget its world.
+    Reset {
+        /// The lab's options.
+        #[command(flatten)]
+        lab: LabOptions,
+    },
+    /// Run it in the foreground, for other clients.
+    Serve {
+        /// The lab's options.
+        #[command(flatten)]
+        lab: LabOptions,
+        /// An inventory whose hosts, storages and bridges the datacenter should have.
+        #[arg(short, long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// End after so many idle minutes; 0 means never.
+        #[arg(long, value_name = "MINUTES", default_value_t = 0)]
+        idle: u64,
+    },
+}
