@@ -1,1 +1,3 @@
 //! Talos Linux: secrets, machine configs and the node API.
+
+pub mod proto;
