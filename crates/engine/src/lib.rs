@@ -1,1 +1,38 @@
-//! Observes the world and executes plans.
+//! Observes the world and executes plans: the only part that acts.
+//!
+//! The entry type is [`Engine`], built from [`Parts`] (clients, dialer, store, clock, effects, limits). It reads no
+//! environment and no terminal, assumes neither one cluster nor one process, and keeps nothing between calls.
+//!
+//! ```text
+//! let engine = Engine::new(parts);
+//! let world  = engine.observe(&cluster).await?;            // what is there, and what could not be seen
+//! let plan   = daedal_planner::plan(&cluster, &world);     // pure
+//! let report = engine.execute(&cluster, &world, &plan, &run).await?;
+//! let table  = engine.status(&cluster).await?;
+//! let checks = engine.live_checks(&cluster).await;
+//! ```
+//!
+//! A [`Run`] carries the channel of [`Event`]s and two ways to stop: `stop` begins nothing new and lets what runs
+//! end; `abandon` drops what runs as well. Dropping the future of `execute` is a crash, and a crash is safe.
+//!
+//! Invariants:
+//! - Every mutating call passes [`Effects`]; nothing else mutates.
+//! - An existing VM is mutated only after VMID, mark and SMBIOS uuid were read from its node and all agree.
+//! - A call that may have happened is never repeated blindly: the world is read again first.
+//! - Secrets are stored and read back before the first byte that depends on them leaves the machine.
+
+mod clock;
+mod effects;
+mod event;
+mod limits;
+mod live;
+mod report;
+mod status;
+
+pub use clock::{Clock, FixedClock, SystemClock};
+pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};
+pub use event::{Event, stage};
+pub use limits::Limits;
+pub use live::{Check, CheckVerdict, LiveReport};
+pub use report::{Report, StepReport, StepState};
+pub use status::{NodeStatus, StatusReport};

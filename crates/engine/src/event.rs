@@ -1,0 +1,133 @@
+//! What a run tells while it goes on, in words meant for people.
+
+use std::time::Duration;
+
+use daedal_planner::{Action, Purpose, StepId};
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// One thing that happened in a run.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase", tag = "event", rename_all_fields = "camelCase")]
+pub enum Event {
+    /// The run begins.
+    RunStarted {
+        /// Apply or destroy.
+        purpose: Purpose,
+        /// Cluster name.
+        cluster: String,
+        /// How many steps there are.
+        steps: usize,
+        /// When.
+        at: Timestamp,
+    },
+    /// A step has all it needs and its turn has come.
+    StepStarted {
+        /// Which step.
+        step: StepId,
+        /// Node it is about.
+        node: Option<String>,
+        /// Stage, such as `creating the VM`.
+        stage: &'static str,
+    },
+    /// A running step waits for something outside; sent again whenever what it waits for changes.
+    StepWaiting {
+        /// Which step.
+        step: StepId,
+        /// Node it is about.
+        node: Option<String>,
+        /// Stage.
+        stage: &'static str,
+        /// What for, such as `task qmcreate on atlas`.
+        what: String,
+        /// For how long already.
+        #[serde(serialize_with = "seconds")]
+        since: Duration,
+    },
+    /// A step is done.
+    StepDone {
+        /// Which step.
+        step: StepId,
+        /// Node it is about.
+        node: Option<String>,
+        /// Stage.
+        stage: &'static str,
+        /// Whether there was anything to do.
+        already: bool,
+        /// How long it took.
+        #[serde(serialize_with = "seconds")]
+        took: Duration,
+    },
+    /// A step failed; what depends on it is skipped, all else goes on.
+    StepFailed {
+        /// Which step.
+        step: StepId,
+        /// Node it is about.
+        node: Option<String>,
+        /// Stage.
+        stage: &'static str,
+        /// The whole error chain in one line.
+        error: String,
+        /// A command or edit that helps.
+        fix: Option<String>,
+        /// How long it took.
+        #[serde(serialize_with = "seconds")]
+        took: Duration,
+    },
+    /// A step will not be started in this run.
+    StepSkipped {
+        /// Which step.
+        step: StepId,
+        /// Node it is about.
+        node: Option<String>,
+        /// Stage.
+        stage: &'static str,
+        /// Why.
+        because: String,
+    },
+    /// The run is over.
+    RunFinished {
+        /// Steps done, failed, and left.
+        done: usize,
+        /// Steps failed.
+        failed: usize,
+        /// Steps not begun, or abandoned.
+        left: usize,
+        /// How long it took.
+        #[serde(serialize_with = "seconds")]
+        took: Duration,
+    },
+}
+
+/// Writes a duration as seconds with fractions.
+pub(crate) fn seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64((duration.as_secs_f64() * 1000.0).round() / 1000.0)
+}
+
+/// What a person calls this step while it runs.
+pub fn stage(action: &Action) -> &'static str {
+    match action {
+        Action::CreateSecrets => "making the secrets",
+        Action::RegisterSchematic { .. } => "registering the schematic",
+        Action::PinImage { .. } => "measuring the image",
+        Action::DownloadImage { .. } => "downloading the image",
+        Action::DeleteImage { .. } => "deleting a bad image",
+        Action::UploadMedia { .. } => "uploading its config",
+        Action::CreateVm { .. } => "creating the VM",
+        Action::AwaitCreate { .. } => "waiting for an earlier create",
+        Action::GrowDisk { .. } => "growing the disk",
+        Action::UpdateVm { .. } => "changing the VM",
+        Action::AttachMedia { .. } => "inserting the config media",
+        Action::StartVm { .. } => "starting the VM",
+        Action::AwaitApi => "booting Talos",
+        Action::Bootstrap => "bootstrapping etcd",
+        Action::AwaitEtcd => "joining etcd",
+        Action::AwaitEndpoint => "waiting for the API endpoint",
+        Action::AwaitReady => "becoming Ready",
+        Action::EjectMedia { .. } => "ejecting the config media",
+        Action::DeleteMedia { .. } => "deleting the config media",
+        Action::WriteOutputs => "writing the outputs",
+        Action::StopVm { .. } => "stopping the VM",
+        Action::DestroyVm { .. } => "deleting the VM",
+    }
+}

@@ -1,0 +1,58 @@
+//! How much is asked of Proxmox and of the nodes at once, and how long anything may take.
+
+use std::time::Duration;
+
+/// Parallelism and patience. The defaults keep a real Proxmox free of lock errors with nothing to tune.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// VM creates at once per storage (a shared storage counts once, a local one per host): allocation takes a
+    /// storage-wide lock with 10 s patience, and imports compete for the same disks.
+    pub creates_per_storage: usize,
+    /// Power, resize and destroy tasks at once per host: each forks a worker and loads the host.
+    pub tasks_per_host: usize,
+    /// Uploads at once per host: each is held in memory here and written twice there.
+    pub uploads_per_host: usize,
+    /// Synchronous config calls at once per host: pvedaemon has three workers and a slow call blocks one.
+    pub config_calls_per_host: usize,
+    /// Nodes probed at once while observing.
+    pub probes: usize,
+    /// Patience with one node's Talos API while observing.
+    pub probe_timeout: Duration,
+    /// Patience with one call to a node while executing.
+    pub call_timeout: Duration,
+    /// First and longest pause between two tries to reach something that boots.
+    pub poll: (Duration, Duration),
+    /// How often a mutating step is tried again after a passing fault, once the world was read again.
+    pub attempts: u32,
+    /// Longest wait for a Proxmox task (image downloads included).
+    pub task: Duration,
+    /// Longest wait for a node to answer over mTLS after its start.
+    pub boot: Duration,
+    /// Longest wait for etcd to take a member.
+    pub etcd: Duration,
+    /// Longest wait for the API endpoint.
+    pub endpoint: Duration,
+    /// Longest wait for a node to be Ready.
+    pub ready: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            creates_per_storage: 4,
+            tasks_per_host: 8,
+            uploads_per_host: 3,
+            config_calls_per_host: 3,
+            probes: 64,
+            probe_timeout: Duration::from_secs(3),
+            call_timeout: Duration::from_secs(10),
+            poll: (Duration::from_millis(100), Duration::from_millis(250)),
+            attempts: 5,
+            task: Duration::from_secs(30 * 60),
+            boot: Duration::from_secs(15 * 60),
+            etcd: Duration::from_secs(10 * 60),
+            endpoint: Duration::from_secs(10 * 60),
+            ready: Duration::from_secs(15 * 60),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The state of a cluster as a table: node × host × VMID × address × VM × Talos × etcd × Ready.
+
+use daedal_inventory::{Cluster, Role};
+use daedal_planner::{Blind, EtcdView, Ownership, TalosView, World};
+use serde::Serialize;
+
+/// The state of a whole cluster.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusReport {
+    /// Cluster name.
+    pub cluster: String,
+    /// One row per declared node, in the inventory's order.
+    pub nodes: Vec<NodeStatus>,
+    /// The API endpoint, `https://10.0.0.20:6443`.
+    pub endpoint: String,
+    /// Whether it answers.
+    pub endpoint_answers: bool,
+    /// Whether every node is running, configured, a member if it should be, and Ready.
+    pub healthy: bool,
+    /// What could not be seen.
+    pub blind: Vec<Blind>,
+}
+
+/// One node's row.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeStatus {
+    /// Node name.
+    pub node: String,
+    /// Role.
+    pub role: Role,
+    /// Host it is on.
+    pub host: Option<String>,
+    /// VMID.
+    pub vmid: u32,
+    /// Address without prefix length.
+    pub address: String,
+    /// `running`, `stopped`, `absent`, `foreign`, `creating`, `stuck in lock: create` …
+    pub vm: String,
+    /// `v1.12.0 running`, `maintenance`, `unreachable`, `other cluster`, or `–`.
+    pub talos: String,
+    /// `member`, `learner`, `not joined`, `unknown`, or `–` for workers.
+    pub etcd: String,
+    /// `Ready`, `NotReady`, or `–`.
+    pub ready: String,
+    /// Whether all of it is as it should be.
+    pub healthy: bool,
+}
+
+const NOTHING: &str = "–";
+
+impl StatusReport {
+    /// Puts what was observed beside what was declared.
+    pub fn of(cluster: &Cluster, world: &World) -> Self {
+        let nodes: Vec<_> = cluster
+            .nodes
+            .iter()
+            .map(|node| {
+                // A migrated VM keeps its VMID, so the VMID finds it wherever it is.
+                let guest = world.guests.get(&node.vmid);
+                let view = world.nodes.get(&node.name);
+                let (vm, mine) = match guest {
+                    None => ("absent".to_owned(), false),
+                    Some(guest) => match &guest.ownership {
+                        Ownership::Ours { node: owner, .. } if *owner == node.name => {
+                            let power = if guest.running { "running" } else { "stopped" };
+                            let vm = match &guest.lock {
+                                Some(lock) => format!("{power} (lock: {lock})"),
+                                None => power.to_owned(),
+                            };
+                            (vm, true)
+                        }
+                        Ownership::Ours { node: owner, .. } => (format!("is our node {owner}"), false),
+                        Ownership::Foreign => ("foreign".to_owned(), false),
+                        Ownership::LookAlike { .. } => ("look-alike".to_owned(), false),
+                        Ownership::HalfMade { task_running: true, .. } => ("creating".to_owned(), false),
+                        Ownership::HalfMade { .. } => ("stuck in lock: create".to_owned(), false),
+                        Ownership::Unreadable { .. } => ("unreadable".to_owned(), false),
+                    },
+                };
+                let running = mine && guest.is_some_and(|guest| guest.running);
+                let talos = match view.map(|view| &view.talos) {
+                    None => NOTHING.to_owned(),
+                    Some(TalosView::Unreachable) => "unreachable".to_owned(),
+                    Some(TalosView::Maintenance) => "maintenance".to_owned(),
+                    Some(TalosView::OtherCluster) => "other cluster".to_owned(),
+                    Some(TalosView::Configured { version, stage }) => format!("{version} {stage}"),
+                };
+                let is_control_plane = node.role == Role::ControlPlane;
+                let etcd = match view.map(|view| &view.etcd) {
+                    _ if !is_control_plane => NOTHING,
+                    None => NOTHING,
+                    Some(EtcdView::Unknown) => "unknown",
+                    Some(EtcdView::NotJoined) => "not joined",
+                    Some(EtcdView::Learner) => "learner",
+                    Some(EtcdView::Member) => "member",
+                };
+                let ready = match view.and_then(|view| view.ready) {
+                    None => NOTHING,
+                    Some(true) => "Ready",
+                    Some(false) => "NotReady",
+                };
+                let healthy = running
+                    && matches!(view.map(|view| &view.talos), Some(TalosView::Configured { .. }))
+                    && (!is_control_plane || etcd == "member")
+                    && ready == "Ready";
+                NodeStatus {
+                    node: node.name.clone(),
+                    role: node.role,
+                    host: guest.map(|guest| guest.host.clone()),
+                    vmid: node.vmid,
+                    address: node.address.addr().to_string(),
+                    vm,
+                    talos,
+                    etcd: etcd.to_owned(),
+                    ready: ready.to_owned(),
+                    healthy,
+                }
+            })
+            .collect();
+        let healthy = world.endpoint_answers && nodes.iter().all(|node| node.healthy);
+        Self {
+            cluster: cluster.name.clone(),
+            nodes,
+            endpoint: endpoint_url(cluster),
+            endpoint_answers: world.endpoint_answers,
+            healthy,
+            blind: world.blind.clone(),
+        }
+    }
+}
+
+/// The declared endpoint as a URL, an IPv6 address in brackets.
+pub(crate) fn endpoint_url(cluster: &Cluster) -> String {
+    let host = &cluster.kubernetes.endpoint_host;
+    let port = cluster.kubernetes.endpoint_port;
+    if host.contains(':') { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") }
+}
