@@ -2,36 +2,28 @@
 //!
 //! Everything that talks to a peer is built on a [`Dial`]: it hands out byte streams, so that the same client code
 //! runs over TCP, through a proxy, and against an in-process peer under paused time.
+//!
+//! - [`Direct`] dials by TCP, [`Proxy`] through HTTP CONNECT or SOCKS5 (the proxy resolves the name),
+//!   [`Timeout`] bounds any of them.
+//! - [`Trust`] says how a TLS server proves itself and makes the `rustls` configuration for it; [`tls_connect`] runs the
+//!   handshake over any stream. Only the `ring` provider is used, and it is named explicitly: nothing needs installing.
+//! - [`Connector`] is the same as a `tower` service, for hyper, tonic and kube.
 
-use std::{fmt, future::Future, io, pin::Pin, sync::Arc};
+mod connector;
+mod proxy;
+mod target;
+mod timeout;
+mod tls;
+
+use std::{future::Future, io, pin::Pin, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Where a stream should end: a DNS name or an IP address in text form, and a port.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Target {
-    /// DNS name or IP address, without brackets.
-    pub host: String,
-    /// TCP port.
-    pub port: u16,
-}
-
-impl Target {
-    /// A target from its two parts.
-    pub fn new(host: impl Into<String>, port: u16) -> Self {
-        Self { host: host.into(), port }
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
+pub use connector::{Connector, Io};
+pub use proxy::{Proxy, ProxyError};
+pub use target::Target;
+pub use timeout::Timeout;
+pub use tls::{Fingerprint, Trust, TrustError, provider, server_name, tls_connect};
 
 /// A bidirectional byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
