@@ -1,1 +1,27 @@
-//! What must outlive a run: secrets, lock, journal.
+//! What must outlive a run: the secrets bundle, image pins, the lock and the journal.
+//!
+//! The entry type is [`Store`]: one cluster's part of a backend (a local folder today; S3 and Vault are further
+//! variants of the same enum). It reads no environment; where it is and what time it is are passed in.
+//!
+//! Invariants:
+//! - Files are 0600 in folders of 0700, written to a temporary name, synced, renamed, and the folder synced.
+//! - Secrets are written once, read back and compared before anyone may use them, and never overwritten.
+//! - Every kept file carries the digest of its content: a truncated or altered one is an error, never data.
+//! - The lock is the operating system's: it goes with the process, so a crash leaves nothing to clean up.
+
+mod error;
+mod folder;
+mod journal;
+mod lock;
+mod pins;
+mod seal;
+mod secret;
+mod store;
+
+pub use error::Error;
+pub use folder::write_private;
+pub use journal::{Entry, Journal};
+pub use lock::{Lock, Owner};
+pub use pins::Pin;
+pub use secret::SecretBytes;
+pub use store::Store;

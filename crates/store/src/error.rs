@@ -1,0 +1,62 @@
+//! What can go wrong with the store.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::lock::Owner;
+
+/// An error of the store. Display says what was attempted; `source()` says why it failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file operation failed.
+    #[error("cannot {what} {}", path.display())]
+    Io {
+        /// What was attempted, such as `write`.
+        what: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A kept file is not what was written.
+    #[error("{} is damaged: {why}; restore it from a backup, nothing was changed", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Secrets are there already.
+    #[error("{} exists already; secrets are never overwritten", path.display())]
+    SecretsExist {
+        /// The file.
+        path: PathBuf,
+    },
+    /// What was read back is not what was written.
+    #[error("{} reads back different from what was written; it was not used", path.display())]
+    ReadBack {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The secrets belong to another cluster of the same name.
+    #[error("{} belongs to cluster {found}, not to {wanted}", path.display())]
+    OtherCluster {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// Whose it should be.
+        wanted: String,
+    },
+    /// Somebody else works on this cluster.
+    #[error("cluster `{cluster}` is locked by {owner}; wait for it to finish")]
+    Locked {
+        /// The cluster.
+        cluster: String,
+        /// Who holds the lock.
+        owner: Box<Owner>,
+    },
+    /// The background thread for file work is gone.
+    #[error("file work was cut short")]
+    Interrupted(#[source] tokio::task::JoinError),
+}

@@ -1,0 +1,143 @@
+//! Careful file work: private files, atomic replacement, everything synced before it counts.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::Error;
+
+pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Io { what, path: path.to_owned(), source }
+}
+
+/// Makes a private folder with its parents.
+pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("create the folder", path))
+}
+
+/// Reads a file; none if it is not there.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Io { what: "read", path: path.to_owned(), source }),
+    }
+}
+
+/// Replaces a file atomically with mode 0600: written beside it, synced, renamed over it, folder synced.
+///
+/// Also for files outside the store that hold keys, such as a kubeconfig.
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let beside = write_beside(path, bytes)?;
+    fs::rename(&beside, path).map_err(io("replace", path))?;
+    sync_parent(path)
+}
+
+/// Writes a file that must not exist yet: synced and read back under its temporary name before it gets its own.
+pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let exists = || Error::SecretsExist { path: path.to_owned() };
+    if path.try_exists().map_err(io("look for", path))? {
+        return Err(exists());
+    }
+    let beside = write_beside(path, bytes)?;
+    if read(&beside)?.as_deref() != Some(bytes) {
+        return Err(Error::ReadBack { path: beside });
+    }
+    // A link, unlike a rename, never replaces what is there.
+    match fs::hard_link(&beside, path) {
+        Ok(()) => fs::remove_file(&beside).map_err(io("remove", &beside))?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists()),
+        // File systems without links: the lock keeps others away.
+        Err(_) => fs::rename(&beside, path).map_err(io("name", path))?,
+    }
+    sync_parent(path)
+}
+
+/// Writes and syncs `.name.new` beside `path`. One fixed name, so that a crash leaves at most one, overwritten next time.
+fn write_beside(path: &Path, bytes: &[u8]) -> Result<std::path::PathBuf, Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.new"));
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::Io { what: "remove", path: beside, source: error });
+        }
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)
+        .map_err(io("create", &beside))?;
+    file.write_all(bytes).map_err(io("write", &beside))?;
+    file.sync_all().map_err(io("sync", &beside))?;
+    Ok(beside)
+}
+
+fn sync_parent(path: &Path) -> Result<(), Error> {
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(parent).and_then(|folder| folder.sync_all()).map_err(io("sync the folder", parent))
+}
+
+/// Opens a private file for appending.
+pub(crate) fn append(path: &Path) -> Result<File, Error> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(io("open", path))
+}
+
+/// Opens (and makes) a private file without cutting it.
+pub(crate) fn open_or_make(path: &Path) -> Result<File, Error> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(io("open", path))
+}
+
+/// Whether nobody but the owner can read the file.
+#[cfg(test)]
+pub(crate) fn is_private(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_private_and_replaced_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        write_private(&path, b"one").unwrap();
+        write_private(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert!(is_private(&path));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_new_file_never_replaces_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secrets.yaml");
+        write_new(&path, b"one").unwrap();
+        assert!(matches!(write_new(&path, b"two"), Err(Error::SecretsExist { .. })));
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+    }
+
+    #[test]
+    fn a_half_written_leftover_is_no_obstacle() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(".secrets.yaml.new"), b"half").unwrap();
+        let path = folder.path().join("secrets.yaml");
+        write_new(&path, b"whole").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

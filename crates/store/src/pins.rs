@@ -1,0 +1,15 @@
+//! What an image was when it was first seen.
+
+use serde::{Deserialize, Serialize};
+
+/// Size and digest of one image file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pin {
+    /// File name on the storage.
+    pub file: String,
+    /// Bytes.
+    pub size: u64,
+    /// Lower-case hex SHA-256.
+    pub sha256: String,
+}
