@@ -1,5 +1,6 @@
 //! A plan: an immutable graph of typed steps that leaves the executor no choice.
 
+use daedal_inventory::Role;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -29,6 +30,12 @@ pub struct Plan {
     pub intent: String,
     /// SHA-256 of what the plan relies on in the world; a saved plan is refused when it no longer fits.
     pub basis: String,
+    /// What runs there: versions, for people.
+    #[serde(default)]
+    pub versions: Versions,
+    /// Every node the plan is about, declared ones first in declared order, and what becomes of each.
+    #[serde(default)]
+    pub nodes: Vec<PlannedNode>,
     /// Steps in a valid order; a step needs only earlier ones.
     pub steps: Vec<Step>,
     /// Per host: what is there, what will be.
@@ -37,6 +44,58 @@ pub struct Plan {
     pub quorum: Quorum,
     /// What the user should know: why a thing was not done, what is trusted, what was not seen.
     pub notes: Vec<Note>,
+}
+
+/// Versions, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Versions {
+    /// Talos, `v1.12.0`.
+    pub talos: String,
+    /// Kubernetes, `v1.35.0`.
+    pub kubernetes: String,
+    /// Proxmox VE as observed, `9.2.11`.
+    pub proxmox: String,
+}
+
+/// A node and what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedNode {
+    /// Node name.
+    pub name: String,
+    /// Role; none for a VM of ours whose node is no longer declared.
+    pub role: Option<Role>,
+    /// VMID.
+    pub vmid: u32,
+    /// Host it is or will be on; none where that could not be decided.
+    pub host: Option<String>,
+    /// Address without prefix length; empty where the node is no longer declared.
+    pub address: String,
+    /// vCPUs.
+    pub cores: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of system disk.
+    pub disk: u64,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// What becomes of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Fate {
+    /// Its VM is made.
+    Create,
+    /// Its VM is there and is changed, or brought to life.
+    Change,
+    /// Nothing to do.
+    Keep,
+    /// Something is in the way; a note says what.
+    Blocked,
+    /// Its VM is destroyed.
+    Destroy,
 }
 
 /// Position of a step in [`Plan::steps`].
@@ -68,9 +127,11 @@ pub struct Step {
 pub enum Impact {
     /// Nothing.
     None,
+    /// Cuts a running node's network for a moment.
+    Interrupt,
     /// Restarts a node.
     Restart,
-    /// Destroys a VM or a file.
+    /// Destroys a VM, or a file that is not made anew by every run (config media are, so deleting them is no loss).
     Destroy,
 }
 
@@ -159,7 +220,8 @@ pub enum Action {
     },
     /// Wait until the node answers over mTLS.
     AwaitApi,
-    /// Bootstrap etcd here unless some control plane already has it.
+    /// Bootstrap etcd here unless some control plane already has it. Every other control plane whose VM existed
+    /// before this plan must say positively that it has not joined an etcd; silence is not an answer.
     Bootstrap,
     /// Wait until the node is a voting etcd member.
     AwaitEtcd,

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 /// Everything the planner may know. Always partial: [`World::blind`] says what was not seen, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +27,10 @@ pub struct World {
     pub endpoint_answers: bool,
     /// Whether the output files exist and match the inventory.
     pub outputs_current: bool,
+    /// Hosts whose guests could not be listed. A VM of ours, or someone else's on one of our VMIDs, may be there, so
+    /// nothing is created while this is not empty. (A host that is offline but whose guests the Proxmox cluster still
+    /// lists does not belong here.)
+    pub unlisted_hosts: BTreeSet<String>,
     /// What could not be observed.
     pub blind: Vec<Blind>,
 }
@@ -246,18 +249,4 @@ pub enum EtcdView {
     Learner,
     /// A voting member.
     Member,
-}
-
-/// The line of a guest's description that says whose it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Mark {
-    /// Cluster uuid.
-    pub cluster: Uuid,
-    /// Node name.
-    pub node: String,
-    /// How many times this node was made anew, from 1.
-    pub generation: u32,
-    /// Digest of what was asked for.
-    pub digest: String,
 }

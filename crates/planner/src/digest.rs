@@ -1,0 +1,96 @@
+//! Digests of what was asked for: of the whole cluster, and of one node's machine config.
+
+use daedal_inventory::{Boot, Cluster, Kubernetes, Network, Node, Patch, Talos};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// SHA-256 of a value's JSON, in lower-case hex.
+pub(crate) fn of(value: &impl Serialize) -> String {
+    let mut hasher = Sha256::new();
+    // Our plain data always serialises; if it ever did not, the error text keeps two failures from looking alike.
+    match serde_json::to_vec(value) {
+        Ok(bytes) => hasher.update(bytes),
+        Err(error) => hasher.update(error.to_string()),
+    }
+    hex::encode(hasher.finalize())
+}
+
+/// The first twelve digits, for names.
+pub(crate) fn hex12(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}
+
+/// Digest of the resolved cluster.
+pub fn intent(cluster: &Cluster) -> String {
+    of(cluster)
+}
+
+/// What decides a node's machine config, the secrets apart. Sizes, tags, bridge and VLAN are not here: they are visible
+/// on the VM and compared there.
+#[derive(Serialize)]
+struct Asked<'a> {
+    cluster: &'a str,
+    uuid: Uuid,
+    talos: &'a Talos,
+    kubernetes: &'a Kubernetes,
+    network: &'a Network,
+    boot: Boot,
+    cluster_patches: &'a [Patch],
+}
+
+#[derive(Serialize)]
+struct AskedNode<'a> {
+    name: &'a str,
+    role: daedal_inventory::Role,
+    uuid: Uuid,
+    mac: &'a str,
+    address: ipnet::IpNet,
+    labels: &'a std::collections::BTreeMap<String, String>,
+    taints: &'a std::collections::BTreeMap<String, String>,
+    patches: &'a [Patch],
+}
+
+/// Digest of what was asked for one node's machine config; stands in the VM's mark and in its medium's name.
+pub fn node_digest(cluster: &Cluster, node: &Node) -> String {
+    NodeDigests::new(cluster).of(node)
+}
+
+/// The same for many nodes: what all have in common is digested once.
+pub(crate) struct NodeDigests {
+    common: Sha256,
+}
+
+impl NodeDigests {
+    pub(crate) fn new(cluster: &Cluster) -> Self {
+        let mut common = Sha256::new();
+        common.update(of(&Asked {
+            cluster: &cluster.name,
+            uuid: cluster.uuid,
+            talos: &cluster.talos,
+            kubernetes: &cluster.kubernetes,
+            network: &cluster.network,
+            boot: cluster.boot,
+            cluster_patches: &cluster.patches,
+        }));
+        Self { common }
+    }
+
+    pub(crate) fn of(&self, node: &Node) -> String {
+        let mut hasher = self.common.clone();
+        hasher.update(of(&AskedNode {
+            name: &node.name,
+            role: node.role,
+            uuid: node.uuid,
+            mac: &node.mac,
+            address: node.address,
+            labels: &node.labels,
+            taints: &node.taints,
+            patches: &node.patches,
+        }));
+        let mut digest = hex::encode(hasher.finalize());
+        // Long enough that no two declarations meet, short enough to read in a description.
+        digest.truncate(32);
+        digest
+    }
+}

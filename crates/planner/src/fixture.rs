@@ -1,0 +1,158 @@
+//! Clusters and worlds to try things on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use daedal_inventory::*;
+use uuid::Uuid;
+
+use crate::names::{ImageRef, image_file};
+use crate::{HostView, StorageView, World};
+
+pub(crate) const GIB: u64 = 1 << 30;
+
+/// One node of a pool.
+pub(crate) fn node(cluster: Uuid, pool: &str, role: Role, index: u32, vmid: u32, address: &str) -> Node {
+    let name = format!("{pool}-{index}");
+    let uuid = Uuid::new_v5(&cluster, name.as_bytes());
+    let b = uuid.as_bytes();
+    Node {
+        mac: format!("BC:24:11:{:02X}:{:02X}:{:02X}", b[0], b[1], b[2]),
+        uuid,
+        name,
+        pool: pool.into(),
+        role,
+        vmid,
+        address: format!("{address}/16").parse().unwrap(),
+        cores: 4,
+        memory: 8 * GIB,
+        disk: if role == Role::ControlPlane { 40 } else { 60 } * GIB,
+        tags: vec![],
+        labels: BTreeMap::new(),
+        taints: BTreeMap::new(),
+        patches: vec![],
+    }
+}
+
+/// A cluster of any size on these hosts; VMIDs from 300 for control planes, from 1000 for workers beyond `home`.
+pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: u32) -> Cluster {
+    let uuid = Uuid::new_v5(&Uuid::NAMESPACE_DNS, name.as_bytes());
+    let worker_vmid = 300 + control_planes;
+    let nodes = (1..=control_planes)
+        .map(|i| node(uuid, "cp", Role::ControlPlane, i, 299 + i, &format!("10.0.0.{}", 10 + i)))
+        .chain((1..=workers).map(|i| {
+            let address = format!("10.0.{}.{}", (20 + i) / 200, (20 + i) % 200);
+            node(uuid, "worker", Role::Worker, i, worker_vmid - 1 + i, &address)
+        }))
+        .collect();
+    Cluster {
+        name: name.into(),
+        uuid,
+        environment: Some("lab".into()),
+        ha: control_planes >= 3,
+        protect: false,
+        tags: vec![],
+        talos: Talos {
+            version: "1.12.0".parse().unwrap(),
+            extensions: vec!["siderolabs/qemu-guest-agent".into()],
+            kernel_args: vec![],
+            factory: "https://factory.talos.dev".into(),
+            arch: Arch::Amd64,
+            install_disk: "/dev/sda".into(),
+            image_sha256: None,
+        },
+        kubernetes: Kubernetes {
+            version: "1.35.0".parse().unwrap(),
+            pod_subnets: vec!["10.244.0.0/16".parse().unwrap()],
+            service_subnets: vec!["10.96.0.0/12".parse().unwrap()],
+            dns_domain: "cluster.local".into(),
+            endpoint_host: "10.0.0.20".into(),
+            endpoint_port: 6443,
+            cert_sans: vec![],
+            cni: Cni::Flannel,
+            kube_proxy: true,
+            schedule_on_control_planes: false,
+        },
+        proxmox: Proxmox {
+            endpoint: "https://atlas.lan:8006".into(),
+            token_id: "daedal@pve!cli".into(),
+            token_secret: SecretRef::Env("PROXMOX_TOKEN_SECRET".into()),
+            tls: TlsTrust::System,
+            hosts: hosts.iter().map(|h| Host { name: (*h).into(), capacity: None }).collect(),
+            disks_storage: "local-lvm".into(),
+            images_storage: "local".into(),
+            bridge: "vmbr0".into(),
+            vlan: None,
+            pool: None,
+            cpu_overcommit: 1.0,
+            memory_reserve: 2 * GIB,
+        },
+        reach: Reach::Direct,
+        network: Network {
+            cidr: "10.0.0.0/16".parse().unwrap(),
+            gateway: "10.0.0.1".parse().unwrap(),
+            dns: vec!["1.1.1.1".parse().unwrap()],
+            ntp: vec![],
+            vip: Some("10.0.0.20".parse().unwrap()),
+            mtu: None,
+        },
+        boot: Boot::default(),
+        placement: Placement::default(),
+        patches: vec![],
+        nodes,
+    }
+}
+
+/// The five-node cluster on one host.
+pub(crate) fn home() -> Cluster {
+    cluster("home", &["atlas"], 3, 2)
+}
+
+/// The image every fixture cluster uses.
+pub(crate) fn image(cluster: &Cluster) -> ImageRef {
+    let schematic_id = "613e1592b2da41ae5e265e8789429f22e121aab91cb4deb6bc3c0b6262961245".to_owned();
+    ImageRef {
+        file: image_file(cluster, &schematic_id),
+        url: format!("https://factory.talos.dev/image/{schematic_id}/v1.12.0/nocloud-amd64.qcow2"),
+        schematic_id,
+    }
+}
+
+fn storage(kind: &str, content: &[&str], total: u64, available: u64) -> StorageView {
+    StorageView {
+        kind: kind.into(),
+        content: content.iter().map(|c| (*c).to_owned()).collect(),
+        active: true,
+        shared: false,
+        total,
+        available,
+    }
+}
+
+/// A host with room.
+pub(crate) fn host(cpus: u32, memory_gib: u64, disk_gib: u64) -> HostView {
+    HostView {
+        online: true,
+        cpus,
+        memory: memory_gib * GIB,
+        bridges: BTreeSet::from(["vmbr0".to_owned()]),
+        bridges_seen: true,
+        storages: BTreeMap::from([
+            ("local".to_owned(), storage("dir", &["iso", "import", "vztmpl"], 100 * GIB, 80 * GIB)),
+            ("local-lvm".to_owned(), storage("lvmthin", &["images"], disk_gib * GIB, disk_gib * GIB)),
+        ]),
+    }
+}
+
+/// A world with these hosts and nothing on them.
+pub(crate) fn empty_world(hosts: &[(&str, u32, u64, u64)]) -> World {
+    World {
+        proxmox_version: "9.2.11".into(),
+        hosts: hosts.iter().map(|(n, c, m, d)| ((*n).to_owned(), host(*c, *m, *d))).collect(),
+        ..World::default()
+    }
+}
+
+/// The world the home cluster is made in.
+pub(crate) fn home_world() -> World {
+    empty_world(&[("atlas", 32, 64, 1000)])
+}

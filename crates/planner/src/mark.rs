@@ -1,0 +1,245 @@
+//! The ownership mark on a guest, and the judgement whose a guest is.
+
+use std::collections::HashMap;
+
+use daedal_inventory::{Cluster, Node, Role};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::digest::node_digest;
+use crate::world::Ownership;
+
+/// The line of a guest's description that says whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mark {
+    /// Cluster uuid.
+    pub cluster: Uuid,
+    /// Node name.
+    pub node: String,
+    /// VMID it was made with: a copy or a restore under another one is not ours.
+    pub vmid: u32,
+    /// How many times this node was made anew, from 1.
+    pub generation: u32,
+    /// Digest of what was asked for.
+    pub digest: String,
+}
+
+/// What the line starts with.
+const PREFIX: &str = "daedal-mark ";
+
+impl Mark {
+    /// The mark a node's VM gets when it is made.
+    pub fn of(cluster: &Cluster, node: &Node) -> Self {
+        Self {
+            cluster: cluster.uuid,
+            node: node.name.clone(),
+            vmid: node.vmid,
+            generation: 1,
+            digest: node_digest(cluster, node),
+        }
+    }
+
+    /// The line, without a line break.
+    pub fn line(&self) -> String {
+        format!(
+            "{PREFIX}cluster={} node={} vmid={} generation={} digest={}",
+            self.cluster, self.node, self.vmid, self.generation, self.digest
+        )
+    }
+
+    /// Reads one line; none if it is not exactly what [`Mark::line`] writes.
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut words = line.trim().strip_prefix(PREFIX)?.split(' ');
+        let mut value = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
+        let mark = Self {
+            cluster: value("cluster")?.parse().ok()?,
+            node: value("node")?.to_owned(),
+            vmid: value("vmid")?.parse().ok()?,
+            generation: value("generation")?.parse().ok()?,
+            digest: value("digest")?.to_owned(),
+        };
+        (words.next().is_none() && mark.line() == line.trim()).then_some(mark)
+    }
+
+    /// Finds the mark in a description.
+    pub fn find(description: &str) -> FoundMark {
+        let mut lines = description.lines().filter(|line| line.trim_start().starts_with(PREFIX));
+        match (lines.next(), lines.next()) {
+            (None, _) => FoundMark::None,
+            (Some(line), None) => Self::parse(line).map_or(FoundMark::Damaged, FoundMark::One),
+            (Some(_), Some(_)) => FoundMark::Damaged,
+        }
+    }
+}
+
+/// What a description says about ownership.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundMark {
+    /// No mark.
+    None,
+    /// Exactly one, well-formed.
+    One(Mark),
+    /// Something that begins like a mark but is none, or several.
+    Damaged,
+}
+
+/// The whole description a node's VM gets: a sentence for people, then the mark.
+pub fn description(cluster: &Cluster, node: &Node) -> String {
+    let role = match node.role {
+        Role::ControlPlane => "control plane",
+        Role::Worker => "worker",
+    };
+    format!(
+        "Talos {role} {} of cluster {}, made and kept by daedal. The line below says so; please leave it.\n\n{}",
+        node.name,
+        cluster.name,
+        Mark::of(cluster, node).line()
+    )
+}
+
+/// What was read from a guest's own config (never from the stale resource list) to judge whose it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity<'a> {
+    /// VMID.
+    pub vmid: u32,
+    /// Name.
+    pub name: &'a str,
+    /// Description.
+    pub description: &'a str,
+    /// SMBIOS uuid.
+    pub smbios: Option<Uuid>,
+    /// Tags.
+    pub tags: &'a [String],
+}
+
+/// Judges whose a guest is. Indexes the cluster once, so that ten thousand guests are judged in linear time.
+#[derive(Debug)]
+pub struct Judge<'a> {
+    cluster: &'a Cluster,
+    by_name: HashMap<&'a str, &'a Node>,
+    by_uuid: HashMap<Uuid, &'a Node>,
+    tag: String,
+}
+
+impl<'a> Judge<'a> {
+    /// A judge for this cluster.
+    pub fn new(cluster: &'a Cluster) -> Self {
+        Self {
+            cluster,
+            by_name: cluster.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
+            by_uuid: cluster.nodes.iter().map(|node| (node.uuid, node)).collect(),
+            tag: format!("daedal-{}", cluster.name),
+        }
+    }
+
+    /// Whose a guest is: ours only if mark, cluster uuid, VMID and SMBIOS uuid all agree. A guest that is still being
+    /// made shows nothing of this; its task tells (see [`Ownership::HalfMade`]).
+    pub fn judge(&self, guest: &Identity<'_>) -> Ownership {
+        let look_alike = |why: String| Ownership::LookAlike { why };
+        let same_uuid = guest.smbios.and_then(|uuid| self.by_uuid.get(&uuid));
+        match Mark::find(guest.description) {
+            FoundMark::One(mark) if mark.cluster == self.cluster.uuid => {
+                if mark.vmid != guest.vmid {
+                    look_alike(format!(
+                        "its mark was made for VMID {}, so it is a copy or a restore",
+                        mark.vmid
+                    ))
+                } else if guest.smbios != Some(self.smbios_uuid(&mark.node)) {
+                    look_alike(format!(
+                        "its mark says {} of this cluster but its SMBIOS uuid does not",
+                        mark.node
+                    ))
+                } else {
+                    Ownership::Ours { node: mark.node, digest: mark.digest }
+                }
+            }
+            FoundMark::One(mark) => same_uuid.map_or(Ownership::Foreign, |node| {
+                look_alike(format!(
+                    "it has the SMBIOS uuid of {} but its mark names cluster {}",
+                    node.name, mark.cluster
+                ))
+            }),
+            FoundMark::Damaged => look_alike("its mark is damaged or doubled".to_owned()),
+            FoundMark::None if guest.tags.contains(&self.tag) => {
+                look_alike(format!("it has the tag {} but no mark", self.tag))
+            }
+            FoundMark::None => same_uuid.map_or(Ownership::Foreign, |node| {
+                look_alike(format!("it has the SMBIOS uuid of {} but no mark", node.name))
+            }),
+        }
+    }
+
+    /// The SMBIOS uuid of a node of this cluster, declared or not.
+    fn smbios_uuid(&self, node: &str) -> Uuid {
+        match self.by_name.get(node) {
+            Some(node) => node.uuid,
+            None => Uuid::new_v5(&self.cluster.uuid, node.as_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn identity<'a>(
+        vmid: u32,
+        description: &'a str,
+        smbios: Option<Uuid>,
+        tags: &'a [String],
+    ) -> Identity<'a> {
+        Identity { vmid, name: "x", description, smbios, tags }
+    }
+
+    #[test]
+    fn a_mark_survives_the_way_through_a_description() {
+        let cluster = fixture::home();
+        let node = &cluster.nodes[0];
+        let text = description(&cluster, node);
+        assert_eq!(Mark::find(&text), FoundMark::One(Mark::of(&cluster, node)));
+        // Proxmox strips trailing white space; people add lines and carriage returns.
+        let edited = format!("note to self\r\n{}\r\n\r\nmore", text.trim_end());
+        assert_eq!(Mark::find(&edited), FoundMark::One(Mark::of(&cluster, node)));
+    }
+
+    #[test]
+    fn a_broken_or_doubled_mark_is_damaged() {
+        let cluster = fixture::home();
+        let line = Mark::of(&cluster, &cluster.nodes[0]).line();
+        assert_eq!(Mark::find(&line.replace("vmid=300", "vmid=0300")), FoundMark::Damaged);
+        assert_eq!(Mark::find(&line.replace(" generation=1", "")), FoundMark::Damaged);
+        assert_eq!(Mark::find(&format!("{line}\n{line}")), FoundMark::Damaged);
+        assert_eq!(Mark::find(&format!("{line} extra=1")), FoundMark::Damaged);
+        assert_eq!(Mark::find("hello"), FoundMark::None);
+    }
+
+    #[test]
+    fn only_full_agreement_makes_a_guest_ours() {
+        let cluster = fixture::home();
+        let node = &cluster.nodes[0];
+        let text = description(&cluster, node);
+        let judge = Judge::new(&cluster);
+        let ours = judge.judge(&identity(300, &text, Some(node.uuid), &[]));
+        assert_eq!(ours, Ownership::Ours { node: "cp-1".into(), digest: node_digest(&cluster, node) });
+        for (what, guest) in [
+            ("restored under another VMID", identity(900, &text, Some(node.uuid), &[])),
+            ("cloned, so another uuid", identity(300, &text, Some(Uuid::nil()), &[])),
+            ("no uuid at all", identity(300, &text, None, &[])),
+            ("our uuid without a mark", identity(300, "", Some(node.uuid), &[])),
+            ("only our tag", identity(300, "", None, &["daedal-home".to_owned()])),
+        ] {
+            assert!(matches!(judge.judge(&guest), Ownership::LookAlike { .. }), "{what}");
+        }
+        let mut other = cluster.clone();
+        other.uuid = Uuid::from_u128(7);
+        let theirs = description(&other, node);
+        assert_eq!(judge.judge(&identity(300, &theirs, Some(Uuid::nil()), &[])), Ownership::Foreign);
+        assert!(matches!(
+            judge.judge(&identity(300, &theirs, Some(node.uuid), &[])),
+            Ownership::LookAlike { .. }
+        ));
+        assert_eq!(judge.judge(&identity(300, "a NAS", None, &["nas".to_owned()])), Ownership::Foreign);
+    }
+}

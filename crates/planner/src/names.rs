@@ -1,0 +1,126 @@
+//! Names of the files and marks we leave in the world, and how they are read back without mistaking others' for ours.
+
+use daedal_inventory::{Arch, Cluster, Node};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::digest::{hex12, node_digest};
+
+/// The disk image to import, as computed from the inventory by whoever knows the Image Factory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageRef {
+    /// File name on the images storage, see [`image_file`].
+    pub file: String,
+    /// Where Proxmox downloads it from.
+    pub url: String,
+    /// Schematic id, computed offline: 64 hex digits.
+    pub schematic_id: String,
+}
+
+/// File name of the disk image: version, first twelve digits of the schematic id, platform and architecture.
+pub fn image_file(cluster: &Cluster, schematic_id: &str) -> String {
+    let arch = match cluster.talos.arch {
+        Arch::Amd64 => "amd64",
+        Arch::Arm64 => "arm64",
+    };
+    format!("talos-v{}-{}-nocloud-{arch}.qcow2", cluster.talos.version, hex12(schematic_id))
+}
+
+/// Volume id of the disk image on the images storage.
+pub fn image_volid(storage: &str, file: &str) -> String {
+    format!("{storage}:import/{file}")
+}
+
+/// Volume id of a config medium on the images storage.
+pub fn media_volid(storage: &str, file: &str) -> String {
+    format!("{storage}:iso/{file}")
+}
+
+/// File name of a node's config medium.
+///
+/// Cluster and node names are DNS labels, which may contain `-` but never `.`; dots between the parts keep the node
+/// `2-cp` of cluster `home` apart from the node `cp` of cluster `home-2`. Eight digits of the cluster's uuid keep two
+/// clusters of one name apart.
+pub fn media_file(cluster: &Cluster, node: &Node) -> String {
+    media_file_of(cluster, &node.name, &node_digest(cluster, node))
+}
+
+/// Like [`media_file`], for a digest at hand.
+pub(crate) fn media_file_of(cluster: &Cluster, node: &str, digest: &str) -> String {
+    format!("daedal-{}.{node}.{}-{}.iso", cluster.name, uuid8(cluster.uuid), hex12(digest))
+}
+
+/// Which node of this cluster a config medium was made for; none if the file is not one of this cluster's.
+pub fn media_node<'a>(cluster: &Cluster, file: &'a str) -> Option<&'a str> {
+    let rest = file.strip_prefix("daedal-")?.strip_suffix(".iso")?;
+    let mut parts = rest.split('.');
+    let (name, node, id) = (parts.next()?, parts.next()?, parts.next()?);
+    let (owner, digest) = id.split_once('-')?;
+    let ours = parts.next().is_none()
+        && name == cluster.name
+        && !node.is_empty()
+        && owner == uuid8(cluster.uuid)
+        && digest.len() == 12
+        && digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    ours.then_some(node)
+}
+
+/// The file part of a volume id such as `local:iso/x.iso`.
+pub fn volid_file(volid: &str) -> &str {
+    volid.rsplit_once('/').map_or(volid, |(_, file)| file)
+}
+
+/// Tags every VM of this cluster carries, as Proxmox gives them back: lower-case, sorted, unique.
+pub fn tags(cluster: &Cluster, node: &Node) -> Vec<String> {
+    let mut tags: Vec<String> = ["daedal".to_owned(), format!("daedal-{}", cluster.name)]
+        .into_iter()
+        .chain(cluster.environment.clone())
+        .chain(cluster.tags.iter().cloned())
+        .chain(node.tags.iter().cloned())
+        .map(|tag| tag.to_ascii_lowercase())
+        .collect();
+    tags.sort();
+    tags.dedup();
+    tags
+}
+
+fn uuid8(uuid: Uuid) -> String {
+    let mut text = uuid.simple().to_string();
+    text.truncate(8);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn media_names_of_similar_clusters_and_nodes_stay_apart() {
+        let home = fixture::home();
+        let mut home2 = fixture::home();
+        home2.name = "home-2".into();
+        let mut twin = fixture::home();
+        twin.uuid = Uuid::from_u128(7);
+        let file = media_file(&home, &home.nodes[0]);
+        assert_eq!(media_node(&home, &file), Some("cp-1"));
+        assert_eq!(media_node(&home2, &file), None);
+        assert_eq!(media_node(&twin, &file), None);
+        let mut odd = home.nodes[0].clone();
+        odd.name = "2-cp-1".into();
+        let odd_file = media_file(&home, &odd);
+        assert_eq!(media_node(&home, &odd_file), Some("2-cp-1"));
+        assert_eq!(media_node(&home2, &odd_file), None);
+        for foreign in ["debian.iso", "daedal-home.iso", "daedal-home.cp-1.0-1.iso", "daedal-home.cp-1.iso"] {
+            assert_eq!(media_node(&home, foreign), None, "{foreign}");
+        }
+        assert_eq!(volid_file(&media_volid("local", &file)), file);
+    }
+
+    #[test]
+    fn the_image_is_named_by_version_and_schematic() {
+        let id = "613e1592b2da41ae5e265e8789429f22e121aab91cb4deb6bc3c0b6262961245";
+        assert_eq!(image_file(&fixture::home(), id), "talos-v1.12.0-613e1592b2da-nocloud-amd64.qcow2");
+    }
+}
