@@ -1,3 +1,22 @@
 //! Talos Linux: secrets, machine configs and the node API.
+//!
+//! - [`SecretsBundle`] is everything about a cluster that cannot be computed again. From it come
+//!   [`ClientCredentials`] (and [`Talosconfig`]) and an admin kubeconfig, offline.
+//! - [`pki`] reads and issues certificates in the encodings that Talos accepts.
+//! - [`proto`] holds the wire types with client *and* server stubs.
+//!
+//! Invariants: nothing here reads a clock, randomness or an environment by itself; secrets have no printable form
+//! ([`Secret`]).
 
+mod access;
+mod error;
+mod pem;
+pub mod pki;
 pub mod proto;
+mod secret;
+mod secrets;
+
+pub use access::{ApiRole, ClientCredentials, DEFAULT_LIFETIME, KubeconfigOptions, Talosconfig};
+pub use error::{Error, Result};
+pub use secret::Secret;
+pub use secrets::{CertificateAndKey, EncryptionSecret, SecretsBundle};
