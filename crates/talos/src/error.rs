@@ -47,4 +47,48 @@ pub enum Error {
     /// A document could not be written as YAML.
     #[error("the document could not be written as YAML")]
     Yaml(#[source] yaml_serde::Error),
+    /// A version is not of the form `v1.2.3`.
+    #[error("`{version}` is not a version of {product} (such as v1.2.3)")]
+    Version {
+        /// Of what.
+        product: &'static str,
+        /// As given.
+        version: String,
+    },
+    /// No machine config can be generated for a Talos version.
+    #[error("machine configs for Talos {version} are not supported")]
+    Contract {
+        /// As given.
+        version: String,
+    },
+    /// A Talos version does not run a Kubernetes version.
+    #[error("Talos {talos} runs Kubernetes v1.{oldest} to v1.{newest}, not {kubernetes}")]
+    Kubernetes {
+        /// The Talos version.
+        talos: String,
+        /// The Kubernetes version.
+        kubernetes: String,
+        /// Oldest minor version supported.
+        oldest: u32,
+        /// Newest minor version supported.
+        newest: u32,
+    },
+    /// A text is not a MAC address.
+    #[error("`{text}` is not a MAC address (such as bc:24:11:00:00:01)")]
+    Mac {
+        /// As given.
+        text: String,
+    },
+    /// A machine config could not be read.
+    #[error("the machine config cannot be used: {reason}")]
+    Config {
+        /// Why, without any of its content.
+        reason: String,
+    },
+    /// A patch could not be read or applied.
+    #[error("the config patch cannot be applied: {reason}")]
+    Patch {
+        /// Why, without any values.
+        reason: String,
+    },
 }

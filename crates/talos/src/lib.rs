@@ -2,6 +2,7 @@
 //!
 //! - [`SecretsBundle`] is everything about a cluster that cannot be computed again. From it come
 //!   [`ClientCredentials`] (and [`Talosconfig`]) and an admin kubeconfig, offline.
+//! - [`config::MachineConfig`] is generated from plain options by version contract, patched and linted.
 //! - [`pki`] reads and issues certificates in the encodings that Talos accepts.
 //! - [`proto`] holds the wire types with client *and* server stubs.
 //!
@@ -9,12 +10,14 @@
 //! ([`Secret`]).
 
 mod access;
+pub mod config;
 mod error;
 mod pem;
 pub mod pki;
 pub mod proto;
 mod secret;
 mod secrets;
+mod yaml;
 
 pub use access::{ApiRole, ClientCredentials, DEFAULT_LIFETIME, KubeconfigOptions, Talosconfig};
 pub use error::{Error, Result};

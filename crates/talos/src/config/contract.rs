@@ -1,0 +1,91 @@
+//! What differs between machine configs of Talos versions, as data.
+
+use std::ops::RangeInclusive;
+
+use crate::{Error, Result};
+
+/// What a machine config for one minor version of Talos contains and supports.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Contract {
+    /// The `x` of Talos `v1.x`.
+    pub talos_minor: u32,
+    /// The `y`s of Kubernetes `v1.y` that this Talos runs.
+    pub kubernetes_minors: RangeInclusive<u32>,
+    /// `machine.network: {}` stands in the generated config.
+    pub(crate) empty_machine_network: bool,
+    /// `machine.install.grubUseUKICmdline: true` stands in the generated config.
+    pub(crate) grub_uses_uki_cmdline: bool,
+}
+
+static CONTRACTS: [Contract; 2] = [
+    Contract {
+        talos_minor: 12,
+        kubernetes_minors: 30..=35,
+        empty_machine_network: true,
+        grub_uses_uki_cmdline: true,
+    },
+    Contract {
+        talos_minor: 13,
+        kubernetes_minors: 31..=36,
+        empty_machine_network: false,
+        grub_uses_uki_cmdline: true,
+    },
+];
+
+impl Contract {
+    /// Every contract that configs can be generated for, oldest first.
+    pub fn all() -> &'static [Self] {
+        &CONTRACTS
+    }
+
+    /// The contract of a Talos version such as `v1.12.3`.
+    pub fn of(talos_version: &str) -> Result<&'static Self> {
+        let (major, minor) = major_minor(talos_version)
+            .ok_or_else(|| Error::Version { product: "Talos", version: talos_version.into() })?;
+        CONTRACTS
+            .iter()
+            .find(|contract| major == 1 && contract.talos_minor == minor)
+            .ok_or_else(|| Error::Contract { version: talos_version.into() })
+    }
+
+    /// Whether this Talos runs a Kubernetes version such as `v1.35.0`.
+    pub fn supports_kubernetes(&self, version: &str) -> Result<bool> {
+        let (major, minor) = major_minor(version)
+            .ok_or_else(|| Error::Version { product: "Kubernetes", version: version.into() })?;
+        Ok(major == 1 && self.kubernetes_minors.contains(&minor))
+    }
+}
+
+/// The first two numbers of `v1.12.3`, `1.12.3-rc.1` or `1.12.3+k`, if it is a full version.
+fn major_minor(version: &str) -> Option<(u32, u32)> {
+    let number = |part: &str| {
+        let plain = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        if plain { part.parse::<u32>().ok() } else { None }
+    };
+    let core = version.strip_prefix('v').unwrap_or(version);
+    let core = core.split_once(['-', '+']).map_or(core, |(core, _)| core);
+    let mut parts = core.split('.');
+    let (major, minor, patch) = (parts.next()?, parts.next()?, parts.next()?);
+    number(patch)?;
+    if parts.next().is_some() {
+        return None;
+    }
+    Some((number(major)?, number(minor)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_find_their_contract() {
+        assert_eq!(Contract::of("v1.12.4").unwrap().talos_minor, 12);
+        assert_eq!(Contract::of("1.13.0-rc.1").unwrap().talos_minor, 13);
+        assert!(matches!(Contract::of("v1.7.0"), Err(Error::Contract { .. })));
+        for wrong in ["", "v1", "v1.12", "v1.12.x", "1.12.4.5", "v1.+12.0", "latest"] {
+            assert!(matches!(Contract::of(wrong), Err(Error::Version { .. })), "{wrong}");
+        }
+        assert!(Contract::of("v1.12.0").unwrap().supports_kubernetes("v1.35.0").unwrap());
+        assert!(!Contract::of("v1.12.0").unwrap().supports_kubernetes("1.36.0").unwrap());
+    }
+}

@@ -1,0 +1,176 @@
+//! A machine config as its documents: reading, looking into, writing.
+
+use std::fmt;
+
+use serde::Deserialize;
+use yaml_serde::{Mapping, Value};
+
+use crate::{Error, Result, config::options::Role, secret::Secret, yaml};
+
+/// A machine config: one or more YAML documents, the one without a `kind` being the main one.
+///
+/// It holds private keys, therefore `Debug` shows only which documents there are.
+#[derive(Clone, PartialEq)]
+pub struct MachineConfig {
+    pub(crate) documents: Vec<Value>,
+}
+
+impl fmt::Debug for MachineConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.documents.iter().map(DocumentId::of)).finish()
+    }
+}
+
+/// By what a document is recognised: documents of the same identity are merged.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct DocumentId {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+}
+
+impl DocumentId {
+    pub(crate) fn of(document: &Value) -> Self {
+        let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let kind = field("kind");
+        // The main document has no kind; a `name` in it would be an unknown key, not an identity.
+        let name = if kind.is_empty() { String::new() } else { field("name") };
+        Self { api_version: field("apiVersion"), kind, name }
+    }
+}
+
+impl fmt::Display for DocumentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind.as_str(), self.name.as_str()) {
+            ("", _) => f.write_str("the main document"),
+            (kind, "") => f.write_str(kind),
+            (kind, name) => write!(f, "{kind} {name}"),
+        }
+    }
+}
+
+impl MachineConfig {
+    /// Reads a config of one or more documents.
+    pub fn from_yaml(text: &str) -> Result<Self> {
+        let documents = read_documents(text)?;
+        if documents.is_empty() {
+            return Err(Error::Config { reason: "there is no document in it".into() });
+        }
+        Ok(Self { documents })
+    }
+
+    /// Writes the config, main document first.
+    pub fn to_yaml(&self) -> Secret {
+        let mut text = String::new();
+        for document in &self.documents {
+            if !text.is_empty() {
+                text.push_str("---\n");
+            }
+            text.push_str(&yaml::to_string(document));
+        }
+        Secret::new(text)
+    }
+
+    /// Every document, in order.
+    pub fn documents(&self) -> &[Value] {
+        &self.documents
+    }
+
+    /// Every document of a kind, such as `LinkConfig`.
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.documents
+            .iter()
+            .filter(move |document| document.get("kind").and_then(Value::as_str) == Some(kind))
+    }
+
+    /// A value of the main document by its dotted path, such as `machine.type`.
+    pub fn get(&self, path: &str) -> Option<&Value> {
+        let main = self.documents.iter().find(|document| document.get("kind").is_none())?;
+        path.split('.').try_fold(main, |value, key| value.get(key))
+    }
+
+    /// A text of the main document by its dotted path.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.get(path).and_then(Value::as_str)
+    }
+
+    /// What the machine is for.
+    pub fn role(&self) -> Option<Role> {
+        match self.text("machine.type")? {
+            "controlplane" | "init" => Some(Role::ControlPlane),
+            "worker" | "join" => Some(Role::Worker),
+            _ => None,
+        }
+    }
+
+    /// The machine's name, if the config sets one.
+    pub fn hostname(&self) -> Option<&str> {
+        self.of_kind("HostnameConfig")
+            .find_map(|document| document.get("hostname").and_then(Value::as_str))
+            .or_else(|| self.text("machine.network.hostname"))
+    }
+}
+
+/// Reads YAML documents, leaving out empty ones. Every document must be a mapping.
+pub(crate) fn read_documents(text: &str) -> Result<Vec<Value>> {
+    let mut documents = Vec::new();
+    for part in yaml_serde::Deserializer::from_str(text) {
+        let value = Value::deserialize(part).map_err(|error| {
+            let at = error.location().map_or(String::new(), |at| format!(" at line {}", at.line()));
+            // The parser's own words may quote a secret.
+            Error::Config { reason: format!("it is not valid YAML{at}") }
+        })?;
+        match value {
+            Value::Null => {}
+            Value::Mapping(mapping) if mapping.is_empty() => {}
+            Value::Mapping(_) => documents.push(value),
+            _ => return Err(Error::Config { reason: "a document is not a mapping".into() }),
+        }
+    }
+    Ok(documents)
+}
+
+/// `kind` and `name` first, then what the document says.
+pub(crate) fn document(
+    kind: &str,
+    name: Option<&str>,
+    fields: impl IntoIterator<Item = (&'static str, Value)>,
+) -> Value {
+    let mut mapping = Mapping::new();
+    mapping.insert("apiVersion".into(), "v1alpha1".into());
+    mapping.insert("kind".into(), kind.into());
+    if let Some(name) = name {
+        mapping.insert("name".into(), name.into());
+    }
+    for (key, value) in fields {
+        mapping.insert(key.into(), value);
+    }
+    Value::Mapping(mapping)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_a_config_says() {
+        let config = MachineConfig::from_yaml(
+            "machine: {type: worker}\n---\n---\nkind: HostnameConfig\napiVersion: v1alpha1\nhostname: w1\nauto: \"off\"\n",
+        )
+        .unwrap();
+        assert_eq!(config.role(), Some(Role::Worker));
+        assert_eq!(config.hostname(), Some("w1"));
+        assert_eq!(config.documents().len(), 2);
+        assert_eq!(MachineConfig::from_yaml(config.to_yaml().expose()).unwrap(), config);
+    }
+
+    #[test]
+    fn errors_quote_nothing() {
+        for text in ["", "---\n", "[canary]", "a: 'canary\n", "a: {canary"] {
+            let error = MachineConfig::from_yaml(text).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
+        }
+        let config = MachineConfig::from_yaml("machine: {token: canary}").unwrap();
+        assert!(!format!("{config:?}").contains("canary"));
+    }
+}
