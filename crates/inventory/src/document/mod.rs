@@ -1,0 +1,313 @@
+//! The inventory document, as people write it. The JSON Schema, the check for unknown keys and the reader all come from
+//! these types, so they cannot disagree.
+//!
+//! A value that needs more than its YAML type to be right (a size, an address, a version) stays text here and is read by
+//! `resolve`, which can say what is wrong with it. `example` is for editors, and is also what stands in for a required value
+//! that is missing or of the wrong type, so that the rest of the document can still be checked.
+
+mod pool;
+mod proxmox;
+mod scalar;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub(crate) use pool::{Patch, Pool, PoolNode, Role};
+pub(crate) use proxmox::{Host, HostSpec, Proxmox, SecretRef, TlsTrust};
+pub(crate) use scalar::{Address, Size, Vmid};
+
+use crate::cluster;
+
+/// A Talos Linux cluster on Proxmox VE.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "Daedal inventory")]
+pub(crate) struct Document {
+    /// The version of this document's shape.
+    #[expect(dead_code, reason = "checked against the schema")]
+    pub(crate) api_version: ApiVersion,
+    /// What the document declares.
+    #[expect(dead_code, reason = "checked against the schema")]
+    pub(crate) kind: DocumentKind,
+    /// What the cluster is called.
+    pub(crate) metadata: Metadata,
+    /// What the cluster is.
+    pub(crate) spec: Spec,
+}
+
+/// Known versions of the document's shape.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) enum ApiVersion {
+    /// The present shape.
+    #[serde(rename = "daedal.dev/v1alpha1")]
+    V1alpha1,
+}
+
+/// Known kinds of document.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) enum DocumentKind {
+    /// One cluster.
+    Cluster,
+}
+
+/// The cluster's name and identity.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Metadata {
+    /// Name of the cluster: lower-case letters, digits and hyphens, at most 63.
+    #[schemars(example = &"home")]
+    pub(crate) name: String,
+    /// Identity of the cluster, a UUID; every VM carries it. Derived from the name unless given; give one when two clusters
+    /// of the same name share a Proxmox cluster, or to rename a cluster.
+    pub(crate) uid: Option<String>,
+}
+
+/// What the cluster is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Spec {
+    /// What the cluster is for, such as `lab` or `production`; becomes a tag on every VM.
+    pub(crate) environment: Option<String>,
+    /// Insist on high availability: at least three control planes. By default true with three or more.
+    pub(crate) ha: Option<bool>,
+    /// Refuse every destruction of this cluster or its nodes.
+    pub(crate) protect: Option<bool>,
+    /// Tags put on every VM.
+    pub(crate) tags: Option<Vec<String>>,
+    /// Which Talos to run.
+    pub(crate) talos: Talos,
+    /// Which Kubernetes to run, and how.
+    pub(crate) kubernetes: Option<Kubernetes>,
+    /// Where the VMs live.
+    pub(crate) proxmox: Proxmox,
+    /// How this machine reaches the nodes; `direct` by default.
+    pub(crate) reach: Option<Reach>,
+    /// The network of the nodes.
+    pub(crate) network: Network,
+    /// How a node boots and gets its config.
+    pub(crate) boot: Option<Boot>,
+    /// The nodes, in groups of equals.
+    pub(crate) pools: Vec<Pool>,
+    /// Which node goes to which host.
+    pub(crate) placement: Option<Placement>,
+    /// Machine-config patches for all nodes, applied in order.
+    pub(crate) patches: Option<Vec<Patch>>,
+}
+
+/// Talos version and image contents.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Talos {
+    /// Exact version, such as `v1.12.0`.
+    #[schemars(example = "v1.12.0")]
+    pub(crate) version: String,
+    /// System extensions, by short name (`qemu-guest-agent`) or full name (`siderolabs/qemu-guest-agent`).
+    pub(crate) extensions: Option<Vec<String>>,
+    /// Extra kernel arguments, one per entry.
+    pub(crate) kernel_args: Option<Vec<String>>,
+    /// Base URL of the Image Factory; `https://factory.talos.dev` by default.
+    pub(crate) factory: Option<String>,
+    /// CPU architecture of the nodes; `amd64` by default.
+    pub(crate) arch: Option<Arch>,
+    /// Disk the installer writes to when a node is upgraded; `/dev/vda` by default.
+    pub(crate) install_disk: Option<String>,
+    /// SHA-256 of the disk image, in hex, to accept no other.
+    pub(crate) image_sha256: Option<String>,
+}
+
+/// CPU architecture.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Arch {
+    /// x86-64.
+    Amd64,
+    /// AArch64.
+    Arm64,
+}
+
+/// Kubernetes version and settings.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Kubernetes {
+    /// Exact version, such as `v1.35.0`; by default the newest minor that the Talos version supports.
+    pub(crate) version: Option<String>,
+    /// Subnets for pods; `10.244.0.0/16` by default.
+    pub(crate) pod_subnets: Option<Vec<String>>,
+    /// Subnets for services; `10.96.0.0/12` by default.
+    pub(crate) service_subnets: Option<Vec<String>>,
+    /// DNS domain inside the cluster; `cluster.local` by default.
+    pub(crate) dns_domain: Option<String>,
+    /// Where clients find the API server: a name or address, with or without `:port`. By default the VIP, else the first
+    /// control plane.
+    pub(crate) endpoint: Option<String>,
+    /// More names and addresses for the API server's certificate.
+    #[serde(rename = "certSANs")]
+    pub(crate) cert_sans: Option<Vec<String>>,
+    /// The network plugin Talos installs; `flannel` by default, `none` when an add-on brings it.
+    pub(crate) cni: Option<Cni>,
+    /// Whether kube-proxy runs; true by default.
+    pub(crate) kube_proxy: Option<bool>,
+    /// Whether workloads may run on control planes; by default only if there are no workers.
+    pub(crate) schedule_on_control_planes: Option<bool>,
+}
+
+/// Which network plugin Talos installs.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cni {
+    /// Flannel.
+    Flannel,
+    /// None: an add-on brings it.
+    None,
+}
+
+/// How this machine reaches the nodes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Reach {
+    /// By ordinary routing.
+    Named(ReachName),
+    /// Through something in between.
+    Through(ReachThrough),
+}
+
+/// Ways to reach the nodes that need no settings.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ReachName {
+    /// By ordinary routing.
+    Direct,
+}
+
+/// Ways to reach the nodes through something in between.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ReachThrough {
+    /// URL of an HTTP CONNECT (`http://host:port`) or SOCKS5 (`socks5://host:port`) proxy.
+    #[schemars(example = "socks5://127.0.0.1:1080")]
+    pub(crate) proxy: String,
+}
+
+/// The network of the nodes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Network {
+    /// The network that all nodes are in, such as `10.0.0.0/16`.
+    #[schemars(example = "10.0.0.0/16")]
+    pub(crate) cidr: String,
+    /// The network's default gateway.
+    #[schemars(example = "10.0.0.1")]
+    pub(crate) gateway: String,
+    /// Resolvers; `1.1.1.1` and `8.8.8.8` by default.
+    pub(crate) dns: Option<Vec<String>>,
+    /// Time servers; by default Talos's own choice.
+    pub(crate) ntp: Option<Vec<String>>,
+    /// A free address of the network that the control planes share, for the API server.
+    pub(crate) vip: Option<String>,
+    /// MTU of the nodes' first network card.
+    #[schemars(range(min = 576, max = 65520))]
+    pub(crate) mtu: Option<u16>,
+    /// First bytes of every MAC address, such as `BC:24:11`; by default `02`, which is for private use.
+    pub(crate) mac_prefix: Option<String>,
+}
+
+/// How a node boots and gets its config.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Boot {
+    /// What the VM boots from; `disk-image` by default.
+    pub(crate) from: Option<BootFrom>,
+    /// How the config reaches it; `cidata` by default.
+    pub(crate) config: Option<BootConfig>,
+}
+
+/// What a VM boots from.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BootFrom {
+    /// The Image Factory's disk image, imported by Proxmox.
+    DiskImage,
+    /// A clone of a template.
+    Template,
+    /// An ISO that installs to disk.
+    Iso,
+}
+
+/// How a config reaches its node.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BootConfig {
+    /// A small ISO uploaded through the Proxmox API, deleted once the node is up.
+    Cidata,
+    /// Proxmox's cloud-init drive for the network, then maintenance mode.
+    CloudInitDrive,
+    /// Maintenance mode at a discovered or reserved address.
+    Maintenance,
+    /// META key 0xa in a schematic of the node's own.
+    Meta,
+    /// Cloud-init user-data put on the host over SSH.
+    Snippet,
+}
+
+/// Which node goes to which host.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Placement {
+    /// `spread` (the default) puts nodes as wide as the hosts allow and keeps to what is pinned; `pin` wants every node
+    /// pinned.
+    pub(crate) strategy: Option<Strategy>,
+    /// Node name → host name.
+    pub(crate) pin: Option<BTreeMap<String, String>>,
+}
+
+/// How hosts are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Strategy {
+    /// As wide as the hosts allow.
+    Spread,
+    /// Every node where it is pinned.
+    Pin,
+}
+
+impl From<Arch> for cluster::Arch {
+    fn from(arch: Arch) -> Self {
+        match arch {
+            Arch::Amd64 => Self::Amd64,
+            Arch::Arm64 => Self::Arm64,
+        }
+    }
+}
+
+impl From<Cni> for cluster::Cni {
+    fn from(cni: Cni) -> Self {
+        match cni {
+            Cni::Flannel => Self::Flannel,
+            Cni::None => Self::None,
+        }
+    }
+}
+
+impl From<BootFrom> for cluster::BootFrom {
+    fn from(from: BootFrom) -> Self {
+        match from {
+            BootFrom::DiskImage => Self::DiskImage,
+            BootFrom::Template => Self::Template,
+            BootFrom::Iso => Self::Iso,
+        }
+    }
+}
+
+impl From<BootConfig> for cluster::BootConfig {
+    fn from(config: BootConfig) -> Self {
+        match config {
+            BootConfig::Cidata => Self::Cidata,
+            BootConfig::CloudInitDrive => Self::CloudInitDrive,
+            BootConfig::Maintenance => Self::Maintenance,
+            BootConfig::Meta => Self::Meta,
+            BootConfig::Snippet => Self::Snippet,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A document that fits its types → a cluster with nothing left to decide, or everything that stands in the way.
+
+mod context;
+mod mac;
+mod machine;
+mod name;
+mod network;
+mod node;
+mod patch;
+mod placement;
+mod proxmox;
+pub(crate) mod size;
+
+use uuid::Uuid;
+
+pub(crate) use context::Context;
+pub(crate) use size::Refusal;
+
+use crate::cluster::{Boot, BootConfig, BootFrom, Cluster, Reach, Role};
+use crate::document::{self, Document};
+use crate::path::Path;
+
+/// Resolves a document. Nothing comes out if an error was found, now or before.
+pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Cluster> {
+    let (root, spec) = (Path::Root, &document.spec);
+    let at = root.key("spec");
+    let (name, uuid) = identity(&document.metadata, cx);
+    let tags = tags(spec, cx);
+    let talos = machine::talos(&spec.talos, &at, cx);
+    let proxmox = proxmox::proxmox(&spec.proxmox, &at, cx);
+    let reach = reach(spec.reach.as_ref(), &at, cx);
+    let network = network::network(&spec.network, &at, cx);
+    let boot = boot(spec.boot.as_ref(), &at, cx);
+    let nodes = node::nodes(spec, uuid, &network, cx);
+    let pin = placement::pins(spec, &nodes, cx);
+    let kubernetes = machine::kubernetes(spec, &network, &nodes, cx);
+    let patches = patch::patches(spec.patches.as_deref(), &at, cx);
+    let control_planes = nodes.iter().filter(|n| n.role == Role::ControlPlane).count();
+    let ha = quorum(spec, control_planes, cx);
+    if cx.failed() {
+        return None;
+    }
+    let mut nodes: Vec<_> = nodes.into_iter().map(|n| n.finish(&network)).collect::<Option<_>>()?;
+    nodes.sort_by_key(|n| n.role);
+    Some(Cluster {
+        name: name?,
+        uuid,
+        environment: spec.environment.clone(),
+        ha,
+        protect: spec.protect.unwrap_or(false),
+        tags,
+        talos: talos?,
+        kubernetes: kubernetes?,
+        proxmox: proxmox?,
+        reach: reach?,
+        network: network.finish()?,
+        boot: boot?,
+        placement: crate::cluster::Placement { pin },
+        patches,
+        nodes,
+    })
+}
+
+/// The cluster's uuid as derived from its name.
+pub(crate) fn cluster_uuid(name: &str) -> Uuid {
+    let ours = Uuid::new_v5(&Uuid::NAMESPACE_DNS, b"daedal.dev");
+    Uuid::new_v5(&ours, name.as_bytes())
+}
+
+fn identity(metadata: &document::Metadata, cx: &mut Context<'_>) -> (Option<String>, Uuid) {
+    let root = Path::Root;
+    let at = root.key("metadata");
+    let name = &metadata.name;
+    let checked = cx.take("name", &at.key("name"), name::dns_label(name)).map(|()| name.clone());
+    let uuid = metadata.uid.as_deref().and_then(|uid| {
+        let read = Uuid::try_parse(uid).ok().filter(|u| !u.is_nil());
+        let read = read.ok_or_else(|| {
+            let help = format!("Leave it out, or write for example `{}`.", cluster_uuid(name));
+            (format!("`{uid}` is not a UUID."), help)
+        });
+        cx.take("uid", &at.key("uid"), read)
+    });
+    (checked, uuid.unwrap_or_else(|| cluster_uuid(name)))
+}
+
+fn tags(spec: &document::Spec, cx: &mut Context<'_>) -> Vec<String> {
+    let root = Path::Root;
+    let at = root.key("spec");
+    let mut tags = tag_list(spec.tags.as_deref(), &at, cx);
+    if let Some(environment) = &spec.environment {
+        tags.extend(cx.take("tag", &at.key("environment"), name::tag(environment)));
+    }
+    tags.sort();
+    tags.dedup();
+    tags
+}
+
+/// Tags as Proxmox keeps them: lower-case, sorted, each once.
+fn tag_list(tags: Option<&[String]>, at: &Path<'_>, cx: &mut Context<'_>) -> Vec<String> {
+    let at = at.key("tags");
+    let tags = tags.unwrap_or_default().iter().enumerate();
+    let mut tags: Vec<String> =
+        tags.filter_map(|(i, t)| cx.take("tag", &at.index(i), name::tag(t))).collect();
+    tags.sort();
+    tags.dedup();
+    tags
+}
+
+fn reach(reach: Option<&document::Reach>, at: &Path<'_>, cx: &mut Context<'_>) -> Option<Reach> {
+    match reach {
+        None | Some(document::Reach::Named(document::ReachName::Direct)) => Some(Reach::Direct),
+        Some(document::Reach::Through(through)) => {
+            let reach = at.key("reach");
+            let path = reach.key("proxy");
+            let url = url::Url::parse(&through.proxy).ok();
+            let url =
+                url.filter(|u| matches!(u.scheme(), "http" | "socks5" | "socks5h") && u.host().is_some());
+            if url.as_ref().is_some_and(|u| u.password().is_some()) {
+                cx.hide(&path);
+                cx.error(
+                    "literal-secret",
+                    &path,
+                    "The proxy's password stands in the inventory.",
+                    "Use a proxy without one.",
+                );
+                return None;
+            }
+            let checked = url.map(|_| Reach::Proxy(through.proxy.clone())).ok_or_else(|| {
+                let help = "Write `http://host:port` for HTTP CONNECT or `socks5://host:port`.".to_owned();
+                (format!("`{}` is not the URL of a proxy.", through.proxy), help)
+            });
+            cx.take("url", &path, checked)
+        }
+    }
+}
+
+fn boot(boot: Option<&document::Boot>, at: &Path<'_>, cx: &mut Context<'_>) -> Option<Boot> {
+    let from: BootFrom = boot.and_then(|b| b.from).map(Into::into).unwrap_or_default();
+    let config: BootConfig = boot.and_then(|b| b.config).map(Into::into).unwrap_or_default();
+    let at = at.key("boot");
+    let key = match (from, config) {
+        (BootFrom::DiskImage, BootConfig::Cidata) => return Some(Boot { from, config }),
+        (BootFrom::DiskImage, _) => "config",
+        _ => "from",
+    };
+    let text = |value: Option<serde_json::Value>| {
+        value.and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
+    };
+    let pair = (text(serde_json::to_value(from).ok()), text(serde_json::to_value(config).ok()));
+    cx.error(
+        "not-yet",
+        &at.key(key),
+        format!("Booting from `{}` with the config by `{}` is not supported yet.", pair.0, pair.1),
+        "The pair that works today is `boot: {from: disk-image, config: cidata}`, which is also the default.",
+    );
+    None
+}
+
+/// Says so if the number of control planes cannot keep a quorum; returns whether the cluster is highly available.
+fn quorum(spec: &document::Spec, count: usize, cx: &mut Context<'_>) -> bool {
+    let root = Path::Root;
+    let spec_at = root.key("spec");
+    let pools_at = spec_at.key("pools");
+    let known = (0..spec.pools.len()).all(|i| {
+        let pool = pools_at.index(i);
+        ["role", "count", "nodes"].iter().all(|key| cx.given(&pool.key(key)))
+    });
+    if !known || !cx.given(&pools_at) {
+        return false;
+    }
+    let ha = spec.ha.unwrap_or(count >= 3);
+    let first = spec.pools.iter().position(|p| p.role == document::Role::ControlPlane);
+    let pool = pools_at.index(first.unwrap_or(0));
+    let count_at =
+        pool.key(if first.is_some_and(|i| spec.pools[i].nodes.is_some()) { "nodes" } else { "count" });
+    let at = if first.is_some() { &count_at } else { &pools_at };
+    if count == 0 {
+        let help = "Add a pool with `role: controlplane` and `count: 1`, or 3 for high availability.";
+        cx.error("control-planes", at, "The cluster has no control plane.", help);
+    } else if count.is_multiple_of(2) {
+        let message = format!("The cluster has {count} control planes, but needs an odd number.");
+        let help = format!(
+            "An even number is no safer than one less: {} of {count} must stay alive either way. Use {} or {}.",
+            count / 2 + 1,
+            count - 1,
+            count + 1
+        );
+        cx.error("control-planes", at, message, help);
+    } else if count > 7 {
+        let message = format!("{count} control planes are too many: every write waits for most of them.");
+        cx.error("control-planes", at, message, "Use 3, 5 or 7.");
+    } else if ha && count < 3 {
+        let message = "High availability (`ha: true`) needs at least 3 control planes, and there is 1.";
+        cx.error("control-planes", &spec_at.key("ha"), message, "Set the count to 3, or remove `ha: true`.");
+    }
+    ha
+}

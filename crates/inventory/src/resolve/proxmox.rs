@@ -1,0 +1,246 @@
+//! The Proxmox side: endpoint, token, trust, hosts and storages.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use url::Url;
+
+use super::size::{self, Of};
+use super::{Context, Refusal, name};
+use crate::cluster::{Capacity, Host, Proxmox, SecretRef, TlsTrust};
+use crate::document;
+use crate::path::Path;
+
+const DEFAULT_OVERCOMMIT: f64 = 4.0;
+
+pub(crate) fn proxmox(proxmox: &document::Proxmox, at: &Path<'_>, cx: &mut Context<'_>) -> Option<Proxmox> {
+    let at = at.key("proxmox");
+    let endpoint = endpoint(&proxmox.endpoint, &at.key("endpoint"), cx);
+    let token_at = at.key("token");
+    let token_id = token_id(&proxmox.token.id, &token_at.key("id"), cx);
+    let token_secret = secret(&proxmox.token.secret, &token_at.key("secret"), cx);
+    let tls = tls(proxmox.tls.as_ref(), &at.key("tls"), cx);
+    let hosts = hosts(&proxmox.hosts, &at.key("hosts"), cx);
+    let storage_at = at.key("storage");
+    let storages =
+        [("disks", &proxmox.storage.disks), ("images", &proxmox.storage.images)].map(|(key, id)| {
+            cx.take("name", &storage_at.key(key), name::proxmox_id("storage", id)).map(|()| id.clone())
+        });
+    let bridge = proxmox.bridge.clone().unwrap_or_else(|| "vmbr0".to_owned());
+    let bridge_ok = cx.take("name", &at.key("bridge"), name::proxmox_id("bridge", &bridge));
+    if let Some(pool) = &proxmox.pool {
+        cx.take("name", &at.key("pool"), name::proxmox_id("resource pool", &pool.replace('/', "-")));
+    }
+    let reserve = match &proxmox.memory_reserve {
+        Some(size) => cx.take("size", &at.key("memoryReserve"), size::parse(&size.0, Of::Memory)),
+        None => Some(size::GIB),
+    };
+    let [disks, images] = storages;
+    bridge_ok?;
+    Some(Proxmox {
+        endpoint: endpoint?,
+        token_id: token_id?,
+        token_secret: token_secret?,
+        tls: tls?,
+        hosts,
+        disks_storage: disks?,
+        images_storage: images?,
+        bridge,
+        vlan: proxmox.vlan,
+        pool: proxmox.pool.clone(),
+        cpu_overcommit: proxmox.cpu_overcommit.unwrap_or(DEFAULT_OVERCOMMIT),
+        memory_reserve: reserve?,
+    })
+}
+
+fn endpoint(text: &str, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {
+    const EXAMPLE: &str = "Write it as `https://host:8006`.";
+    let url = match Url::parse(text) {
+        Ok(url) => url,
+        Err(_) => {
+            let help = if text.contains("://") {
+                EXAMPLE.to_owned()
+            } else {
+                format!("Did you mean `https://{text}`?")
+            };
+            cx.error("url", at, format!("`{text}` is not a URL."), help);
+            return None;
+        }
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        cx.hide(at);
+        cx.error(
+            "literal-secret",
+            at,
+            "The endpoint holds a user name or password.",
+            "Daedal signs in with `token` only.",
+        );
+        return None;
+    }
+    if url.scheme() == "http" {
+        let help =
+            format!("Proxmox speaks HTTPS: write `https{}`.", text.strip_prefix("http").unwrap_or(text));
+        cx.error("plain-http", at, "Over plain HTTP the token would be readable by anyone on the way.", help);
+        return None;
+    }
+    let Some(host) = url.host_str().filter(|_| url.scheme() == "https") else {
+        let help =
+            if text.contains("://") { EXAMPLE.to_owned() } else { format!("Did you mean `https://{text}`?") };
+        cx.error("url", at, format!("`{text}` is not an address of the Proxmox API."), help);
+        return None;
+    };
+    let base = match url.port() {
+        Some(port) => format!("https://{host}:{port}"),
+        None => format!("https://{host}"),
+    };
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        cx.error("url", at, "The endpoint is the server alone, without a path.", format!("Write `{base}`."));
+        return None;
+    }
+    if url.port().is_none() {
+        let message = format!("`{text}` names no port, so 443 is used; Proxmox itself listens on 8006.");
+        cx.warn("port", at, message, format!("Unless a proxy stands in front of it, write `{base}:8006`."));
+    }
+    cx.given(at).then_some(base)
+}
+
+fn token_id(text: &str, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {
+    if let Some((id, _)) = text.split_once('=') {
+        cx.hide(at);
+        let help = format!(
+            "Keep `id: {id}`, put the part after `=` into an environment variable and name that: \
+             `secret: {{env: PROXMOX_TOKEN_SECRET}}`. Make a new token, as this one may have been seen."
+        );
+        cx.error("literal-secret", at, "The token's secret stands in its id.", help);
+        return None;
+    }
+    let word = |s: &str| {
+        !s.is_empty() && s.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    let parts = text.rsplit_once('!').and_then(|(user, token)| Some((user.rsplit_once('@')?, token)));
+    let fits = parts.is_some_and(|((user, realm), token)| {
+        let user_ok = !user.is_empty()
+            && !user.contains(|c: char| c.is_whitespace() || c.is_control() || ":/!".contains(c));
+        user_ok && word(realm) && word(token)
+    });
+    let checked = if fits {
+        Ok(text.to_owned())
+    } else {
+        Err((
+            format!("`{text}` is not the id of an API token."),
+            "It has the form `user@realm!name`, for example `daedal@pve!cli`.".to_owned(),
+        ))
+    };
+    cx.take("token", at, checked)
+}
+
+fn secret(secret: &document::SecretRef, at: &Path<'_>, cx: &mut Context<'_>) -> Option<SecretRef> {
+    if let Some(variable) = &secret.env {
+        let at = at.key("env");
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if variable.is_empty()
+            || !variable.chars().all(name)
+            || variable.starts_with(|c: char| c.is_ascii_digit())
+        {
+            // Whoever writes this may have put the secret itself here.
+            cx.hide(&at);
+            let help =
+                "`env` is the variable's name, not its value, for example `env: PROXMOX_TOKEN_SECRET`.";
+            cx.error("secret", &at, "This is not the name of an environment variable.", help);
+            return None;
+        }
+        return cx.given(&at).then(|| SecretRef::Env(variable.clone()));
+    }
+    let file = secret.file.as_ref()?;
+    let at = at.key("file");
+    if file.is_empty() || file.contains('\0') {
+        cx.error(
+            "secret",
+            &at,
+            "`file` must name a file.",
+            "For example `file: token.secret`, next to the inventory.",
+        );
+        return None;
+    }
+    cx.given(&at).then(|| SecretRef::File(PathBuf::from(file)))
+}
+
+fn tls(tls: Option<&document::TlsTrust>, at: &Path<'_>, cx: &mut Context<'_>) -> Option<TlsTrust> {
+    let Some(tls) = tls else { return cx.given(at).then_some(TlsTrust::System) };
+    if let Some(ca) = &tls.ca {
+        if ca.is_empty() || ca.contains('\0') {
+            cx.error(
+                "tls",
+                &at.key("ca"),
+                "`ca` must name a file.",
+                "For example `ca: pve-root-ca.pem`, next to the inventory.",
+            );
+            return None;
+        }
+        return cx.given(&at.key("ca")).then(|| TlsTrust::Ca(PathBuf::from(ca)));
+    }
+    if let Some(text) = &tls.fingerprint {
+        return cx.take("tls", &at.key("fingerprint"), fingerprint(text)).map(TlsTrust::Fingerprint);
+    }
+    if tls.insecure != Some(true) {
+        return cx.given(at).then_some(TlsTrust::System);
+    }
+    let message = "Proxmox's certificate is not verified: whoever answers at its address gets the token.";
+    let help =
+        "Use `tls: {fingerprint: …}` with what `pvenode cert info` on the host shows, or `tls: {ca: …}`.";
+    cx.warn("insecure", &at.key("insecure"), message, help);
+    Some(TlsTrust::Insecure)
+}
+
+/// A SHA-256 fingerprint as 32 upper-case bytes with colons.
+fn fingerprint(text: &str) -> Result<String, Refusal> {
+    let digits: String = text.chars().filter(|c| !matches!(c, ':' | ' ')).collect();
+    if !digits.is_ascii() || hex::decode(&digits).is_err() {
+        let help = "Copy it from System → Certificates in Proxmox, or from `pvenode cert info` on the host.";
+        return Err((format!("`{text}` is not a fingerprint."), help.to_owned()));
+    }
+    if digits.len() != 64 {
+        let help = "A SHA-256 fingerprint has 32 bytes; 20 would be SHA-1, which is not safe.";
+        return Err((format!("This fingerprint has {} bytes.", digits.len() / 2), help.to_owned()));
+    }
+    let digits = digits.to_ascii_uppercase();
+    let pairs: Vec<&str> = (0..32).filter_map(|i| digits.get(i * 2..i * 2 + 2)).collect();
+    Ok(pairs.join(":"))
+}
+
+fn hosts(hosts: &[document::Host], at: &Path<'_>, cx: &mut Context<'_>) -> Vec<Host> {
+    if hosts.is_empty() {
+        cx.error("hosts", at, "No Proxmox host may be used.", "Name at least one, as in `hosts: [atlas]`.");
+    }
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut list = Vec::new();
+    for (i, host) in hosts.iter().enumerate() {
+        let item_at = at.index(i);
+        let spec_at = item_at.key("name");
+        let (name, spec, name_at) = match host {
+            document::Host::Name(name) => (name, None, &item_at),
+            document::Host::Spec(spec) => (&spec.name, Some(spec), &spec_at),
+        };
+        let capacity = spec.and_then(|s| capacity(s, &item_at, cx));
+        if cx.take("name", name_at, name::proxmox_id("host", name)).is_none() {
+            continue;
+        }
+        if seen.insert(name, i).is_some() {
+            cx.error("hosts", name_at, format!("The host `{name}` is named twice."), "Keep one.");
+            continue;
+        }
+        list.push(Host { name: name.clone(), capacity });
+    }
+    list
+}
+
+fn capacity(host: &document::HostSpec, at: &Path<'_>, cx: &mut Context<'_>) -> Option<Capacity> {
+    let capacity = host.capacity.as_ref()?;
+    let at = at.key("capacity");
+    let mut amount = |key, size: Option<&document::Size>, of| {
+        size.and_then(|s| cx.take("size", &at.key(key), size::parse(&s.0, of)))
+    };
+    let memory = amount("memory", capacity.memory.as_ref(), Of::Memory);
+    let disk = amount("disk", capacity.disk.as_ref(), Of::Disk);
+    Some(Capacity { cores: capacity.cores, memory, disk })
+}

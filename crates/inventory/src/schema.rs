@@ -1,0 +1,24 @@
+//! The JSON Schema of the document, generated from its types.
+
+use std::sync::OnceLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use crate::document::Document;
+
+/// The JSON Schema (draft 2020-12) of an inventory, for editors and other tools.
+pub fn schema() -> Value {
+    cached().clone()
+}
+
+pub(crate) fn cached() -> &'static Value {
+    static SCHEMA: OnceLock<Value> = OnceLock::new();
+    SCHEMA.get_or_init(|| {
+        SchemaSettings::draft2020_12()
+            .for_deserialize()
+            .into_generator()
+            .into_root_schema_for::<Document>()
+            .to_value()
+    })
+}

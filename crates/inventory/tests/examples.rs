@@ -1,0 +1,59 @@
+//! Every example loads without errors, and fits the published schema as well.
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+
+use daedal_inventory::{Loaded, Source, load, schema};
+
+fn examples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("examples")
+        .map(|entry| entry.expect("entry").path().join("cluster.yaml"))
+        .filter(|path| path.exists())
+        .collect();
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+fn load_example(name: &str) -> Loaded {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    let text = std::fs::read_to_string(folder.join("cluster.yaml")).expect("readable");
+    let files = |path: &Path| std::fs::read_to_string(folder.join(path));
+    load(&[Source { name: format!("{name}/cluster.yaml"), text }], &files)
+        .unwrap_or_else(|e| panic!("{name}: {e:#?}"))
+}
+
+#[test]
+fn all_load_without_a_word() {
+    for path in examples() {
+        let folder = path.parent().expect("folder").file_name().expect("name").to_string_lossy().into_owned();
+        let loaded = load_example(&folder);
+        assert!(loaded.warnings.is_empty(), "{folder}: {:#?}", loaded.warnings);
+    }
+}
+
+#[test]
+fn all_fit_the_schema() {
+    let validator = jsonschema::validator_for(&schema()).expect("the schema is a schema");
+    for path in examples() {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let value: serde_json::Value = yaml_serde::from_str(&text).expect("YAML");
+        let errors: Vec<String> =
+            validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{}: {errors:#?}", path.display());
+    }
+}
+
+#[test]
+fn home_is_the_five_nodes_of_the_plan() {
+    let cluster = load_example("home").cluster;
+    let table: Vec<String> =
+        cluster.nodes.iter().map(|n| format!("{} {} {} {}", n.name, n.vmid, n.address, n.mac)).collect();
+    insta::assert_snapshot!(table.join("\n"));
+    assert_eq!(cluster.kubernetes.endpoint_host, "10.0.0.20");
+    assert_eq!(cluster.talos.extensions, ["siderolabs/qemu-guest-agent", "siderolabs/tailscale"]);
+    assert_eq!(cluster.tags, ["lab"]);
+    assert!(cluster.ha);
+}
