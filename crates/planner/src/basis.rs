@@ -1,0 +1,85 @@
+//! What a plan relies on in the world, as one digest. Left out is what changes by itself all the time, such as the free
+//! bytes of a storage or other people's guests: room is proved anew whenever a plan is made.
+
+use std::collections::HashSet;
+
+use daedal_inventory::Cluster;
+use serde::Serialize;
+
+use crate::digest;
+use crate::names;
+use crate::world::{EtcdView, GuestView, ImagePin, NodeView, Ownership, TalosView, VmConfig, World};
+
+#[derive(Serialize)]
+struct Basis<'w> {
+    guests: Vec<Guest<'w>>,
+    nodes: Vec<(&'w str, &'static str, &'w EtcdView, Option<bool>)>,
+    volumes: Vec<(&'w str, &'w str, u64)>,
+    online: Vec<&'w str>,
+    unlisted: Vec<&'w str>,
+    secrets_stored: bool,
+    image_pin: &'w Option<ImagePin>,
+    endpoint_answers: bool,
+    outputs_current: bool,
+}
+
+#[derive(Serialize)]
+struct Guest<'w> {
+    vmid: u32,
+    host: &'w str,
+    running: bool,
+    template: bool,
+    lock: &'w Option<String>,
+    ownership: &'w Ownership,
+    config: Option<VmConfig>,
+}
+
+/// Digest of what a plan for this cluster relies on.
+pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
+    let vmids: HashSet<u32> = cluster.nodes.iter().map(|node| node.vmid).collect();
+    let concerns = |guest: &&GuestView| vmids.contains(&guest.vmid) || guest.ownership != Ownership::Foreign;
+    let mut volumes: Vec<_> = world
+        .volumes
+        .iter()
+        .filter(|volume| {
+            volume.content == "import"
+                || names::media_node(cluster, names::volid_file(&volume.volid)).is_some()
+        })
+        .map(|volume| (volume.host.as_str(), volume.volid.as_str(), volume.size))
+        .collect();
+    volumes.sort_unstable();
+    digest::of(&Basis {
+        guests: world.guests.values().filter(concerns).map(guest).collect(),
+        nodes: world
+            .nodes
+            .iter()
+            .map(|(name, view)| (name.as_str(), talos(view), &view.etcd, view.ready))
+            .collect(),
+        volumes,
+        online: world.hosts.iter().filter(|(_, host)| host.online).map(|(name, _)| name.as_str()).collect(),
+        unlisted: world.unlisted_hosts.iter().map(String::as_str).collect(),
+        secrets_stored: world.secrets_stored,
+        image_pin: &world.image_pin,
+        endpoint_answers: world.endpoint_answers,
+        outputs_current: world.outputs_current,
+    })
+}
+
+fn guest(guest: &GuestView) -> Guest<'_> {
+    let config = guest.config.clone().map(|mut config| {
+        config.config_digest = String::new();
+        config
+    });
+    let GuestView { vmid, host, running, template, lock, ownership, .. } = guest;
+    Guest { vmid: *vmid, host, running: *running, template: *template, lock, ownership, config }
+}
+
+/// Version and stage come and go while a node boots; only the kind of answer counts.
+fn talos(view: &NodeView) -> &'static str {
+    match view.talos {
+        TalosView::Unreachable => "unreachable",
+        TalosView::Maintenance => "maintenance",
+        TalosView::Configured { .. } => "configured",
+        TalosView::OtherCluster => "other cluster",
+    }
+}

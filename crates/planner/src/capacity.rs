@@ -1,0 +1,325 @@
+//! How much room each host has, counted the way the plan text says.
+//!
+//! vCPU and memory: every running guest counts in full, ours count as declared; stopped guests of others and templates
+//! count nothing, because they take nothing until someone starts them. Disk: what the storage reports as used, or what
+//! our own disks there may grow to if that is more (thin storage fills up later), plus every new disk in full.
+//! A declared capacity bounds what this cluster takes; what the host really has bounds it as well.
+
+use std::collections::HashMap;
+
+use daedal_inventory::{Capacity, Cluster, Host, Node};
+
+use crate::error::{Resource, UnusableHost};
+use crate::plan::{Budget, HostBudget};
+use crate::survey::{State, Survey};
+use crate::world::{HostView, Ownership, World};
+
+/// What a node takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Need {
+    pub(crate) memory: u64,
+    pub(crate) cores: u64,
+    pub(crate) disk: u64,
+}
+
+impl Need {
+    pub(crate) fn of(node: &Node) -> Self {
+        Self { memory: node.memory, cores: u64::from(node.cores), disk: node.disk }
+    }
+
+    pub(crate) fn get(&self, resource: Resource) -> u64 {
+        match resource {
+            Resource::Cores => self.cores,
+            Resource::Memory => self.memory,
+            Resource::Disk => self.disk,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.memory += other.memory;
+        self.cores += other.cores;
+        self.disk += other.disk;
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            memory: self.memory.saturating_sub(other.memory),
+            cores: self.cores.saturating_sub(other.cores),
+            disk: self.disk.saturating_sub(other.disk),
+        }
+    }
+
+    /// The smaller of both in every resource.
+    pub(crate) fn min(self, other: Self) -> Self {
+        Self {
+            memory: self.memory.min(other.memory),
+            cores: self.cores.min(other.cores),
+            disk: self.disk.min(other.disk),
+        }
+    }
+}
+
+/// Every resource.
+pub(crate) const RESOURCES: [Resource; 3] = [Resource::Cores, Resource::Memory, Resource::Disk];
+
+/// One host's room.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    pub(crate) host: String,
+    /// Why it cannot take new nodes; none if it can.
+    pub(crate) unusable: Option<UnusableHost>,
+    /// Whether the host is declared, so that nodes may be placed on it.
+    pub(crate) declared: bool,
+    /// What there is, as far as this cluster may use it.
+    total: Need,
+    /// Taken before the plan.
+    before: Need,
+    /// Taken by what this plan adds.
+    added: Need,
+    /// Index of the disk pool; hosts on one shared storage have the same.
+    pool: usize,
+    /// What this cluster may still take of the disks storage here by declaration.
+    disk_cap: Option<u64>,
+    /// vCPU and memory of stopped guests of others.
+    pub(crate) asleep: Need,
+    /// How many of them there are.
+    pub(crate) sleepers: usize,
+}
+
+/// One disks storage.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pool {
+    total: u64,
+    before: u64,
+    added: u64,
+}
+
+/// All hosts' room.
+#[derive(Clone, Debug)]
+pub(crate) struct Rooms {
+    pub(crate) rooms: Vec<Room>,
+    pools: Vec<Pool>,
+    index: HashMap<String, usize>,
+}
+
+impl Rooms {
+    /// Counts what is there. Declared hosts come first, in declared order; then others that hold VMs of ours.
+    pub(crate) fn count(cluster: &Cluster, world: &World, survey: &Survey<'_>) -> Self {
+        let mut rooms = Self { rooms: Vec::new(), pools: Vec::new(), index: HashMap::new() };
+        let mut shared_pool = None;
+        for host in &cluster.proxmox.hosts {
+            rooms.open(cluster, world, &host.name, Some(host), &mut shared_pool);
+        }
+        let elsewhere = survey.nodes.iter().filter_map(super::survey::Sight::host);
+        let undeclared = survey.undeclared.iter().map(|guest| guest.host.as_str());
+        for host in elsewhere.chain(undeclared) {
+            if world.hosts.contains_key(host) && !rooms.index.contains_key(host) {
+                rooms.open(cluster, world, host, None, &mut shared_pool);
+            }
+        }
+        rooms.count_guests(cluster, world);
+        rooms
+    }
+
+    fn open(
+        &mut self,
+        cluster: &Cluster,
+        world: &World,
+        name: &str,
+        declared: Option<&Host>,
+        shared_pool: &mut Option<usize>,
+    ) {
+        let nowhere = HostView::default();
+        let view = world.hosts.get(name);
+        let unusable = judge_host(cluster, name, view).map(|(why, fix)| UnusableHost {
+            host: name.to_owned(),
+            why,
+            fix,
+        });
+        let view = view.unwrap_or(&nowhere);
+        let storage = view.storages.get(&cluster.proxmox.disks_storage).cloned().unwrap_or_default();
+        let new_pool =
+            Pool { total: storage.total, before: storage.total.saturating_sub(storage.available), added: 0 };
+        let pool = match (storage.shared, *shared_pool) {
+            (true, Some(pool)) => pool,
+            (shared, _) => {
+                self.pools.push(new_pool);
+                let pool = self.pools.len() - 1;
+                if shared {
+                    *shared_pool = Some(pool);
+                }
+                pool
+            }
+        };
+        self.index.insert(name.to_owned(), self.rooms.len());
+        self.rooms.push(Room {
+            host: name.to_owned(),
+            unusable,
+            declared: declared.is_some(),
+            total: Need {
+                cores: (f64::from(view.cpus) * cluster.proxmox.cpu_overcommit.max(0.0)).floor() as u64,
+                memory: view.memory.saturating_sub(cluster.proxmox.memory_reserve),
+                disk: 0,
+            },
+            before: Need::default(),
+            added: Need::default(),
+            pool,
+            disk_cap: declared.and_then(|host| host.capacity.as_ref()).and_then(|capacity| capacity.disk),
+            asleep: Need::default(),
+            sleepers: 0,
+        });
+    }
+
+    /// Counts guests, then lets declared capacities bound what is ours.
+    fn count_guests(&mut self, cluster: &Cluster, world: &World) {
+        let mut ours = vec![Need::default(); self.rooms.len()];
+        let mut ours_in_pool = vec![0u64; self.pools.len()];
+        for guest in world.guests.values() {
+            let Some(&at) = self.index.get(&guest.host) else { continue };
+            let room = &mut self.rooms[at];
+            let takes = Need { cores: u64::from(guest.cores), memory: guest.memory, disk: guest.disk };
+            let awake = if guest.running && !guest.template { takes } else { Need::default() };
+            room.before.cores += awake.cores;
+            room.before.memory += awake.memory;
+            if matches!(guest.ownership, Ownership::Ours { .. } | Ownership::HalfMade { .. }) {
+                let disk = guest.config.as_ref().map_or(guest.disk, |config| config.disk);
+                ours[at].add(Need { disk, ..awake });
+                ours_in_pool[room.pool] += disk;
+            } else if !guest.running && !guest.template {
+                room.asleep.add(takes);
+                room.sleepers += 1;
+            }
+        }
+        for (pool, ours) in self.pools.iter_mut().zip(&ours_in_pool) {
+            pool.before = pool.before.max(*ours);
+        }
+        for host in &cluster.proxmox.hosts {
+            let (Some(&at), Some(Capacity { cores, memory, disk })) =
+                (self.index.get(&host.name), &host.capacity)
+            else {
+                continue;
+            };
+            let (room, ours) = (&mut self.rooms[at], ours[at]);
+            let foreign = room.before.minus(ours);
+            // What the cluster may take besides the others, in the same count as the real total.
+            if let Some(cores) = cores {
+                room.total.cores = room.total.cores.min(u64::from(*cores) + foreign.cores);
+            }
+            if let Some(memory) = memory {
+                room.total.memory = room.total.memory.min(memory + foreign.memory);
+            }
+            room.disk_cap = disk.map(|cap| cap.saturating_sub(ours.disk));
+        }
+    }
+
+    /// Where a host is in [`Rooms::rooms`].
+    pub(crate) fn at(&self, host: &str) -> Option<usize> {
+        self.index.get(host).copied()
+    }
+
+    /// What is free for this cluster on a host.
+    pub(crate) fn free(&self, at: usize) -> Need {
+        let (room, pool) = (&self.rooms[at], &self.pools[self.rooms[at].pool]);
+        let disk = pool.total.saturating_sub(pool.before + pool.added);
+        let cap = room.disk_cap.map_or(u64::MAX, |cap| cap.saturating_sub(room.added.disk));
+        Need { disk: disk.min(cap), ..room.total.minus(room.before).minus(room.added) }
+    }
+
+    /// Whether it fits.
+    pub(crate) fn fits(&self, at: usize, need: Need) -> bool {
+        let free = self.free(at);
+        need.cores <= free.cores && need.memory <= free.memory && need.disk <= free.disk
+    }
+
+    /// Takes room.
+    pub(crate) fn take(&mut self, at: usize, need: Need) {
+        self.rooms[at].added.add(need);
+        let pool = self.rooms[at].pool;
+        self.pools[pool].added += need.disk;
+    }
+
+    /// Gives back what a VM took that goes away.
+    pub(crate) fn release(&mut self, at: usize, need: Need) {
+        let pool = self.rooms[at].pool;
+        self.rooms[at].before = self.rooms[at].before.minus(need);
+        self.pools[pool].before = self.pools[pool].before.saturating_sub(need.disk);
+    }
+
+    /// What an existing node will take beyond what it takes now.
+    pub(crate) fn growth(node: &Node, state: &State<'_>) -> Need {
+        let (guest, disk) = match state {
+            State::Creating { guest, .. } => (guest, guest.disk),
+            State::Present(present) => (&present.guest, present.config.disk),
+            State::Absent | State::Blocked { .. } => return Need::default(),
+        };
+        let (cores, memory) = if guest.running { (u64::from(guest.cores), guest.memory) } else { (0, 0) };
+        Need::of(node).minus(Need { cores, memory, disk })
+    }
+
+    /// The table of the plan. `before` is the count before the plan was made.
+    pub(crate) fn budgets(&self, before: &Self, nodes: &HashMap<&str, Vec<String>>) -> Vec<HostBudget> {
+        let budget = |total, before, after| Budget { total, before, after };
+        self.rooms
+            .iter()
+            .zip(&before.rooms)
+            .map(|(room, old)| {
+                let (pool, old_pool) = (&self.pools[room.pool], &before.pools[old.pool]);
+                let disk_after = pool.before + pool.added;
+                let cap = old.disk_cap.map_or(u64::MAX, |cap| cap.saturating_add(old_pool.before));
+                HostBudget {
+                    host: room.host.clone(),
+                    cores: budget(room.total.cores, old.before.cores, room.before.cores + room.added.cores),
+                    memory: budget(
+                        room.total.memory,
+                        old.before.memory,
+                        room.before.memory + room.added.memory,
+                    ),
+                    disk: budget(pool.total.min(cap), old_pool.before, disk_after),
+                    nodes: nodes.get(room.host.as_str()).cloned().unwrap_or_default(),
+                }
+            })
+            .collect()
+    }
+}
+
+/// Why a host cannot take new nodes, and what would help.
+fn judge_host(cluster: &Cluster, name: &str, view: Option<&HostView>) -> Option<(String, Option<String>)> {
+    let Some(view) = view else {
+        return Some(("Proxmox knows no such host".to_owned(), Some("correct `proxmox.hosts`".to_owned())));
+    };
+    if !view.online {
+        return Some(("it is offline".to_owned(), None));
+    }
+    if view.cpus == 0 || view.memory == 0 {
+        let fix = format!("give the token Sys.Audit on /nodes/{name}");
+        return Some(("its CPU and memory could not be read".to_owned(), Some(fix)));
+    }
+    let proxmox = &cluster.proxmox;
+    for (storage, wanted) in
+        [(&proxmox.disks_storage, &["images"][..]), (&proxmox.images_storage, &["import", "iso"][..])]
+    {
+        let Some(seen) = view.storages.get(storage) else {
+            let fix =
+                format!("check `proxmox.storage`, or give the token Datastore.Audit on /storage/{storage}");
+            return Some((format!("storage {storage} cannot be seen there"), Some(fix)));
+        };
+        if !seen.active {
+            return Some((format!("storage {storage} is not active there"), None));
+        }
+        let missing: Vec<&str> =
+            wanted.iter().copied().filter(|content| !seen.content.contains(*content)).collect();
+        if !missing.is_empty() {
+            let mut all: Vec<&str> =
+                seen.content.iter().map(String::as_str).chain(missing.iter().copied()).collect();
+            all.sort_unstable();
+            let why = format!("storage {storage} does not take the content type {}", missing.join(" and "));
+            return Some((why, Some(format!("on {name}: pvesm set {storage} --content {}", all.join(",")))));
+        }
+    }
+    if view.bridges_seen && !view.bridges.contains(&proxmox.bridge) {
+        let others: Vec<&str> = view.bridges.iter().map(String::as_str).collect();
+        let fix = format!("set `proxmox.bridge` to one it has: {}", others.join(", "));
+        return Some((format!("it has no bridge {}", proxmox.bridge), Some(fix)));
+    }
+    None
+}

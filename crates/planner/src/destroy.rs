@@ -1,0 +1,248 @@
+//! `plan_destroy`: remove every VM and config medium of the cluster; images stay.
+
+use std::collections::{HashMap, HashSet};
+
+use daedal_inventory::Cluster;
+
+use crate::apply::{FORMAT, versions};
+use crate::basis;
+use crate::capacity::{Need, Rooms};
+use crate::digest;
+use crate::error::PlanError;
+use crate::graph::{Graph, Subject};
+use crate::names;
+use crate::plan::{Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
+use crate::survey::{Notes, Survey, claims, full_name};
+use crate::volumes::{Place, Volumes};
+use crate::world::{EtcdView, GuestView, Ownership, World};
+
+/// Plans the end of the cluster: every VM that is ours, wherever it is, also of nodes no longer declared; and every
+/// config medium. Never anything under `protect: true`.
+pub fn plan_destroy(cluster: &Cluster, world: &World) -> Result<Plan, PlanError> {
+    if cluster.protect {
+        return Err(PlanError::Protected { cluster: cluster.name.clone() });
+    }
+    let survey = Survey::new(cluster, world);
+    let before = Rooms::count(cluster, world, &survey);
+    let mut rooms = before.clone();
+    let volumes = Volumes::new(cluster, world);
+    let (mut graph, mut notes) = (Graph::default(), Notes::default());
+    let claims = claims(world);
+    let order: HashMap<&str, usize> =
+        cluster.nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
+    let mut doomed: Vec<(&str, &GuestView)> = claims
+        .iter()
+        .filter_map(|(node, guests)| match guests[..] {
+            [guest] => Some((*node, guest)),
+            _ => None,
+        })
+        .collect();
+    doomed.sort_by_key(|(node, guest)| (order.get(node).copied().unwrap_or(usize::MAX), guest.vmid));
+    for (node, guests) in claims.iter().filter(|(_, guests)| guests.len() > 1) {
+        let all: Vec<String> = guests.iter().map(|guest| full_name(guest)).collect();
+        let text = format!("{} all claim to be this node. None of them is touched.", all.join(" and "));
+        notes.problem(*node, text, None);
+    }
+    notes.0.sort_by(|a, b| a.about.cmp(&b.about));
+
+    let mut nodes = Vec::new();
+    let mut used_by: HashMap<Place, StepId> = HashMap::new();
+    let mut in_use: HashSet<Place> = HashSet::new();
+    let mut quorum = Quorum::default();
+    for (name, guest) in doomed {
+        let declared = order.get(name).and_then(|at| cluster.nodes.get(*at));
+        let obstacle = obstacle(guest, declared.map(|node| node.vmid), world);
+        let medium = guest.config.as_ref().and_then(|config| config.media.as_deref());
+        let place = medium.map(|volid| volumes.place(&guest.host, volid));
+        let member = world.nodes.get(name).is_some_and(|view| view.etcd == EtcdView::Member);
+        quorum.before += u32::from(member);
+        let fate = match obstacle {
+            Some((text, fix)) => {
+                notes.problem(name, text, fix);
+                in_use.extend(place);
+                quorum.after += u32::from(member);
+                Fate::Blocked
+            }
+            None => {
+                let gone = destroy(name, guest, &mut graph);
+                used_by.extend(place.map(|place| (place, gone)));
+                if let Some(at) = rooms.at(&guest.host) {
+                    let (cores, memory) =
+                        if guest.running { (u64::from(guest.cores), guest.memory) } else { (0, 0) };
+                    let disk = guest.config.as_ref().map_or(guest.disk, |config| config.disk);
+                    rooms.release(at, Need { cores, memory, disk });
+                }
+                Fate::Destroy
+            }
+        };
+        nodes.push(PlannedNode {
+            name: name.to_owned(),
+            role: declared.map(|node| node.role),
+            vmid: guest.vmid,
+            host: Some(guest.host.clone()),
+            address: declared.map_or_else(String::new, |node| node.address.addr().to_string()),
+            cores: guest.cores,
+            memory: guest.memory,
+            disk: guest.config.as_ref().map_or(guest.disk, |config| config.disk),
+            fate,
+        });
+    }
+    quorum.lowest = quorum.after;
+    media(cluster, &volumes, world, &used_by, &in_use, &order, &mut graph);
+    untouched(cluster, world, &mut notes);
+
+    let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
+    for node in nodes.iter().filter(|node| node.fate == Fate::Blocked) {
+        if let Some(host) = &node.host {
+            on_host.entry(host).or_default().push(node.name.clone());
+        }
+    }
+    let hosts = rooms.budgets(&before, &on_host);
+    Ok(Plan {
+        format: FORMAT,
+        purpose: Purpose::Destroy,
+        cluster: cluster.name.clone(),
+        uuid: cluster.uuid,
+        intent: digest::intent(cluster),
+        basis: basis::basis(cluster, world),
+        versions: versions(cluster, world),
+        nodes,
+        steps: graph.steps,
+        hosts,
+        quorum,
+        notes: notes.sorted(),
+    })
+}
+
+/// Why a VM of ours cannot be destroyed, and what would help.
+fn obstacle(
+    guest: &GuestView,
+    declared_vmid: Option<u32>,
+    world: &World,
+) -> Option<(String, Option<String>)> {
+    let who = full_name(guest);
+    if let Some(vmid) = declared_vmid.filter(|vmid| *vmid != guest.vmid) {
+        let fix = format!("set `vmid: {}` for it in the inventory", guest.vmid);
+        return Some((
+            format!("{who} is this node, but the inventory says VMID {vmid}. It is not touched."),
+            Some(fix),
+        ));
+    }
+    if world.hosts.get(&guest.host).is_some_and(|host| !host.online) {
+        return Some((
+            format!("{who} stays: its host is offline."),
+            Some(format!("bring {} back", guest.host)),
+        ));
+    }
+    match &guest.ownership {
+        Ownership::HalfMade { task_running: true, .. } => None,
+        Ownership::HalfMade { .. } => Some((
+            format!("The task that made {who} died half-way and left it locked. No API token can free it."),
+            Some(format!("on {}: qm unlock {vmid} && qm destroy {vmid}", guest.host, vmid = guest.vmid)),
+        )),
+        _ if guest.template => Some((format!("{who} was turned into a template. It is not touched."), None)),
+        _ => guest.lock.as_ref().map(|lock| {
+            let text = format!("{who} is locked ({lock}) and cannot be destroyed now.");
+            (text, Some("run again when the lock is gone".to_owned()))
+        }),
+    }
+}
+
+fn destroy(node: &str, guest: &GuestView, graph: &mut Graph) -> StepId {
+    let subject = Subject { node: Some(node), host: Some(&guest.host) };
+    let vmid = guest.vmid;
+    let ready = match &guest.ownership {
+        Ownership::HalfMade { upid, .. } => {
+            let action = Action::AwaitCreate { vmid, upid: upid.clone() };
+            Some(graph.add(subject, action, "it is still being created", []))
+        }
+        _ if guest.running => {
+            let action = Action::StopVm { vmid };
+            Some(graph.add_with(subject, action, "hard, without asking the guest", [], Impact::Restart))
+        }
+        _ => None,
+    };
+    let reason = "with its disks; its data is lost";
+    graph.add_with(subject, Action::DestroyVm { vmid }, reason, [ready], Impact::Destroy)
+}
+
+/// Every config medium of this cluster, once the VM that has it in its drive is gone.
+fn media(
+    cluster: &Cluster,
+    volumes: &Volumes<'_>,
+    world: &World,
+    used_by: &HashMap<Place, StepId>,
+    in_use: &HashSet<Place>,
+    order: &HashMap<&str, usize>,
+    graph: &mut Graph,
+) {
+    // Foreign guests and look-alikes may have one in their drive, too.
+    let mut in_use = in_use.clone();
+    for guest in world.guests.values() {
+        let ours = matches!(guest.ownership, Ownership::Ours { .. } | Ownership::HalfMade { .. });
+        if let Some(volid) =
+            guest.config.as_ref().and_then(|config| config.media.as_deref()).filter(|_| !ours)
+        {
+            in_use.insert(volumes.place(&guest.host, volid));
+        }
+    }
+    // A VM that is just being created names its medium only when it is done.
+    let creating: HashMap<&str, StepId> = graph
+        .steps
+        .iter()
+        .filter(|step| matches!(step.action, Action::DestroyVm { .. }))
+        .filter_map(|step| Some((step.node.as_deref()?, step.id)))
+        .map(|(node, id)| (order.get_key_value(node).map_or("", |(name, _)| *name), id))
+        .collect();
+    for volume in volumes.all() {
+        let Some(node) = names::media_node(cluster, names::volid_file(&volume.volid)) else { continue };
+        let place = volumes.place(&volume.host, &volume.volid);
+        if volume.content != "iso" || in_use.contains(&place) {
+            continue;
+        }
+        let needs = [used_by.get(&place).copied(), creating.get(node).copied()];
+        let subject = Subject { node: order.contains_key(node).then_some(node), host: Some(&volume.host) };
+        let action = Action::DeleteMedia { volid: volume.volid.clone() };
+        graph.add(subject, action, "it holds keys", needs);
+    }
+}
+
+/// What stays, and why.
+fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
+    let vmids: HashSet<u32> = cluster.nodes.iter().map(|node| node.vmid).collect();
+    for guest in world.guests.values() {
+        let ours = vmids.contains(&guest.vmid);
+        match &guest.ownership {
+            Ownership::Foreign if ours => {
+                notes.info(full_name(guest), "Has one of our VMIDs but is not ours. It is not touched.");
+            }
+            Ownership::LookAlike { why } => {
+                notes.warning(
+                    full_name(guest),
+                    format!("Looks like ours but is not: {why}. It is not touched."),
+                );
+            }
+            Ownership::Unreadable { why } if ours => {
+                notes.problem(
+                    full_name(guest),
+                    format!("Its config could not be read: {why}. It is not touched."),
+                    None,
+                );
+            }
+            _ => {}
+        }
+    }
+    for host in &world.unlisted_hosts {
+        let text = "Its guests could not be listed: VMs of this cluster may be left there.";
+        notes.problem(format!("host {host}"), text, Some("run destroy again when it can be seen".to_owned()));
+    }
+    for blind in &world.blind {
+        notes.warning(blind.what.clone(), format!("Could not be seen: {}", blind.why));
+    }
+    if world.volumes.iter().any(|volume| volume.content == "import") {
+        notes.info(
+            "images",
+            "Disk images stay on the storage, so that the next apply need not download them.",
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! Why no plan can be made.
+
+use std::fmt;
+
+use crate::size;
+
+/// Why no plan can be made at all. What concerns single nodes only is a note in the plan instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The nodes do not fit on the hosts.
+    #[error("the cluster does not fit on its hosts{0}")]
+    NoRoom(NoRoom),
+    /// Destruction of a protected cluster.
+    #[error(
+        "cluster {cluster} is protected: nothing of it is destroyed while the inventory says `protect: true`"
+    )]
+    Protected {
+        /// Cluster name.
+        cluster: String,
+    },
+    /// VMs exist whose secrets are not in the store; new secrets would make strangers of them.
+    #[error(
+        "the secrets of cluster {cluster} are not in the store although {vms} of its VMs exist ({example} …): \
+         bring the store's folder back, or destroy the cluster first"
+    )]
+    SecretsLost {
+        /// Cluster name.
+        cluster: String,
+        /// How many VMs.
+        vms: usize,
+        /// One of them.
+        example: String,
+    },
+    /// A way to boot that is declared but not built yet.
+    #[error(
+        "`boot: {{from: {from}, config: {config}}}` cannot be planned yet; use `{{from: disk-image, config: cidata}}`"
+    )]
+    Boot {
+        /// `boot.from`.
+        from: String,
+        /// `boot.config`.
+        config: String,
+    },
+}
+
+/// Everything that does not fit, at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NoRoom {
+    /// What is missing where.
+    pub shortfalls: Vec<Shortfall>,
+    /// Declared hosts that cannot take new nodes at all.
+    pub unusable: Vec<UnusableHost>,
+    /// Nodes for which no host is left.
+    pub homeless: Vec<String>,
+}
+
+/// One resource that is short on one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortfall {
+    /// Host name.
+    pub host: String,
+    /// What is short.
+    pub resource: Resource,
+    /// What these nodes want there.
+    pub wanted: u64,
+    /// What is free there for them.
+    pub free: u64,
+    /// The nodes that want it.
+    pub nodes: Vec<String>,
+}
+
+/// A resource of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Resource {
+    /// vCPUs.
+    Cores,
+    /// Bytes of memory.
+    Memory,
+    /// Bytes on the disks storage.
+    Disk,
+}
+
+/// A declared host that cannot take new nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableHost {
+    /// Host name.
+    pub host: String,
+    /// Why, in a short sentence without a full stop.
+    pub why: String,
+    /// What would help, if something can be said.
+    pub fix: Option<String>,
+}
+
+impl Resource {
+    /// An amount of it, for people.
+    pub fn show(self, amount: u64) -> String {
+        match self {
+            Self::Cores => amount.to_string(),
+            Self::Memory | Self::Disk => size::show(amount),
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cores => "vCPU",
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+        })
+    }
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Shortfall { host, resource, wanted, free, nodes } in &self.shortfalls {
+            let (wanted, free) = (resource.show(*wanted), resource.show(*free));
+            write!(f, "\n  {host}: {resource}: wanted {wanted}, free {free} (for {})", some_of(nodes))?;
+        }
+        if !self.homeless.is_empty() {
+            write!(f, "\n  no host left for {}", some_of(&self.homeless))?;
+        }
+        for UnusableHost { host, why, fix } in &self.unusable {
+            write!(f, "\n  {host} cannot be used: {why}")?;
+            if let Some(fix) = fix {
+                write!(f, "\n    fix: {fix}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first few names, and how many more there are.
+pub(crate) fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 6;
+    match names.len() {
+        0..=SHOWN => names.join(", "),
+        all => format!("{} and {} more", names[..SHOWN].join(", "), all - SHOWN),
+    }
+}

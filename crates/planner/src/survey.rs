@@ -1,0 +1,320 @@
+//! The world seen with the inventory in hand: what each declared node's VM is, and what stands in the way.
+
+use std::collections::{HashMap, HashSet};
+
+use daedal_inventory::{Cluster, Node};
+
+use crate::plan::{Level, Note};
+use crate::world::{GuestView, NodeView, Ownership, TalosView, VmConfig, World};
+
+/// What a declared node's VM is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum State<'w> {
+    /// There is none, and its VMID is free.
+    Absent,
+    /// A create task of ours still runs.
+    Creating { guest: &'w GuestView, upid: &'w str },
+    /// It is there and ours.
+    Present(Present<'w>),
+    /// Something stands in the way; a note says what. The node is not touched.
+    Blocked {
+        /// Whether what stands there may hold an etcd of this cluster.
+        suspect: bool,
+        /// Whether a config medium of this node may still be wanted by what stands there.
+        keep_media: bool,
+        /// Host of what stands there.
+        host: Option<&'w str>,
+    },
+}
+
+/// A VM that is ours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Present<'w> {
+    pub(crate) guest: &'w GuestView,
+    pub(crate) config: &'w VmConfig,
+    /// Digest in its mark.
+    pub(crate) digest: &'w str,
+}
+
+impl Present<'_> {
+    /// Whether Proxmox would refuse changes.
+    pub(crate) fn locked(&self) -> bool {
+        self.guest.lock.is_some()
+    }
+}
+
+/// A declared node and what was found of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight<'w> {
+    pub(crate) node: &'w Node,
+    pub(crate) state: State<'w>,
+    /// What it says of itself; all unknown if it was not asked.
+    pub(crate) view: &'w NodeView,
+}
+
+impl<'w> Sight<'w> {
+    /// Whether it answers over mTLS with our keys.
+    pub(crate) fn up(&self) -> bool {
+        matches!(self.view.talos, TalosView::Configured { .. })
+    }
+
+    /// Host of the VM, if there is one.
+    pub(crate) fn host(&self) -> Option<&'w str> {
+        match self.state {
+            State::Absent => None,
+            State::Creating { guest, .. } => Some(&guest.host),
+            State::Present(present) => Some(&present.guest.host),
+            State::Blocked { host, .. } => host,
+        }
+    }
+}
+
+/// The survey.
+#[derive(Debug)]
+pub(crate) struct Survey<'w> {
+    /// Every declared node in declared order.
+    pub(crate) nodes: Vec<Sight<'w>>,
+    /// VMs of ours whose node is no longer declared.
+    pub(crate) undeclared: Vec<&'w GuestView>,
+    /// What the user should know.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// Everything that claims to be a node of this cluster, by node name.
+pub(crate) fn claims(world: &World) -> HashMap<&str, Vec<&GuestView>> {
+    let mut claims: HashMap<&str, Vec<&GuestView>> = HashMap::new();
+    for guest in world.guests.values() {
+        if let Ownership::Ours { node, .. } | Ownership::HalfMade { node, .. } = &guest.ownership {
+            claims.entry(node).or_default().push(guest);
+        }
+    }
+    claims
+}
+
+static UNASKED: NodeView = NodeView {
+    talos: TalosView::Unreachable,
+    etcd: crate::world::EtcdView::Unknown,
+    ready: None,
+    kubelet: None,
+};
+
+impl<'w> Survey<'w> {
+    pub(crate) fn new(cluster: &'w Cluster, world: &'w World) -> Self {
+        let claims = claims(world);
+        let mut notes = Notes::default();
+        let mut hidden = Vec::new();
+        let nodes = cluster
+            .nodes
+            .iter()
+            .map(|node| {
+                let view = world.nodes.get(&node.name).unwrap_or(&UNASKED);
+                let claimants = claims.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+                let state = match claimants {
+                    [] => unclaimed(node, world, &mut notes, &mut hidden),
+                    [guest] => claimed(node, guest, view, world, &mut notes),
+                    several => several_claim(node, several, &mut notes),
+                };
+                Sight { node, state, view }
+            })
+            .collect();
+        if !hidden.is_empty() {
+            let hosts: Vec<String> = world.unlisted_hosts.iter().cloned().collect();
+            notes.problem(
+                crate::error::some_of(&hidden),
+                format!(
+                    "Not created: the guests on {} could not be listed, and one of them may have the VMID.",
+                    hosts.join(", ")
+                ),
+                Some("give the token VM.Audit, or bring the host back, and run again".to_owned()),
+            );
+        }
+        let declared: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
+        let vmids: HashSet<u32> = cluster.nodes.iter().map(|node| node.vmid).collect();
+        let mut undeclared = Vec::new();
+        for guest in world.guests.values() {
+            match &guest.ownership {
+                Ownership::Ours { node, .. } | Ownership::HalfMade { node, .. }
+                    if !declared.contains(node.as_str()) =>
+                {
+                    undeclared.push(guest);
+                }
+                Ownership::LookAlike { why } if !vmids.contains(&guest.vmid) => notes.warning(
+                    format!("VM {}", guest.vmid),
+                    format!("{} looks like ours but is not: {why}. It is not touched.", full_name(guest)),
+                ),
+                _ => {}
+            }
+        }
+        Self { nodes, undeclared, notes: notes.0 }
+    }
+
+    /// VMs that were made with secrets of this cluster.
+    pub(crate) fn vms_with_secrets(world: &World) -> Vec<&GuestView> {
+        let made = |guest: &&GuestView| {
+            matches!(
+                &guest.ownership,
+                Ownership::Ours { .. } | Ownership::HalfMade { task_running: true, .. }
+            )
+        };
+        world.guests.values().filter(made).collect()
+    }
+}
+
+/// A node nobody claims to be: absent, unless its VMID is taken or may be.
+fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut Vec<String>) -> State<'w> {
+    let Some(guest) = world.guests.get(&node.vmid) else {
+        if world.unlisted_hosts.is_empty() {
+            return State::Absent;
+        }
+        hidden.push(node.name.clone());
+        return State::Blocked { suspect: true, keep_media: true, host: None };
+    };
+    let who = full_name(guest);
+    let another_vmid = format!("give {} another VMID in the inventory, or move that guest away", node.name);
+    let (suspect, text, fix) = match &guest.ownership {
+        Ownership::Foreign => (
+            false,
+            format!("Its VMID {} is taken by {who}, which is not ours. Neither is touched.", node.vmid),
+            another_vmid,
+        ),
+        Ownership::LookAlike { why } => (
+            true,
+            format!(
+                "Its VMID {} is taken by {who}, which looks like ours but is not: {why}. Neither is touched.",
+                node.vmid
+            ),
+            format!("look at `qm config {}` on {}; {another_vmid}", guest.vmid, guest.host),
+        ),
+        Ownership::Unreadable { why } => (
+            true,
+            format!(
+                "Its VMID {} is taken by {who}, whose config could not be read: {why}. It is not touched.",
+                node.vmid
+            ),
+            format!(
+                "let the token read it (VM.Audit on /vms/{}), or bring its host back, and run again",
+                node.vmid
+            ),
+        ),
+        Ownership::Ours { node: other, .. } | Ownership::HalfMade { node: other, .. } => (
+            false,
+            format!(
+                "Its VMID {} is taken by {who}, which is our node {other}. Neither is touched.",
+                node.vmid
+            ),
+            format!("give {} the VMID it had before", node.name),
+        ),
+    };
+    notes.problem(node.name.clone(), text, Some(fix));
+    State::Blocked { suspect, keep_media: suspect, host: None }
+}
+
+/// A node that exactly one guest claims to be.
+fn claimed<'w>(
+    node: &Node,
+    guest: &'w GuestView,
+    view: &NodeView,
+    world: &World,
+    notes: &mut Notes,
+) -> State<'w> {
+    let who = full_name(guest);
+    let mut blocked = |suspect, text: String, fix: Option<String>| {
+        notes.problem(node.name.clone(), text, fix);
+        State::Blocked { suspect, keep_media: suspect, host: Some(&guest.host) }
+    };
+    if guest.vmid != node.vmid {
+        let text =
+            format!("{who} is this node, but the inventory gives it VMID {}. It is not touched.", node.vmid);
+        return blocked(
+            true,
+            text,
+            Some(format!("set `vmid: {}` for {} in the inventory", guest.vmid, node.name)),
+        );
+    }
+    if world.hosts.get(&guest.host).is_some_and(|host| !host.online) {
+        let text = format!("Its VM {} is on {}, which is offline.", guest.vmid, guest.host);
+        return blocked(true, text, Some(format!("bring {} back and run again", guest.host)));
+    }
+    match (&guest.ownership, &guest.config) {
+        (Ownership::HalfMade { task_running: true, upid, .. }, _) => State::Creating { guest, upid },
+        (Ownership::HalfMade { .. }, _) => blocked(
+            false,
+            format!(
+                "The task that made its VM {} on {} died half-way and left it locked. No API token can free it; \
+                 the rest of the cluster goes on without it.",
+                guest.vmid, guest.host
+            ),
+            Some(format!("on {}: qm unlock {vmid} && qm destroy {vmid}", guest.host, vmid = guest.vmid)),
+        ),
+        (Ownership::Ours { .. }, _) if guest.template => {
+            blocked(true, format!("{who} was turned into a template. It is not touched."), None)
+        }
+        (Ownership::Ours { .. }, Some(config)) if config.disk == 0 => blocked(
+            false,
+            format!("{who} has no system disk. It is not touched."),
+            Some(format!("on {}: qm destroy {} --purge, then apply again", guest.host, guest.vmid)),
+        ),
+        (Ownership::Ours { .. }, Some(_)) if matches!(view.talos, TalosView::OtherCluster) => blocked(
+            true,
+            format!(
+                "{} answers with a certificate that this cluster's CA did not sign: another machine has the address, \
+                 or the stored secrets are not the ones {who} was made with. It is not touched.",
+                node.address.addr()
+            ),
+            None,
+        ),
+        (Ownership::Ours { digest, .. }, Some(config)) => State::Present(Present { guest, config, digest }),
+        _ => blocked(true, format!("The config of {who} could not be read. It is not touched."), None),
+    }
+}
+
+fn several_claim<'w>(node: &Node, several: &[&'w GuestView], notes: &mut Notes) -> State<'w> {
+    let all: Vec<String> = several.iter().map(|guest| full_name(guest)).collect();
+    let text = format!("{} all claim to be this node. None of them is touched.", all.join(" and "));
+    let fix =
+        "keep one and remove the mark (the `daedal-mark` line of the description) from the others".to_owned();
+    notes.problem(node.name.clone(), text, Some(fix));
+    State::Blocked { suspect: true, keep_media: true, host: None }
+}
+
+/// A guest with everything needed to find it.
+pub(crate) fn full_name(guest: &GuestView) -> String {
+    match guest.name.as_str() {
+        "" => format!("VM {} on {}", guest.vmid, guest.host),
+        name => format!("VM {} \"{name}\" on {}", guest.vmid, guest.host),
+    }
+}
+
+/// Notes in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Notes(pub(crate) Vec<Note>);
+
+impl Notes {
+    pub(crate) fn add(
+        &mut self,
+        level: Level,
+        about: impl Into<String>,
+        text: impl Into<String>,
+        fix: Option<String>,
+    ) {
+        self.0.push(Note { level, about: about.into(), text: text.into(), fix });
+    }
+
+    pub(crate) fn problem(&mut self, about: impl Into<String>, text: impl Into<String>, fix: Option<String>) {
+        self.add(Level::Problem, about, text, fix);
+    }
+
+    pub(crate) fn warning(&mut self, about: impl Into<String>, text: impl Into<String>) {
+        self.add(Level::Warning, about, text, None);
+    }
+
+    pub(crate) fn info(&mut self, about: impl Into<String>, text: impl Into<String>) {
+        self.add(Level::Info, about, text, None);
+    }
+
+    /// What matters most first; otherwise in the order it was noted.
+    pub(crate) fn sorted(mut self) -> Vec<Note> {
+        self.0.sort_by_key(|note| std::cmp::Reverse(note.level));
+        self.0
+    }
+}

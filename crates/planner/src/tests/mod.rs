@@ -1,0 +1,4 @@
+//! The planner's stories and laws.
+
+mod golden;
+mod simulator;

@@ -1,0 +1,78 @@
+//! Steps in words.
+
+use std::fmt;
+
+use crate::digest::hex12;
+use crate::plan::{Action, Impact, PlannedNode, Step};
+use crate::size;
+
+use super::layout::Style;
+
+/// A short phrase for progress and logs, such as `create VM 300`.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CreateSecrets => f.write_str("create the secrets bundle"),
+            Self::RegisterSchematic { id } => write!(f, "register schematic {}", hex12(id)),
+            Self::PinImage { .. } => f.write_str("pin the disk image"),
+            Self::DownloadImage { storage, .. } => write!(f, "download the disk image to {storage}"),
+            Self::DeleteImage { .. } => f.write_str("delete the wrong disk image"),
+            Self::UploadMedia { storage, .. } => write!(f, "upload its config medium to {storage}"),
+            Self::CreateVm { vmid, .. } => write!(f, "create VM {vmid}"),
+            Self::AwaitCreate { vmid, .. } => write!(f, "wait until VM {vmid} is made"),
+            Self::GrowDisk { size, .. } => write!(f, "grow the disk to {}", size::show(*size)),
+            Self::UpdateVm { vmid, .. } => write!(f, "change VM {vmid}"),
+            Self::AttachMedia { .. } => f.write_str("put its config medium into the drive"),
+            Self::StartVm { vmid } => write!(f, "start VM {vmid}"),
+            Self::AwaitApi => f.write_str("wait until its Talos API answers"),
+            Self::Bootstrap => f.write_str("bootstrap etcd"),
+            Self::AwaitEtcd => f.write_str("wait until it votes in etcd"),
+            Self::AwaitEndpoint => f.write_str("wait for the API server"),
+            Self::AwaitReady => f.write_str("wait until it is Ready"),
+            Self::EjectMedia { .. } => f.write_str("eject the config medium"),
+            Self::DeleteMedia { .. } => f.write_str("delete the config medium"),
+            Self::WriteOutputs => f.write_str("write the output files"),
+            Self::StopVm { vmid } => write!(f, "stop VM {vmid}"),
+            Self::DestroyVm { vmid } => write!(f, "destroy VM {vmid}"),
+        }
+    }
+}
+
+/// The phrase of a step in a plan: with its host where its node does not tell.
+pub(super) fn phrase(step: &Step, node: Option<&PlannedNode>) -> String {
+    let mut phrase = step.action.to_string();
+    if let (Action::DeleteMedia { volid }, None) = (&step.action, node) {
+        phrase = format!("delete {}", crate::names::volid_file(volid));
+    }
+    let told = node.and_then(|node| node.host.as_deref());
+    if let Some(host) = step.host.as_deref().filter(|host| told != Some(host)) {
+        phrase.push_str(&format!(" on {host}"));
+    }
+    phrase
+}
+
+/// What kind of step it is, as one sign.
+pub(super) fn mark(step: &Step) -> (&'static str, Style) {
+    match &step.action {
+        Action::DestroyVm { .. } | Action::DeleteImage { .. } => ("-", Style::Red),
+        Action::StopVm { .. } => ("-", if step.impact == Impact::None { Style::Plain } else { Style::Red }),
+        Action::UpdateVm { .. } | Action::GrowDisk { .. } | Action::AttachMedia { .. } => {
+            ("~", Style::Yellow)
+        }
+        Action::AwaitCreate { .. }
+        | Action::AwaitApi
+        | Action::AwaitEtcd
+        | Action::AwaitEndpoint
+        | Action::AwaitReady => ("·", Style::Plain),
+        Action::EjectMedia { .. } | Action::DeleteMedia { .. } => ("-", Style::Plain),
+        Action::CreateSecrets
+        | Action::RegisterSchematic { .. }
+        | Action::PinImage { .. }
+        | Action::DownloadImage { .. }
+        | Action::UploadMedia { .. }
+        | Action::CreateVm { .. }
+        | Action::StartVm { .. }
+        | Action::Bootstrap
+        | Action::WriteOutputs => ("+", Style::Green),
+    }
+}

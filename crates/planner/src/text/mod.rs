@@ -1,0 +1,298 @@
+//! A plan as text for people: hosts before and after, every step with its reason, what restarts or dies, what remains
+//! of etcd, what is in the way.
+
+mod action;
+mod hosts;
+mod layout;
+
+use std::collections::{HashMap, HashSet};
+
+use daedal_inventory::Role;
+
+use crate::error::some_of;
+use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Step};
+use crate::size;
+use layout::{Paint, Style, wrap};
+
+/// How the text should look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenderOptions {
+    /// Whether to colour it with ANSI sequences.
+    pub color: bool,
+    /// Columns to wrap at.
+    pub width: usize,
+}
+
+impl Default for RenderOptions {
+    fn default() -> Self {
+        Self { color: false, width: 110 }
+    }
+}
+
+/// The plan as text, ending in a line break.
+pub fn render(plan: &Plan, options: RenderOptions) -> String {
+    let mut page =
+        Page { plan, paint: Paint(options.color), width: options.width.max(60), text: String::new() };
+    if plan.steps.is_empty() {
+        page.notes();
+        page.nothing_to_do();
+        return page.text;
+    }
+    page.header();
+    page.notes();
+    page.hosts();
+    page.steps();
+    page.consequences();
+    page.summary();
+    page.text
+}
+
+struct Page<'p> {
+    plan: &'p Plan,
+    paint: Paint,
+    width: usize,
+    text: String,
+}
+
+impl Page<'_> {
+    fn line(&mut self, line: impl AsRef<str>) {
+        self.text.push_str(line.as_ref().trim_end());
+        self.text.push('\n');
+    }
+
+    fn header(&mut self) {
+        let Plan { cluster, versions, purpose, .. } = self.plan;
+        let verb = match purpose {
+            Purpose::Apply => "apply",
+            Purpose::Destroy => "destroy",
+        };
+        let title = self.paint.bold(&format!("Plan to {verb} cluster {cluster}"));
+        self.line(title);
+        let on = match versions.proxmox.as_str() {
+            "" => String::new(),
+            version => format!(" on Proxmox VE {version}"),
+        };
+        self.line(format!("Talos {}, Kubernetes {}{on}", versions.talos, versions.kubernetes));
+        self.line("");
+    }
+
+    fn notes(&mut self) {
+        for (level, title, style) in [
+            (Level::Problem, "In the way", Style::Red),
+            (Level::Warning, "Mind", Style::Yellow),
+            (Level::Info, "Good to know", Style::Plain),
+        ] {
+            let notes: Vec<_> = self.plan.notes.iter().filter(|note| note.level == level).collect();
+            if notes.is_empty() {
+                continue;
+            }
+            let title = self.paint.styled(title, style);
+            self.line(title);
+            for note in notes {
+                let about = format!("{}:", note.about);
+                for (at, line) in
+                    wrap(&format!("{about} {}", note.text), self.width - 4).into_iter().enumerate()
+                {
+                    let line = match line.strip_prefix(about.as_str()) {
+                        Some(rest) if at == 0 => format!("{}{rest}", self.paint.bold(&about)),
+                        _ => line,
+                    };
+                    self.line(format!("{}{line}", if at == 0 { "  " } else { "    " }));
+                }
+                let width = self.width - 9;
+                for (at, line) in note.fix.iter().flat_map(|fix| wrap(fix, width)).enumerate() {
+                    let lead = if at == 0 { "    fix: " } else { "         " };
+                    self.line(format!("{lead}{line}"));
+                }
+            }
+            self.line("");
+        }
+    }
+
+    fn hosts(&mut self) {
+        if self.plan.hosts.is_empty() {
+            return;
+        }
+        for line in hosts::table(self.plan, self.paint, self.width) {
+            self.line(line);
+        }
+        self.line("");
+    }
+
+    fn steps(&mut self) {
+        let listed: HashSet<&str> = self.plan.nodes.iter().map(|node| node.name.as_str()).collect();
+        let mut by_node: HashMap<&str, Vec<&Step>> = HashMap::new();
+        let mut general: Vec<&Step> = Vec::new();
+        for step in &self.plan.steps {
+            match step.node.as_deref().filter(|name| listed.contains(name)) {
+                Some(node) => by_node.entry(node).or_default().push(step),
+                None => general.push(step),
+            }
+        }
+        if !general.is_empty() {
+            let title = self.paint.bold("For the whole cluster");
+            self.line(title);
+            self.step_lines(&general, None);
+            self.line("");
+        }
+        for node in &self.plan.nodes {
+            let Some(steps) = by_node.get(node.name.as_str()) else { continue };
+            self.node_line(node);
+            self.step_lines(steps, Some(node));
+            self.line("");
+        }
+    }
+
+    fn node_line(&mut self, node: &PlannedNode) {
+        let (mark, style) = match node.fate {
+            Fate::Create => ("+", Style::Green),
+            Fate::Change => ("~", Style::Yellow),
+            Fate::Destroy => ("-", Style::Red),
+            Fate::Keep | Fate::Blocked => (" ", Style::Plain),
+        };
+        let role = match node.role {
+            Some(Role::ControlPlane) => "control plane",
+            Some(Role::Worker) => "worker",
+            None => "no longer declared",
+        };
+        let host = node.host.as_deref().map_or_else(String::new, |host| format!(" on {host}"));
+        let address = if node.address.is_empty() { String::new() } else { format!(", {}", node.address) };
+        let name = self.paint.bold(&node.name);
+        let mark = self.paint.styled(mark, style);
+        self.line(format!(
+            "{mark} {name}  {role}, VM {}{host}{address}: {} vCPU, {}, disk {}",
+            node.vmid,
+            node.cores,
+            size::show(node.memory),
+            size::show(node.disk)
+        ));
+    }
+
+    fn step_lines(&mut self, steps: &[&Step], node: Option<&PlannedNode>) {
+        let phrases: Vec<String> = steps.iter().map(|step| action::phrase(step, node)).collect();
+        let column = phrases.iter().map(|phrase| phrase.chars().count()).max().unwrap_or(0).min(46);
+        for (step, phrase) in steps.iter().zip(&phrases) {
+            let (mark, style) = action::mark(step);
+            let mark = self.paint.styled(mark, style);
+            let indent = 4 + 2 + column + 2;
+            let mut reason = wrap(&step.reason, self.width.saturating_sub(indent).max(24)).into_iter();
+            let pad = " ".repeat(column.saturating_sub(phrase.chars().count()));
+            let first = self.paint.dim(&reason.next().unwrap_or_default());
+            let impact = match step.impact {
+                Impact::Interrupt => self.paint.styled(" [interrupts its network]", Style::Yellow),
+                Impact::Restart if self.plan.purpose == Purpose::Apply => {
+                    self.paint.styled(" [restarts it]", Style::Yellow)
+                }
+                Impact::None | Impact::Restart | Impact::Destroy => String::new(),
+            };
+            self.line(format!("    {mark} {phrase}{pad}  {first}{impact}"));
+            for rest in reason {
+                let rest = self.paint.dim(&rest);
+                self.line(format!("{}{rest}", " ".repeat(indent)));
+            }
+            if let Action::UpdateVm { changes, .. } = &step.action {
+                for change in changes {
+                    let when = if change.needs_restart { " (takes effect at its next start)" } else { "" };
+                    self.line(format!("        {}: {} → {}{when}", change.option, change.from, change.to));
+                }
+            }
+        }
+    }
+
+    fn consequences(&mut self) {
+        let named = |impact: Impact| {
+            let steps = self.plan.steps.iter().filter(|step| step.impact == impact);
+            let mut names: Vec<String> = steps.filter_map(|step| step.node.clone()).collect();
+            names.dedup();
+            names
+        };
+        let quorum = self.plan.quorum;
+        if self.plan.purpose == Purpose::Destroy {
+            let dying = self.plan.nodes.iter().filter(|node| node.fate == Fate::Destroy);
+            let dying: Vec<String> = dying.map(|node| format!("{} (VM {})", node.name, node.vmid)).collect();
+            if !dying.is_empty() {
+                let text = format!("These VMs die with everything on their disks: {}.", dying.join(", "));
+                for line in wrap(&text, self.width) {
+                    let line = self.paint.styled(&line, Style::Red);
+                    self.line(line);
+                }
+            }
+            if quorum.before > 0 {
+                self.line(format!("etcd: {} voting members now, {} after.", quorum.before, quorum.after));
+            }
+            self.line("");
+            return;
+        }
+        let (restarts, interrupts) = (named(Impact::Restart), named(Impact::Interrupt));
+        let destroys = self.plan.steps.iter().filter(|step| step.impact == Impact::Destroy).count();
+        let mut said = Vec::new();
+        if !restarts.is_empty() {
+            said.push(format!("Restarts {}.", some_of(&restarts)));
+        }
+        if !interrupts.is_empty() {
+            said.push(format!("Interrupts the network of {}.", some_of(&interrupts)));
+        }
+        if destroys > 0 {
+            let files = if destroys == 1 { "one image file" } else { "image files" };
+            said.push(format!("Deletes {files} that is not what it should be."));
+        }
+        if said.is_empty() {
+            said.push("Nothing is restarted or destroyed.".to_owned());
+        }
+        said.push(match quorum {
+            q if q.lowest < q.before => format!(
+                "etcd: {} voting members now, {} at the lowest (quorum is {}), {} after.",
+                q.before,
+                q.lowest,
+                q.before / 2 + 1,
+                q.after
+            ),
+            q => format!("etcd: {} voting members now, {} after.", q.before, q.after),
+        });
+        for line in wrap(&said.join(" "), self.width) {
+            self.line(line);
+        }
+        self.line("");
+    }
+
+    fn summary(&mut self) {
+        let line = self.paint.bold(&format!("{}.", summary(self.plan)));
+        self.line(line);
+    }
+
+    fn nothing_to_do(&mut self) {
+        let Plan { cluster, nodes, quorum, purpose, .. } = self.plan;
+        let problems = self.plan.notes.iter().any(|note| note.level == Level::Problem);
+        let line = match (purpose, problems) {
+            (Purpose::Apply, false) => format!(
+                "No changes: cluster {cluster} is as declared ({} nodes, {} voting etcd members).",
+                nodes.len(),
+                quorum.after
+            ),
+            (Purpose::Destroy, false) => {
+                format!("No changes: nothing of cluster {cluster} is left to destroy.")
+            }
+            (_, true) => format!(
+                "No changes: nothing can be done for cluster {cluster} until the above is out of the way."
+            ),
+        };
+        for line in wrap(&line, self.width) {
+            self.line(line);
+        }
+    }
+}
+
+/// The closing line: how many nodes are created, changed, destroyed, and how many are blocked if any are.
+pub fn summary(plan: &Plan) -> String {
+    let count = |fate: Fate| plan.nodes.iter().filter(|node| node.fate == fate).count();
+    let mut line = format!(
+        "{} to create, {} to change, {} to destroy",
+        count(Fate::Create),
+        count(Fate::Change),
+        count(Fate::Destroy)
+    );
+    if let blocked @ 1.. = count(Fate::Blocked) {
+        line.push_str(&format!(", {blocked} blocked"));
+    }
+    line
+}
