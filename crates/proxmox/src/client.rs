@@ -1,0 +1,445 @@
+//! The client: authentication, deadlines, retries where they are safe, and typed failures.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use daedal_dial::{Dialer, Direct, Target, Trust, TrustError};
+use http::{
+    HeaderValue, Method, Request,
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST},
+};
+use http_body_util::Full;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::{
+    classify::{Refusal, from_answer},
+    error::{Error, Kind, text_cause},
+    lenient::as_text,
+    observe::{Call, Fault, Observer, Seen},
+    params::Params,
+    secret::Token,
+    transport::{Answer, Failure, Transport},
+};
+
+/// A client of one Proxmox VE endpoint. Cheap to clone; all clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    transport: Transport,
+    endpoint: String,
+    token: Token,
+    authorization: HeaderValue,
+    host: HeaderValue,
+    observer: Option<Arc<dyn Observer>>,
+    read_limit: Duration,
+    write_limit: Duration,
+    retry: Retry,
+}
+
+/// How often, and after which waits, a call that may be repeated is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Tries in all; 1 turns retries off.
+    pub tries: u32,
+    /// Wait before the second try; doubles with each further one.
+    pub first_wait: Duration,
+    /// Longest wait.
+    pub longest_wait: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        let (first_wait, longest_wait) = (Duration::from_millis(250), Duration::from_secs(4));
+        Self { tries: 5, first_wait, longest_wait }
+    }
+}
+
+impl Retry {
+    fn wait(&self, attempt: u32) -> Duration {
+        self.first_wait.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(self.longest_wait)
+    }
+}
+
+/// Why a client cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Not an endpoint.
+    #[error("'{0}' is not a Proxmox endpoint; 'https://host:8006' is expected")]
+    Endpoint(String),
+    /// TLS cannot be set up.
+    #[error("the trust in the Proxmox server cannot be set up")]
+    Trust(#[from] TrustError),
+    /// The token cannot be sent.
+    #[error("the API token cannot be sent in a header")]
+    Token,
+}
+
+/// Collects what a [`Client`] needs.
+pub struct Builder {
+    endpoint: String,
+    token: Token,
+    dialer: Dialer,
+    trust: Trust,
+    observer: Option<Arc<dyn Observer>>,
+    connect_limit: Duration,
+    read_limit: Duration,
+    write_limit: Duration,
+    retry: Retry,
+}
+
+impl Builder {
+    /// How to reach the endpoint; by TCP unless told otherwise.
+    pub fn dialer(mut self, dialer: Dialer) -> Self {
+        self.dialer = dialer;
+        self
+    }
+
+    /// How the server proves who it is; by the system's CAs unless told otherwise.
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
+        self
+    }
+
+    /// Who sees every call.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// How long a connection may take to come up (10 s), a read (45 s) and a change (90 s) to be answered. Proxmox
+    /// itself gives up on another node after 30 s and on its own locks after up to 60 s.
+    pub fn limits(mut self, connect: Duration, read: Duration, write: Duration) -> Self {
+        (self.connect_limit, self.read_limit, self.write_limit) = (connect, read, write);
+        self
+    }
+
+    /// How retries are spaced.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// The client. Connects to nothing yet.
+    pub fn build(self) -> Result<Client, BuildError> {
+        let wrong = || BuildError::Endpoint(self.endpoint.clone());
+        let url = url::Url::parse(&self.endpoint).map_err(|_| wrong())?;
+        let plain = url.scheme() == "https"
+            && matches!(url.path(), "" | "/")
+            && url.query().is_none()
+            && url.username().is_empty();
+        let host = url.host_str().filter(|host| plain && !host.is_empty()).ok_or_else(wrong)?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        // A URL without port means 443, which reverse proxies in front of Proxmox use.
+        let target = Target::new(host, url.port_or_known_default().unwrap_or(443));
+        let mut authorization = HeaderValue::from_str(&self.token.header()).map_err(|_| BuildError::Token)?;
+        authorization.set_sensitive(true);
+        Ok(Client {
+            inner: Arc::new(Inner {
+                host: HeaderValue::from_str(&target.to_string()).map_err(|_| wrong())?,
+                endpoint: target.to_string(),
+                transport: Transport::new(
+                    self.dialer,
+                    target,
+                    self.trust.client_config()?,
+                    self.connect_limit,
+                ),
+                token: self.token,
+                authorization,
+                observer: self.observer,
+                read_limit: self.read_limit,
+                write_limit: self.write_limit,
+                retry: self.retry,
+            }),
+        })
+    }
+}
+
+/// When a call may be sent again. See the table in the crate's documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// A read: whenever the failure may pass.
+    Read,
+    /// A change that has the same effect when done twice: when the failure proves that nothing happened.
+    Idempotent,
+    /// A change that has not: only when nothing was sent.
+    Once,
+}
+
+/// A body to send.
+pub(crate) enum Body {
+    None,
+    Form(Params),
+    Multipart { content_type: String, bytes: Bytes },
+}
+
+/// A request before it is sent.
+pub(crate) struct Ask {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Params,
+    pub(crate) body: Body,
+    pub(crate) operation: String,
+    pub(crate) repeat: Repeat,
+    pub(crate) limit: Option<Duration>,
+}
+
+impl Ask {
+    pub(crate) fn get(path: impl Into<String>, operation: impl Into<String>) -> Self {
+        Self {
+            method: Method::GET,
+            path: path.into(),
+            query: Params::new(),
+            body: Body::None,
+            operation: operation.into(),
+            repeat: Repeat::Read,
+            limit: None,
+        }
+    }
+
+    pub(crate) fn change(
+        method: Method,
+        path: impl Into<String>,
+        repeat: Repeat,
+        operation: impl Into<String>,
+    ) -> Self {
+        Self { method, repeat, ..Self::get(path, operation) }
+    }
+
+    pub(crate) fn query(mut self, query: Params) -> Self {
+        self.query = query;
+        self
+    }
+
+    pub(crate) fn form(mut self, form: Params) -> Self {
+        self.body = Body::Form(form);
+        self
+    }
+
+    fn mutating(&self) -> bool {
+        self.method != Method::GET
+    }
+}
+
+/// The answer's envelope.
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    data: Value,
+    #[serde(default)]
+    message: Option<Value>,
+    #[serde(default)]
+    errors: Option<serde_json::Map<String, Value>>,
+}
+
+enum Step {
+    Done(Value),
+    Fail { kind: Kind, nothing_sent: bool },
+}
+
+impl Client {
+    /// Starts a client of an endpoint such as `https://atlas.lan:8006`.
+    pub fn builder(endpoint: impl Into<String>, token: Token) -> Builder {
+        Builder {
+            endpoint: endpoint.into(),
+            token,
+            dialer: Arc::new(Direct),
+            trust: Trust::System,
+            observer: None,
+            connect_limit: Duration::from_secs(10),
+            read_limit: Duration::from_secs(45),
+            write_limit: Duration::from_secs(90),
+            retry: Retry::default(),
+        }
+    }
+
+    /// `host:port` of the endpoint.
+    pub fn endpoint(&self) -> &str {
+        &self.inner.endpoint
+    }
+
+    /// `user@realm!name` of the token.
+    pub fn token_id(&self) -> &str {
+        self.inner.token.id()
+    }
+
+    /// `user@realm` of the token.
+    pub fn user(&self) -> &str {
+        self.inner.token.user()
+    }
+
+    /// Sends a request, again where that is safe, and reads `data`.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, Error> {
+        let operation = ask.operation.clone();
+        let mutating = ask.mutating();
+        let data = self.send(ask).await?;
+        serde_json::from_value(data).map_err(|error| {
+            let text = error.to_string();
+            let kind = if mutating {
+                Kind::MayHaveHappened { cause: text_cause(format!("the answer makes no sense: {text}")) }
+            } else {
+                Kind::Protocol { text }
+            };
+            Error::new(operation, kind)
+        })
+    }
+
+    async fn send(&self, ask: Ask) -> Result<Value, Error> {
+        let mut call = Call {
+            method: match ask.method {
+                Method::POST => "POST",
+                Method::PUT => "PUT",
+                Method::DELETE => "DELETE",
+                _ => "GET",
+            },
+            path: ask.path.clone(),
+            operation: ask.operation.clone(),
+            mutating: ask.mutating(),
+            attempt: 0,
+        };
+        let (content_type, body) = match ask.body {
+            Body::None => (None, Bytes::new()),
+            Body::Form(form) => (Some("application/x-www-form-urlencoded".to_owned()), form.encode().into()),
+            Body::Multipart { content_type, bytes } => (Some(content_type), bytes),
+        };
+        let uri = if ask.query.is_empty() {
+            format!("/api2/json{}", ask.path)
+        } else {
+            format!("/api2/json{}?{}", ask.path, ask.query.encode())
+        };
+        let limit =
+            ask.limit.unwrap_or(if call.mutating { self.inner.write_limit } else { self.inner.read_limit });
+        loop {
+            call.attempt += 1;
+            let mut request = Request::builder()
+                .method(&ask.method)
+                .uri(&uri)
+                .header(HOST, &self.inner.host)
+                .header(AUTHORIZATION, &self.inner.authorization);
+            if let Some(content_type) = &content_type {
+                request = request.header(CONTENT_TYPE, content_type);
+            }
+            let request = request.body(Full::new(body.clone())).map_err(|error| {
+                Error::new(
+                    &ask.operation,
+                    Kind::Protocol { text: format!("the request cannot be made: {error}") },
+                )
+            })?;
+            let (kind, nothing_sent) = match self.attempt(&call, request, limit).await {
+                Step::Done(data) => return Ok(data),
+                Step::Fail { kind, nothing_sent } => (kind, nothing_sent),
+            };
+            let again = call.attempt < self.inner.retry.tries && repeatable(ask.repeat, &kind, nothing_sent);
+            tracing::debug!(
+                method = call.method, path = %call.path, attempt = call.attempt, again, error = %kind, "call failed"
+            );
+            if !again {
+                return Err(Error::new(ask.operation, kind));
+            }
+            tokio::time::sleep(self.inner.retry.wait(call.attempt)).await;
+        }
+    }
+
+    async fn attempt(&self, call: &Call, request: Request<Full<Bytes>>, limit: Duration) -> Step {
+        let observer = self.inner.observer.as_deref();
+        if let Some(observer) = observer
+            && let Some(fault) = observer.before(call).await
+        {
+            return self.judge(call, fault.into());
+        }
+        let began = Instant::now();
+        let result = self.inner.transport.exchange(request, limit).await;
+        let status = result.as_ref().ok().map(|answer| answer.status);
+        tracing::trace!(method = call.method, path = %call.path, ?status, elapsed = ?began.elapsed(), "call");
+        if let Some(observer) = observer {
+            let seen = Seen { status, elapsed: began.elapsed() };
+            if let Some(fault) = observer.after(call, &seen).await {
+                return self.judge(call, fault.into());
+            }
+        }
+        self.judge(call, result)
+    }
+
+    fn judge(&self, call: &Call, result: Result<Answer, Failure>) -> Step {
+        let endpoint = self.inner.transport.target().to_string();
+        let fail = |kind, nothing_sent| Step::Fail { kind, nothing_sent };
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(Failure::NotSent(error)) if is_distrust(&error) => {
+                // Not repeated: a certificate does not become right by asking again.
+                return fail(Kind::Untrusted { endpoint, cause: Arc::new(error) }, false);
+            }
+            Err(Failure::NotSent(error)) => {
+                return fail(Kind::Unreachable { endpoint, cause: Arc::new(error) }, true);
+            }
+            Err(Failure::Sent(cause)) if call.mutating => {
+                return fail(Kind::MayHaveHappened { cause }, false);
+            }
+            Err(Failure::Sent(cause)) => return fail(Kind::Unreachable { endpoint, cause }, false),
+        };
+        let envelope = answer
+            .body
+            .as_ref()
+            .map_err(ToString::to_string)
+            .and_then(|body| serde_json::from_slice::<Envelope>(body).map_err(|error| error.to_string()));
+        if answer.status >= 300 || answer.status < 200 {
+            let (message, errors) = envelope
+                .map(|envelope| {
+                    let errors = envelope.errors.unwrap_or_default();
+                    let errors = errors.iter().filter_map(|(name, why)| Some((name.clone(), as_text(why)?)));
+                    (envelope.message.as_ref().and_then(as_text).unwrap_or_default(), errors.collect())
+                })
+                .unwrap_or_default();
+            let refusal = Refusal { status: answer.status, reason: answer.reason, message, errors };
+            return fail(from_answer(refusal, call.mutating, &endpoint), false);
+        }
+        match envelope {
+            Ok(envelope) => Step::Done(envelope.data),
+            Err(text) if call.mutating => {
+                let cause = text_cause(format!("the answer cannot be read: {text}"));
+                fail(Kind::MayHaveHappened { cause }, false)
+            }
+            Err(text) => fail(Kind::Protocol { text }, false),
+        }
+    }
+}
+
+/// The table of the crate's documentation.
+fn repeatable(repeat: Repeat, kind: &Kind, nothing_sent: bool) -> bool {
+    match kind {
+        _ if nothing_sent => true,
+        Kind::Unreachable { .. } | Kind::Protocol { .. } => repeat == Repeat::Read,
+        Kind::LockTimeout { .. } | Kind::NoWorkerUpid { .. } => repeat != Repeat::Once,
+        _ => false,
+    }
+}
+
+fn is_distrust(error: &std::io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_) | rustls::Error::General(_)))
+}
+
+impl From<Fault> for Result<Answer, Failure> {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Refused => {
+                Err(Failure::NotSent(std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "injected")))
+            }
+            Fault::Lost => Err(Failure::Sent(text_cause("the connection broke (injected)"))),
+            Fault::Reply { status, reason, body } => Ok(Answer { status, reason, body: Ok(body.into()) }),
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("endpoint", &self.inner.endpoint)
+            .field("token", &self.inner.token)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,176 @@
+//! One HTTP/1.1 exchange, and the few idle connections worth keeping between exchanges.
+
+use std::{
+    io,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use daedal_dial::{Dialer, Io, Target, server_name, tls_connect};
+use http::{Request, Response, header::CONNECTION};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{client::conn::http1, ext::ReasonPhrase};
+use rustls::ClientConfig;
+use tokio::time::Instant;
+
+use crate::error::{Cause, text_cause};
+
+/// Proxmox closes idle connections after 5 s; ours are given up a bit earlier, so that none dies under a request.
+const KEEP_IDLE: Duration = Duration::from_secs(4);
+const MAX_IDLE: usize = 8;
+const MAX_ANSWER: usize = 64 << 20;
+
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) reason: String,
+    /// The body; an error if it broke off.
+    pub(crate) body: Result<Bytes, Cause>,
+}
+
+/// Why nothing came back.
+pub(crate) enum Failure {
+    /// Nothing was sent.
+    NotSent(io::Error),
+    /// The request, or part of it, was sent.
+    Sent(Cause),
+}
+
+pub(crate) struct Transport {
+    dialer: Dialer,
+    target: Target,
+    tls: Arc<ClientConfig>,
+    connect_limit: Duration,
+    idle: Mutex<Vec<Idle>>,
+}
+
+type Sender = http1::SendRequest<Full<Bytes>>;
+
+struct Idle {
+    sender: Sender,
+    since: Instant,
+}
+
+impl Transport {
+    pub(crate) fn new(
+        dialer: Dialer,
+        target: Target,
+        tls: Arc<ClientConfig>,
+        connect_limit: Duration,
+    ) -> Self {
+        Self { dialer, target, tls, connect_limit, idle: Mutex::default() }
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Sends one request, within `limit` in all.
+    pub(crate) async fn exchange(
+        &self,
+        mut request: Request<Full<Bytes>>,
+        limit: Duration,
+    ) -> Result<Answer, Failure> {
+        let keep = request.method() == http::Method::GET;
+        let sent = AtomicBool::new(false);
+        let work = async {
+            // A kept connection may have been closed meanwhile. hyper hands an unsent request back, and then a
+            // fresh connection is as good as a first try.
+            while let Some(mut sender) = self.take_idle() {
+                if sender.ready().await.is_err() {
+                    continue;
+                }
+                sent.store(true, Ordering::Relaxed);
+                match sender.try_send_request(request).await {
+                    Ok(response) => return Ok(self.finish(sender, response, keep).await),
+                    Err(mut error) => match error.take_message() {
+                        Some(unsent) => {
+                            sent.store(false, Ordering::Relaxed);
+                            request = unsent;
+                        }
+                        None => return Err(Failure::Sent(Arc::new(error.into_error()))),
+                    },
+                }
+            }
+            let mut sender = self.connect().await.map_err(Failure::NotSent)?;
+            sent.store(true, Ordering::Relaxed);
+            match sender.try_send_request(request).await {
+                Ok(response) => Ok(self.finish(sender, response, keep).await),
+                Err(mut error) => {
+                    let unsent = error.take_message().is_some();
+                    let error = error.into_error();
+                    Err(if unsent {
+                        Failure::NotSent(io::Error::new(io::ErrorKind::ConnectionAborted, error))
+                    } else {
+                        Failure::Sent(Arc::new(error))
+                    })
+                }
+            }
+        };
+        match tokio::time::timeout(limit, work).await {
+            Ok(result) => result,
+            Err(_) if sent.load(Ordering::Relaxed) => {
+                Err(Failure::Sent(text_cause(format!("no answer within {limit:?}"))))
+            }
+            Err(_) => Err(Failure::NotSent(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no connection within {limit:?}"),
+            ))),
+        }
+    }
+
+    fn take_idle(&self) -> Option<Sender> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|kept| kept.since.elapsed() < KEEP_IDLE && !kept.sender.is_closed());
+        idle.pop().map(|kept| kept.sender)
+    }
+
+    async fn connect(&self) -> io::Result<Sender> {
+        let open = async {
+            let stream = self.dialer.dial(&self.target).await?;
+            let name = server_name(&self.target.host)?;
+            let stream = tls_connect(stream, name, self.tls.clone()).await?;
+            let (sender, connection) = http1::handshake(Io::new(Box::new(stream)))
+                .await
+                .map_err(|error| io::Error::new(io::ErrorKind::ConnectionAborted, error))?;
+            tokio::spawn(async move {
+                // Its error reaches whoever waits for an answer on it.
+                let _ = connection.await;
+            });
+            Ok(sender)
+        };
+        tokio::time::timeout(self.connect_limit, open).await.unwrap_or_else(|_| {
+            Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no connection to {} within {:?}", self.target, self.connect_limit),
+            ))
+        })
+    }
+
+    async fn finish(&self, sender: Sender, response: Response<hyper::body::Incoming>, keep: bool) -> Answer {
+        let status = response.status();
+        let reason = match response.extensions().get::<ReasonPhrase>() {
+            Some(phrase) => String::from_utf8_lossy(phrase.as_bytes()).into_owned(),
+            None => status.canonical_reason().unwrap_or_default().to_owned(),
+        };
+        // Proxmox closes after every failure and after most changes, sometimes saying both close and keep-alive.
+        let closes = response
+            .headers()
+            .get_all(CONNECTION)
+            .iter()
+            .any(|value| value.as_bytes().to_ascii_lowercase().windows(5).any(|word| word == b"close"));
+        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        let body = body.map(http_body_util::Collected::to_bytes).map_err(Cause::from);
+        if keep && !closes && status.as_u16() < 400 && body.is_ok() && !sender.is_closed() {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < MAX_IDLE {
+                idle.push(Idle { sender, since: Instant::now() });
+            }
+        }
+        Answer { status: status.as_u16(), reason, body }
+    }
+}
