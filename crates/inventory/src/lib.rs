@@ -2,7 +2,7 @@
 //!
 //! Enter through [`load`]. The same text gives the same cluster, byte for byte, on every machine. Everything that is wrong
 //! is found in one go, each with file, line, column, a sentence and a suggestion, and no secret that someone wrote into
-//! a document by mistake is ever shown again.
+//! a document by mistake is ever shown again. [`resolved_yaml`] shows the outcome, [`schema`] what may be written.
 //!
 //! ```text
 //! text ──yaml──► tree with places ──check (against the schema of the types)──► Document ──resolve──► Cluster
@@ -17,6 +17,7 @@ mod path;
 mod redact;
 mod resolve;
 mod schema;
+mod show;
 mod suggest;
 mod versions;
 mod yaml;
@@ -25,4 +26,5 @@ pub use cluster::*;
 pub use diagnostic::{Diagnostic, Diagnostics, Place, Related, Severity};
 pub use load::{Files, Loaded, Source, load};
 pub use schema::schema;
+pub use show::{ShowError, resolved_json, resolved_yaml};
 pub use versions::kubernetes_range;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use daedal_inventory::{Loaded, Source, load, schema};
+use daedal_inventory::{Loaded, Source, load, resolved_json, resolved_yaml, schema};
 
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
@@ -56,4 +56,16 @@ fn home_is_the_five_nodes_of_the_plan() {
     assert_eq!(cluster.talos.extensions, ["siderolabs/qemu-guest-agent", "siderolabs/tailscale"]);
     assert_eq!(cluster.tags, ["lab"]);
     assert!(cluster.ha);
+}
+
+#[test]
+fn what_home_comes_to() {
+    insta::assert_snapshot!(resolved_yaml(&load_example("home").cluster).expect("shown"));
+}
+
+#[test]
+fn resolved_json_reads_back_as_the_cluster() {
+    let cluster = load_example("home").cluster;
+    let value = resolved_json(&cluster).expect("shown");
+    assert_eq!(serde_json::from_value::<daedal_inventory::Cluster>(value).expect("reads"), cluster);
 }

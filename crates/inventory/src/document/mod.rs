@@ -111,7 +111,7 @@ pub(crate) struct Talos {
     pub(crate) factory: Option<String>,
     /// CPU architecture of the nodes; `amd64` by default.
     pub(crate) arch: Option<Arch>,
-    /// Disk the installer writes to when a node is upgraded; `/dev/vda` by default.
+    /// Disk the installer writes to when a node is upgraded; `/dev/sda` by default.
     pub(crate) install_disk: Option<String>,
     /// SHA-256 of the disk image, in hex, to accept no other.
     pub(crate) image_sha256: Option<String>,
@@ -198,14 +198,13 @@ pub(crate) struct Network {
     #[schemars(example = "10.0.0.0/16")]
     pub(crate) cidr: String,
     /// The network's default gateway.
-    #[schemars(example = "10.0.0.1")]
-    pub(crate) gateway: String,
+    pub(crate) gateway: Address,
     /// Resolvers; `1.1.1.1` and `8.8.8.8` by default.
     pub(crate) dns: Option<Vec<String>>,
     /// Time servers; by default Talos's own choice.
     pub(crate) ntp: Option<Vec<String>>,
     /// A free address of the network that the control planes share, for the API server.
-    pub(crate) vip: Option<String>,
+    pub(crate) vip: Option<Address>,
     /// MTU of the nodes' first network card.
     #[schemars(range(min = 576, max = 65520))]
     pub(crate) mtu: Option<u16>,

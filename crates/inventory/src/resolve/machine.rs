@@ -34,10 +34,10 @@ pub(crate) fn talos(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>
         }
     }
     let factory = factory(talos, &at, cx);
-    let install_disk = talos.install_disk.clone().unwrap_or_else(|| "/dev/vda".to_owned());
+    let install_disk = talos.install_disk.clone().unwrap_or_else(|| "/dev/sda".to_owned());
     if !install_disk.starts_with("/dev/") {
         let message = format!("`{install_disk}` is not a disk.");
-        cx.error("disk", &at.key("installDisk"), message, "Write its device path, for example `/dev/vda`.");
+        cx.error("disk", &at.key("installDisk"), message, "Write its device path, for example `/dev/sda`.");
     }
     let image_sha256 = talos.image_sha256.as_ref().and_then(|text| {
         let digest = text.trim().to_ascii_lowercase();

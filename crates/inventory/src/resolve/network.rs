@@ -144,11 +144,10 @@ pub(crate) fn subnet(text: &str) -> Result<IpNet, Refusal> {
 pub(crate) fn network(network: &document::Network, at: &Path<'_>, cx: &mut Context<'_>) -> Network {
     let at = at.key("network");
     let cidr = cx.take("network", &at.key("cidr"), subnet(&network.cidr)).filter(|_| cx.given(&at));
-    let gateway = cx.take("address", &at.key("gateway"), plain_address(&network.gateway));
-    let vip = network.vip.as_deref().and_then(|vip| {
-        let read = address(vip, cidr);
-        cx.take("address", &at.key("vip"), read).flatten()
-    });
+    let mut place =
+        |key, text: &document::Address| cx.take("address", &at.key(key), address(&text.0, cidr)).flatten();
+    let gateway = place("gateway", &network.gateway);
+    let vip = network.vip.as_ref().and_then(|vip| place("vip", vip));
     let dns_at = at.key("dns");
     let dns = match &network.dns {
         Some(list) => list
