@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_dial::{BoxStream, Dial, Dialing, Target};
+use tokio::sync::watch;
 
 /// Takes the server end of each new connection.
 pub type Acceptor = Arc<dyn Fn(BoxStream) + Send + Sync>;
@@ -13,17 +14,25 @@ pub type Acceptor = Arc<dyn Fn(BoxStream) + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Fabric {
     services: Arc<Mutex<HashMap<Target, Acceptor>>>,
+    changes: Arc<watch::Sender<u64>>,
 }
 
 impl Fabric {
     /// Makes `acceptor` answer on `target`, replacing who did.
     pub fn listen(&self, target: Target, acceptor: Acceptor) {
         self.services.lock().unwrap_or_else(PoisonError::into_inner).insert(target, acceptor);
+        self.changes.send_modify(|version| *version += 1);
     }
 
     /// Makes `target` refuse connections again.
     pub fn close(&self, target: &Target) {
         self.services.lock().unwrap_or_else(PoisonError::into_inner).remove(target);
+        self.changes.send_modify(|version| *version += 1);
+    }
+
+    /// Tells whenever a service came or went.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// All addresses on which something answers, sorted.

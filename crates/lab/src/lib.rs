@@ -1,8 +1,11 @@
 //! A datacenter in a process: Proxmox, Talos, the Image Factory and Kubernetes.
 
+mod activity;
 mod fabric;
+mod loopback;
 mod machine;
 mod pace;
+mod proxy;
 
 pub use fabric::{Acceptor, Fabric};
 pub use machine::{Disk, GuestInterface, Guests, Hardware};
