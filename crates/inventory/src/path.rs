@@ -51,6 +51,15 @@ impl Path<'_> {
         }
     }
 
+    /// The key it ends with, if that is there; else what should hold it.
+    pub(crate) fn point_key(&self, root: &Node) -> Span {
+        let entry = match self {
+            Path::Key(parent, key) => parent.find(root).and_then(|p| p.get(key)),
+            _ => None,
+        };
+        entry.map_or_else(|| self.point(root), |e| e.key_span)
+    }
+
     /// The path without list positions, such as `spec.pools.name`.
     pub(crate) fn kind(&self) -> String {
         match self {

@@ -18,12 +18,12 @@ pub(crate) fn talos_range() -> (u64, u64) {
     (minors.clone().min().unwrap_or(0), minors.max().unwrap_or(0))
 }
 
-/// The last known Talos 1.x that supports a Kubernetes version.
-pub(crate) fn newest_talos_for(kubernetes: &Version) -> Option<u64> {
+/// The Talos 1.x nearest to a given one that supports a Kubernetes version.
+pub(crate) fn nearest_talos(kubernetes: &Version, talos: &Version) -> Option<u64> {
     let fits = |(_, low, high): &&(u64, u64, u64)| {
         kubernetes.major == 1 && (*low..=*high).contains(&kubernetes.minor)
     };
-    SUPPORT.iter().rev().find(fits).map(|row| row.0)
+    SUPPORT.iter().filter(fits).map(|row| row.0).min_by_key(|minor| minor.abs_diff(talos.minor))
 }
 
 #[cfg(test)]
@@ -37,6 +37,6 @@ mod tests {
         }
         assert_eq!(kubernetes_range(&Version::new(1, 12, 7)), Some((30, 35)));
         assert_eq!(kubernetes_range(&Version::new(2, 12, 0)), None);
-        assert_eq!(newest_talos_for(&Version::new(1, 32, 1)), Some(14));
+        assert_eq!(nearest_talos(&Version::new(1, 36, 1), &Version::new(1, 12, 0)), Some(13));
     }
 }

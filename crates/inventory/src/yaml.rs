@@ -11,7 +11,7 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 /// Deeper nesting than this is refused, so that everything that walks a tree may recurse.
 const MAX_DEPTH: usize = 48;
 /// More values than this after aliases are expanded are refused: a few lines of aliases can ask for billions.
-const MAX_VALUES: usize = 2_000_000;
+const MAX_VALUES: usize = 500_000;
 
 /// A range of bytes in one of the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -305,6 +305,7 @@ impl<'a> Builder<'a> {
             ));
         }
         if anchor > 0 {
+            self.values += node.extent().0;
             self.anchors.insert(anchor, node.clone());
         }
         match self.stack.last_mut() {

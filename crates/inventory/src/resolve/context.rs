@@ -74,6 +74,20 @@ impl Context<'_> {
         }
     }
 
+    /// As [`Self::take`], where it is the key that is checked.
+    pub(crate) fn take_key(
+        &mut self,
+        code: &'static str,
+        path: &Path<'_>,
+        checked: Result<(), Refusal>,
+    ) -> Option<()> {
+        if let Err((message, help)) = checked {
+            self.findings.push(Finding::error(code, path.point_key(self.root), message).help(help));
+            return None;
+        }
+        Some(())
+    }
+
     /// Do not show what stands at a path.
     pub(crate) fn hide(&mut self, path: &Path<'_>) {
         if let Some(node) = path.find(self.root) {

@@ -202,7 +202,7 @@ fn kubernetes_version(
     let checked = version(text, "v1.35.0").and_then(|version| match (range, &talos) {
         (Some((low, high)), Some(talos)) if version.major != 1 || !(low..=high).contains(&version.minor) => {
             let mut help = format!("Use v1.{low} to v1.{high}");
-            if let Some(minor) = versions::newest_talos_for(&version) {
+            if let Some(minor) = versions::nearest_talos(&version, talos) {
                 help += &format!(", or Talos v1.{minor}");
             }
             Err((format!("Talos v{talos} does not support Kubernetes v{version}."), help + "."))

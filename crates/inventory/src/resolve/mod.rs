@@ -1,5 +1,6 @@
 //! A document that fits its types → a cluster with nothing left to decide, or everything that stands in the way.
 
+mod clash;
 mod context;
 mod mac;
 mod machine;
@@ -8,6 +9,7 @@ mod network;
 mod node;
 mod patch;
 mod placement;
+mod pool;
 mod proxmox;
 pub(crate) mod size;
 
@@ -179,12 +181,10 @@ fn quorum(spec: &document::Spec, count: usize, cx: &mut Context<'_>) -> bool {
         cx.error("control-planes", at, "The cluster has no control plane.", help);
     } else if count.is_multiple_of(2) {
         let message = format!("The cluster has {count} control planes, but needs an odd number.");
-        let help = format!(
-            "An even number is no safer than one less: {} of {count} must stay alive either way. Use {} or {}.",
-            count / 2 + 1,
-            count - 1,
-            count + 1
-        );
+        let lost = if count == 2 { "none".to_owned() } else { (count / 2 - 1).to_string() };
+        let (less, more) = (count - 1, count + 1);
+        let help =
+            format!("{count} survive the loss of {lost}, which {less} can do as well. Use {less} or {more}.");
         cx.error("control-planes", at, message, help);
     } else if count > 7 {
         let message = format!("{count} control planes are too many: every write waits for most of them.");

@@ -10,16 +10,16 @@ pub(crate) fn dns_label(name: &str) -> Result<(), Refusal> {
     let why = if name.is_empty() {
         "A name cannot be empty.".to_owned()
     } else if name.contains('_') {
-        format!("`{name}` cannot be a host name because of the `_`.")
+        format!("`{name}` cannot be a name because of the `_`.")
     } else if name.chars().any(|c| c.is_ascii_uppercase()) {
-        format!("`{name}` cannot be a host name because of its capitals.")
+        format!("`{name}` cannot be a name because of its capitals.")
     } else if let Some(c) = name.chars().find(|c| !legal(*c)) {
-        format!("`{name}` cannot be a host name because of the `{}`.", c.escape_debug())
+        format!("`{name}` cannot be a name because of the `{}`.", c.escape_debug())
     } else if name.starts_with('-') || name.ends_with('-') {
-        format!("`{name}` cannot be a host name because of the hyphen at its end or beginning.")
+        format!("`{name}` cannot be a name because of the hyphen at its end or beginning.")
     } else if name.len() > LABEL_MAX {
         format!(
-            "`{name}` cannot be a host name because it has {} characters; {LABEL_MAX} is the most.",
+            "`{name}` cannot be a name because it has {} characters; {LABEL_MAX} is the most.",
             name.len()
         )
     } else {
@@ -71,9 +71,8 @@ pub(crate) fn proxmox_id(what: &str, text: &str) -> Result<(), Refusal> {
     ))
 }
 
-/// Whether a Kubernetes label can be set.
-pub(crate) fn kubernetes_label(key: &str, value: &str) -> Result<(), Refusal> {
-    kubernetes_key(key)?;
+/// Whether a Kubernetes label can have a value.
+pub(crate) fn kubernetes_label(value: &str) -> Result<(), Refusal> {
     if value.is_empty() || kubernetes_word(value) {
         return Ok(());
     }
@@ -86,8 +85,7 @@ pub(crate) fn kubernetes_label(key: &str, value: &str) -> Result<(), Refusal> {
 }
 
 /// A taint as `value:Effect`.
-pub(crate) fn kubernetes_taint(key: &str, text: &str) -> Result<String, Refusal> {
-    kubernetes_key(key)?;
+pub(crate) fn kubernetes_taint(text: &str) -> Result<String, Refusal> {
     let (value, effect) = text.rsplit_once(':').unwrap_or(("", text));
     let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     if !effects.contains(&effect) {
@@ -106,7 +104,8 @@ pub(crate) fn kubernetes_taint(key: &str, text: &str) -> Result<String, Refusal>
     Ok(format!("{value}:{effect}"))
 }
 
-fn kubernetes_key(key: &str) -> Result<(), Refusal> {
+/// Whether a Kubernetes label or taint can have a key.
+pub(crate) fn kubernetes_key(key: &str) -> Result<(), Refusal> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(p, n)| (Some(p), n));
     let prefix_ok =
         prefix.is_none_or(|p| p.len() <= 253 && p.split('.').all(|label| dns_label(label).is_ok()));
@@ -156,12 +155,12 @@ mod tests {
 
     #[test]
     fn labels_and_taints() {
-        assert_eq!(kubernetes_label("topology.kubernetes.io/zone", "a"), Ok(()));
-        assert_eq!(kubernetes_label("empty", ""), Ok(()));
-        assert!(kubernetes_label("a/b/c", "x").is_err());
-        assert!(kubernetes_label("a", "x y").is_err());
-        assert_eq!(kubernetes_taint("gpu", "NoSchedule"), Ok(":NoSchedule".to_owned()));
-        assert_eq!(kubernetes_taint("gpu", "a100:NoExecute"), Ok("a100:NoExecute".to_owned()));
-        assert_eq!(kubernetes_taint("gpu", "NoSchedul").expect_err("typo").1, "Did you mean `NoSchedule`?");
+        assert_eq!(kubernetes_key("topology.kubernetes.io/zone"), Ok(()));
+        assert!(kubernetes_key("a/b/c").is_err());
+        assert_eq!(kubernetes_label(""), Ok(()));
+        assert!(kubernetes_label("x y").is_err());
+        assert_eq!(kubernetes_taint("NoSchedule"), Ok(":NoSchedule".to_owned()));
+        assert_eq!(kubernetes_taint("a100:NoExecute"), Ok("a100:NoExecute".to_owned()));
+        assert_eq!(kubernetes_taint("NoSchedul").expect_err("typo").1, "Did you mean `NoSchedule`?");
     }
 }

@@ -21,10 +21,11 @@ pub(crate) fn pins(
     let placement_at = spec_at.key("placement");
     let pin_at = placement_at.key("pin");
     let by_name: HashMap<&str, &Draft<'_>> = nodes.iter().map(|n| (n.name.as_str(), n)).collect();
+    let all_named = !cx.guessed.iter().any(|path| path.starts_with("spec.pools"));
     let declared = spec.placement.as_ref().and_then(|p| p.pin.as_ref());
     for (name, host) in declared.into_iter().flatten() {
         let at = pin_at.key(name);
-        if !by_name.contains_key(name.as_str()) {
+        if !by_name.contains_key(name.as_str()) && all_named {
             let known: Vec<&str> = by_name.keys().copied().collect();
             let help = match nearest(name, &known) {
                 Some(near) => format!("Did you mean `{near}`?"),
@@ -33,7 +34,7 @@ pub(crate) fn pins(
                         .to_owned()
                 }
             };
-            cx.error("pin", &at, format!("There is no node `{name}` to pin."), help);
+            cx.take_key("pin", &at, Err((format!("There is no node `{name}` to pin."), help)));
         }
         if hosts.known(host, &at, cx) {
             pins.insert(name.clone(), host.clone());

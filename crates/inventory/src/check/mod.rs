@@ -4,9 +4,13 @@
 //! always fits those types: what is wrong is left out or stood in for, and its path remembered, so that later checks can go
 //! on with the rest and keep quiet about what was never said.
 
+mod keyword;
+
 use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value as Json};
+
+use keyword::{bounds, constants, example, fits, in_bounds, integer, kind_name, type_name, types};
 
 use crate::diagnostic::Finding;
 use crate::path::{Path, first_word};
@@ -14,17 +18,31 @@ use crate::suggest::{listed, nearest};
 use crate::yaml::{Entry, Kind, Node, Span, Value};
 
 /// Keys that are part of the design but not of this version: better said plainly than called unknown.
-const NOT_YET: &[(&str, &str)] = &[
-    (
-        "spec.addons",
-        "Add-ons are not installed by this version yet; install them with kubectl or helm once the cluster is up.",
-    ),
-    ("spec.reach.ssh", "Reaching nodes through SSH is not supported yet; use `direct` or a `proxy`."),
-    ("spec.network.dhcp", "DHCP is not supported yet; give the nodes static addresses."),
-    ("spec.proxmox.token.secret.sops", "SOPS is not supported yet; use `env` or `file`."),
-    ("spec.proxmox.token.secret.vault", "Vault is not supported yet; use `env` or `file`."),
-    ("spec.pools.disks", "Extra disks are not supported yet; a node has one system disk, `disk`."),
+const NOT_YET: &[NotYet] = &[
+    NotYet {
+        key: "spec.addons",
+        instead: "Install add-ons with kubectl or helm once the cluster is up.",
+        replaces: &[],
+    },
+    NotYet { key: "spec.reach.ssh", instead: "Use `reach: direct` or a `proxy`.", replaces: &["proxy"] },
+    NotYet {
+        key: "spec.network.dhcp",
+        instead: "Give the nodes static addresses.",
+        replaces: &["cidr", "gateway"],
+    },
+    NotYet { key: "spec.proxmox.token.secret.sops", instead: "Use `env` or `file`.", replaces: &[] },
+    NotYet { key: "spec.proxmox.token.secret.vault", instead: "Use `env` or `file`.", replaces: &[] },
+    NotYet { key: "spec.pools.disks", instead: "A node has one system disk, `disk`.", replaces: &[] },
 ];
+
+struct NotYet {
+    /// Where it would stand.
+    key: &'static str,
+    /// What to do today.
+    instead: &'static str,
+    /// Keys beside it that it makes unnecessary, so that their absence is no mistake of its own.
+    replaces: &'static [&'static str],
+}
 
 /// What came of a check.
 pub(crate) struct Checked {
@@ -77,20 +95,22 @@ impl<'s> Checker<'s> {
     /// the value itself is too large to point at.
     fn value(&mut self, node: &Node, schema: &'s Json, path: &Path<'_>, at: Span) -> Option<Json> {
         let choices = self.choices(schema);
+        let optional = schema.get("anyOf").is_some();
         let Some(schema) = choices.iter().copied().find(|s| fits(node, &types(s))) else {
             if choices.iter().any(|s| s.get("writeOnly").is_some()) {
                 self.literal_secret(node, path, at);
             } else {
-                let wanted: Vec<&str> =
-                    choices.iter().flat_map(|s| types(s)).filter(|t| *t != "null").collect();
-                self.wrong_type(node, &wanted, path, at);
+                self.wrong_type(node, &choices, path, at);
             }
             return None;
         };
         match &node.value {
             Value::Scalar { kind, text } => self.scalar(*kind, text, schema, path, node.span),
             Value::Seq(items) => Some(self.list(items, schema, path)),
-            Value::Map(entries) => self.mapping(entries, schema, path, at),
+            Value::Map(entries) => {
+                let map = self.mapping(entries, schema, path, at);
+                self.exactly_one(entries, schema, optional, path, at).then_some(map)
+            }
         }
     }
 
@@ -106,7 +126,7 @@ impl<'s> Checker<'s> {
         Json::Array(list)
     }
 
-    fn mapping(&mut self, entries: &[Entry], schema: &'s Json, path: &Path<'_>, at: Span) -> Option<Json> {
+    fn mapping(&mut self, entries: &[Entry], schema: &'s Json, path: &Path<'_>, at: Span) -> Json {
         let known = schema.get("properties").and_then(Json::as_object);
         let others = schema.get("additionalProperties").filter(|a| a.is_object());
         let mut map = Map::new();
@@ -142,11 +162,18 @@ impl<'s> Checker<'s> {
                 map.insert(key.to_owned(), value);
             }
         }
-        self.exactly_one(entries, schema, path, at).then_some(Json::Object(map))
+        Json::Object(map)
     }
 
     /// Says so if a mapping that takes one key of several has none or too many.
-    fn exactly_one(&mut self, entries: &[Entry], schema: &'s Json, path: &Path<'_>, at: Span) -> bool {
+    fn exactly_one(
+        &mut self,
+        entries: &[Entry],
+        schema: &'s Json,
+        optional: bool,
+        path: &Path<'_>,
+        at: Span,
+    ) -> bool {
         let Some(known) = schema.get("properties").and_then(Json::as_object) else { return true };
         if schema.get("maxProperties").is_none() {
             return true;
@@ -159,9 +186,10 @@ impl<'s> Checker<'s> {
             [] => {
                 // An unknown key alone is said already, with the nearest known one.
                 if entries.iter().all(|e| known.contains_key(&e.key)) {
-                    self.findings.push(Finding::error("one-of", at, format!("`{path}` is empty.")).help(
-                        format!("Give one of {keys}, or leave `{}` out if it is optional.", last(path)),
-                    ));
+                    let or = if optional { ", or leave it out" } else { "" };
+                    let help = format!("Give one of {keys}{or}.");
+                    self.findings
+                        .push(Finding::error("one-of", at, format!("`{path}` is empty.")).help(help));
                 }
                 false
             }
@@ -249,15 +277,19 @@ impl<'s> Checker<'s> {
     }
 
     fn unknown_key(&mut self, entry: &Entry, known: Option<&Map<String, Json>>, path: &Path<'_>) {
-        if let Some((_, why)) = NOT_YET.iter().find(|(kind, _)| *kind == path.kind()) {
-            self.findings.push(
-                Finding::error("not-yet", entry.key_span, format!("`{path}` is not supported yet."))
-                    .help(*why),
-            );
+        if let (Some(not_yet), Path::Key(parent, _)) = (NOT_YET.iter().find(|n| n.key == path.kind()), path) {
+            let message = format!("`{path}` is not supported yet.");
+            self.findings.push(Finding::error("not-yet", entry.key_span, message).help(not_yet.instead));
+            self.guessed.extend(not_yet.replaces.iter().map(|key| parent.key(key).to_string()));
             return;
         }
         let keys: Vec<&str> = known.into_iter().flat_map(|k| k.keys().map(String::as_str)).collect();
-        let help = match nearest(&entry.key, &keys) {
+        let near = nearest(&entry.key, &keys);
+        if let (Some(near), Path::Key(parent, _)) = (near, path) {
+            // Its value was probably given, under this name: not a word about its absence.
+            self.guessed.insert(parent.key(near).to_string());
+        }
+        let help = match near {
             Some(near) => format!("Did you mean `{near}`?"),
             None => format!("The keys here are {}.", listed(keys.iter().map(|k| format!("`{k}`")), "and")),
         };
@@ -280,6 +312,7 @@ impl<'s> Checker<'s> {
         let example = self.choices(property).iter().find_map(|s| example(s)).or_else(|| example(property));
         let about = property.get("description").and_then(Json::as_str).map(|d| d.replace('\n', " "));
         let help = match (example, about) {
+            (Some(example), Some(about)) if about.contains(&example) => about,
             (Some(example), Some(about)) => format!("{about} For example `{key}: {example}`."),
             (Some(example), None) => format!("For example `{key}: {example}`."),
             (None, Some(about)) => about,
@@ -296,28 +329,36 @@ impl<'s> Checker<'s> {
         self.findings.push(finding.help(help));
     }
 
-    fn wrong_type(&mut self, node: &Node, wanted: &[&str], path: &Path<'_>, at: Span) {
+    fn wrong_type(&mut self, node: &Node, choices: &[&'s Json], path: &Path<'_>, at: Span) {
+        let wanted: Vec<&str> = choices.iter().flat_map(|s| types(s)).filter(|t| *t != "null").collect();
         let names = listed(wanted.iter().map(|t| type_name(t).to_owned()), "or");
         let (span, found, text) = match &node.value {
-            Value::Scalar { kind, text } => (node.span, kind_name(*kind), text.as_str()),
-            Value::Seq(_) => (at, "a list", ""),
-            Value::Map(_) => (at, "a mapping", ""),
+            Value::Scalar { kind, text } => (node.span, kind_name(*kind), Some(text.as_str())),
+            Value::Seq(_) => (at, "a list", None),
+            Value::Map(_) => (at, "a mapping", None),
         };
-        let mut finding =
-            Finding::error("wrong-type", span, format!("`{path}` must be {names}, but this is {found}."));
-        let scalar = matches!(node.value, Value::Scalar { .. });
-        if path.any_step(&|p| matches!(p, Path::Key(_, key) if looks_secret(key))) {
+        let secret = path.any_step(&|p| matches!(p, Path::Key(_, key) if looks_secret(key)));
+        if secret {
             self.mask(node);
-        } else if wanted.contains(&"string") && scalar {
-            finding = finding.help(format!("Put it in quotes: \"{text}\"."));
-        } else if wanted == ["array"] && scalar {
-            finding = finding.help(format!("Write it as a list: [{text}]."));
-        } else if wanted == ["boolean"] && scalar {
-            finding = finding.help("Only `true` and `false` are truth values in YAML 1.2.");
-        } else if wanted == ["integer"] && integer(text).is_some() {
-            finding = finding.help("Remove the quotes.");
         }
-        self.findings.push(finding);
+        let keys = choices.iter().find_map(|s| s.get("properties")?.as_object());
+        let help = match (wanted.as_slice(), text.filter(|_| !secret)) {
+            (wanted, Some(text)) if wanted.contains(&"string") => format!("Put it in quotes: \"{text}\"."),
+            (["array"], Some(text)) => format!("Write it as a list: [{text}]."),
+            (["array"], None) => {
+                "Write it as a list: `[a, b]`, or each entry on a line of its own after `- `.".to_owned()
+            }
+            (["boolean"], _) => "Only `true` and `false` are truth values in YAML 1.2.".to_owned(),
+            (["integer"], Some(text)) if integer(text).is_some() => "Remove the quotes.".to_owned(),
+            (wanted, _) => match keys.filter(|_| wanted.contains(&"object")) {
+                Some(keys) => {
+                    format!("Its keys are {}.", listed(keys.keys().map(|k| format!("`{k}`")), "and"))
+                }
+                None => format!("Write {names}."),
+            },
+        };
+        let message = format!("`{path}` must be {names}, but this is {found}.");
+        self.findings.push(Finding::error("wrong-type", span, message).help(help));
     }
 
     fn literal_secret(&mut self, node: &Node, path: &Path<'_>, at: Span) {
@@ -383,107 +424,4 @@ pub(crate) fn looks_secret(key: &str) -> bool {
 
 fn quoted(owner: &str) -> String {
     if owner == "the document" { owner.to_owned() } else { format!("`{owner}`") }
-}
-
-fn last(path: &Path<'_>) -> String {
-    match path {
-        Path::Key(_, key) => (*key).to_owned(),
-        other => other.to_string(),
-    }
-}
-
-/// The types a schema allows. Constants are text.
-fn types(schema: &Json) -> Vec<&str> {
-    match schema.get("type") {
-        Some(Json::String(one)) => vec![one],
-        Some(Json::Array(many)) => many.iter().filter_map(Json::as_str).collect(),
-        _ if schema.get("oneOf").is_some() => vec!["string"],
-        _ => Vec::new(),
-    }
-}
-
-fn fits(node: &Node, types: &[&str]) -> bool {
-    let any = |names: &[&str]| names.iter().any(|n| types.contains(n));
-    match &node.value {
-        Value::Scalar { kind: Kind::Null, .. } => false,
-        Value::Scalar { kind: Kind::Bool, .. } => any(&["boolean"]),
-        Value::Scalar { kind: Kind::Int, .. } => any(&["integer", "number"]),
-        // `1.5` is fine where both text and whole numbers are: what it means is for the reader of that value to say.
-        Value::Scalar { kind: Kind::Float, .. } => {
-            any(&["number"]) || (any(&["string"]) && any(&["integer"]))
-        }
-        Value::Scalar { kind: Kind::Str, .. } => any(&["string"]),
-        Value::Seq(_) => any(&["array"]),
-        Value::Map(_) => any(&["object"]),
-    }
-}
-
-/// The texts a schema allows, if it names them.
-fn constants(schema: &Json) -> Vec<&str> {
-    schema
-        .get("oneOf")
-        .and_then(Json::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|c| c.get("const")?.as_str())
-        .collect()
-}
-
-fn example(schema: &Json) -> Option<String> {
-    match schema.get("examples")?.get(0)? {
-        Json::String(text) => Some(text.clone()),
-        Json::Object(map) => {
-            let pairs: Vec<String> =
-                map.iter().filter_map(|(k, v)| Some(format!("{k}: {}", v.as_str()?))).collect();
-            Some(format!("{{{}}}", pairs.join(", ")))
-        }
-        other => Some(other.to_string()),
-    }
-}
-
-fn bounds(schema: &Json) -> (Option<f64>, Option<f64>) {
-    let of_type = match schema.get("format").and_then(Json::as_str) {
-        Some("uint8") => Some(f64::from(u8::MAX)),
-        Some("uint16") => Some(f64::from(u16::MAX)),
-        Some("uint32") => Some(f64::from(u32::MAX)),
-        _ => None,
-    };
-    let number = |key: &str| schema.get(key).and_then(Json::as_f64);
-    (number("minimum"), number("maximum").or(of_type))
-}
-
-fn in_bounds(value: f64, low: Option<f64>, high: Option<f64>) -> bool {
-    low.is_none_or(|l| value >= l) && high.is_none_or(|h| value <= h)
-}
-
-fn integer(text: &str) -> Option<i128> {
-    if let Some(hex) = text.strip_prefix("0x") {
-        return i128::from_str_radix(hex, 16).ok();
-    }
-    if let Some(octal) = text.strip_prefix("0o") {
-        return i128::from_str_radix(octal, 8).ok();
-    }
-    text.parse().ok()
-}
-
-fn type_name(name: &str) -> &'static str {
-    match name {
-        "object" => "a mapping",
-        "array" => "a list",
-        "string" => "text",
-        "integer" => "a whole number",
-        "number" => "a number",
-        "boolean" => "true or false",
-        _ => "something else",
-    }
-}
-
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Null => "empty",
-        Kind::Bool => "true or false",
-        Kind::Int => "a whole number",
-        Kind::Float => "a number",
-        Kind::Str => "text",
-    }
 }
