@@ -1,5 +1,7 @@
 //! What can go wrong, said once for the whole crate.
 
+use crate::client::{Cause, FailureKind};
+
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -90,5 +92,17 @@ pub enum Error {
     Patch {
         /// Why, without any values.
         reason: String,
+    },
+    /// A call to a node failed.
+    #[error("{operation} on {node}: {kind}")]
+    Call {
+        /// What was asked.
+        operation: &'static str,
+        /// Of whom.
+        node: String,
+        /// What the failure means.
+        kind: FailureKind,
+        /// What happened, in the words of the node, of TLS or of the operating system.
+        source: Cause,
     },
 }

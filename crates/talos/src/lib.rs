@@ -3,6 +3,9 @@
 //! - [`SecretsBundle`] is everything about a cluster that cannot be computed again. From it come
 //!   [`ClientCredentials`] (and [`Talosconfig`]) and an admin kubeconfig, offline.
 //! - [`config::MachineConfig`] is generated from plain options by version contract, patched and linted.
+//! - [`client::Client`] talks to a node over a [`daedal_dial::Dialer`]: mutual TLS, or pinned in maintenance mode;
+//!   [`client::probe()`] finds out what answers at an address. Failures are told apart by
+//!   [`client::FailureKind`] (see [`Error::kind`]).
 //! - [`pki`] reads and issues certificates in the encodings that Talos accepts.
 //! - [`proto`] holds the wire types with client *and* server stubs.
 //!
@@ -10,6 +13,7 @@
 //! ([`Secret`]).
 
 mod access;
+pub mod client;
 pub mod config;
 mod error;
 mod pem;

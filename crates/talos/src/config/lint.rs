@@ -104,7 +104,7 @@ impl MachineConfig {
         self.lint_documents(&mut found);
         self.lint_network(&mut found);
         let mut lints = found.0;
-        lints.sort_by(|a, b| b.severity.cmp(&a.severity));
+        lints.sort_by_key(|lint| std::cmp::Reverse(lint.severity));
         lints
     }
 
@@ -119,7 +119,7 @@ impl MachineConfig {
         match self.text("cluster.controlPlane.endpoint").map(endpoint_host) {
             None => found.error("cluster.controlPlane.endpoint", "is missing"),
             Some(None) => {
-                found.error("cluster.controlPlane.endpoint", "is not of the form https://host:port")
+                found.error("cluster.controlPlane.endpoint", "is not of the form https://host:port");
             }
             Some(Some(_)) => {}
         }

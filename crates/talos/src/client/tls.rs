@@ -1,0 +1,264 @@
+//! TLS as nodes speak it: mutual with Ed25519, or the server's certificate pinned by its public key.
+
+use std::{
+    fmt, io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use daedal_dial::{BoxStream, Dialer, Target};
+use jiff::Timestamp;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    time_provider::{DefaultTimeProvider, TimeProvider},
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::{ClientCredentials, Result, client::failure::Failure, pki};
+
+/// Tells the time that certificates are judged by. Only simulations need one of their own.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+struct InjectedTime(Clock);
+
+impl fmt::Debug for InjectedTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InjectedTime")
+    }
+}
+
+impl TimeProvider for InjectedTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = u64::try_from((self.0)().as_second()).ok()?;
+        Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds)))
+    }
+}
+
+fn time_provider(clock: Option<&Clock>) -> Arc<dyn TimeProvider> {
+    match clock {
+        Some(clock) => Arc::new(InjectedTime(clock.clone())),
+        None => Arc::new(DefaultTimeProvider),
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn roots(authority: &str) -> Result<Arc<RootCertStore>> {
+    let mut roots = RootCertStore::empty();
+    let certificate = pki::certificate_from_pem(authority)?;
+    roots.add(certificate).map_err(|error| crate::Error::Certificate { reason: error.to_string() })?;
+    Ok(Arc::new(roots))
+}
+
+/// Mutual TLS with the given credentials.
+pub(crate) fn mutual(credentials: &ClientCredentials, clock: Option<&Clock>) -> Result<Arc<ClientConfig>> {
+    let tls_fault = |error: rustls::Error| crate::Error::Certificate { reason: error.to_string() };
+    let certificate = pki::certificate_from_pem(&credentials.crt)?;
+    let key = pki::PrivateKey::from_pem(credentials.key.expose())?.to_der();
+    let mut config = ClientConfig::builder_with_details(provider(), time_provider(clock))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(tls_fault)?
+        .with_root_certificates(roots(&credentials.ca)?)
+        .with_client_auth_cert(vec![certificate], key)
+        .map_err(tls_fault)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// What the server showed during the handshake.
+pub(crate) type Seen = Arc<Mutex<Option<CertificateDer<'static>>>>;
+
+/// No client certificate, and the server's judged only by its pinned public key, if there is a pin.
+pub(crate) fn without_identity(
+    pin: Option<&str>,
+    clock: Option<&Clock>,
+) -> Result<(Arc<ClientConfig>, Seen)> {
+    let seen = Seen::default();
+    let verifier = PinVerifier { pin: pin.map(str::to_owned), seen: seen.clone(), provider: provider() };
+    let mut config = ClientConfig::builder_with_details(provider(), time_provider(clock))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| crate::Error::Certificate { reason: error.to_string() })?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok((Arc::new(config), seen))
+}
+
+/// Whether a certificate was issued by this authority. Neither names nor the clock count here.
+pub(crate) fn is_issued_by(certificate: &CertificateDer<'_>, authority: &str) -> Result<bool> {
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots(authority)?, provider())
+        .build()
+        .map_err(|error| crate::Error::Certificate { reason: error.to_string() })?;
+    let parsed = pki::parse(certificate)?;
+    // A moment at which the certificate is valid: only its signature is in question.
+    let moment = u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or_default();
+    let moment = UnixTime::since_unix_epoch(std::time::Duration::from_secs(moment));
+    let name = ServerName::IpAddress(std::net::IpAddr::from([127, 0, 0, 1]).into());
+    match verifier.verify_server_cert(certificate, &[], &name, &[], moment) {
+        Ok(_) => Ok(true),
+        Err(rustls::Error::InvalidCertificate(fault)) => Ok(matches!(
+            fault,
+            rustls::CertificateError::NotValidForName
+                | rustls::CertificateError::NotValidForNameContext { .. }
+        )),
+        Err(_) => Ok(false),
+    }
+}
+
+#[derive(Debug)]
+struct PinVerifier {
+    pin: Option<String>,
+    seen: Seen,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for PinVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+        let fingerprint = pki::spki_fingerprint(end_entity)
+            .map_err(|_| rustls::Error::InvalidCertificate(rustls::CertificateError::BadEncoding))?;
+        if self.pin.as_ref().is_some_and(|pin| *pin != fingerprint) {
+            return Err(rustls::Error::InvalidCertificate(
+                rustls::CertificateError::ApplicationVerificationFailure,
+            ));
+        }
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.clone().into_owned());
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// The last thing that went wrong below HTTP/2, which itself passes on no more than a text.
+#[derive(Clone, Default)]
+pub(crate) struct LastFault(Arc<Mutex<Option<Failure>>>);
+
+impl LastFault {
+    pub(crate) fn take(&self) -> Option<Failure> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn set(&self, failure: Failure) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+    }
+}
+
+/// Opens connections to one node.
+#[derive(Clone)]
+pub(crate) struct NodeDialer {
+    pub(crate) dialer: Dialer,
+    pub(crate) target: Target,
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) fault: LastFault,
+}
+
+impl NodeDialer {
+    pub(crate) async fn connect(self) -> io::Result<NodeStream> {
+        self.fault.take();
+        match self.handshake().await {
+            Ok(stream) => Ok(NodeStream { stream, fault: self.fault }),
+            Err(error) => {
+                // The failure keeps the error itself; HTTP/2 only needs to know that there was one.
+                let told = io::Error::new(error.kind(), error.to_string());
+                self.fault.set(Failure::of_io(error));
+                Err(told)
+            }
+        }
+    }
+
+    async fn handshake(&self) -> io::Result<TlsStream<BoxStream>> {
+        let stream = self.dialer.dial(&self.target).await?;
+        let name = daedal_dial::server_name(&self.target.host)?;
+        TlsConnector::from(self.config.clone()).connect(name, stream).await
+    }
+}
+
+/// A TLS stream that remembers why it broke: under TLS 1.3 a refused client certificate shows on the first read.
+pub(crate) struct NodeStream {
+    stream: TlsStream<BoxStream>,
+    fault: LastFault,
+}
+
+impl NodeStream {
+    fn remember<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result.inspect_err(|error| {
+            if let Some(tls) = crate::client::failure::rustls_error(error) {
+                self.fault.set(Failure::new(crate::client::failure::tls_kind(tls), tls.clone()));
+            }
+        })
+    }
+}
+
+impl AsyncRead for NodeStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_read(cx, buf));
+        Poll::Ready(self.remember(result))
+    }
+}
+
+impl AsyncWrite for NodeStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

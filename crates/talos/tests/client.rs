@@ -1,0 +1,156 @@
+//! The client against a node that speaks the real protocol, over in-memory streams in paused time.
+
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod node;
+
+use std::{sync::Arc, time::Duration};
+
+use daedal_dial::Target;
+use daedal_talos::{
+    Error,
+    client::{ApplyMode, Bootstrap, Client, ConnectOptions, FailureKind, Probe, probe},
+};
+use futures::StreamExt;
+use node::{ADDRESS, Api, admin, bundle, now, start};
+
+fn target() -> Target {
+    Target::new(ADDRESS, 50000)
+}
+
+fn options() -> ConnectOptions {
+    ConnectOptions {
+        clock: Some(Arc::new(|| now() + jiff::SignedDuration::from_secs(60))),
+        ..Default::default()
+    }
+}
+
+#[track_caller]
+fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> FailureKind {
+    result.unwrap_err().kind().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn mutual_tls_and_calls() {
+    let ours = bundle(1);
+    let (dialer, node) = start(&Api::Configured(&ours), "running");
+    let client = Client::connect(dialer, target(), &admin(&ours), &options()).await.unwrap();
+    assert_eq!(client.version().await.unwrap().tag, "v1.12.0");
+    assert!(node.0.nodes.lock().unwrap().is_empty(), "no header without a node");
+
+    assert_eq!(client.bootstrap().await.unwrap(), Bootstrap::Started);
+    assert_eq!(client.bootstrap().await.unwrap(), Bootstrap::AlreadyDone);
+    assert_eq!(client.kubeconfig().await.unwrap().expose(), "apiVersion: v1\n#\n");
+    assert_eq!(kind(client.etcd_status().await), FailureKind::FailedPrecondition);
+    let config = daedal_talos::Secret::new("machine: {}");
+    assert_eq!(
+        kind(client.apply_configuration(&config, ApplyMode::Auto, true).await),
+        FailureKind::NotImplemented
+    );
+    assert_eq!(client.get("runtime", "Versions.runtime.talos.dev", "version").await.unwrap(), None);
+
+    client.for_node("10.0.0.12").version().await.unwrap();
+    assert_eq!(*node.0.nodes.lock().unwrap(), ["10.0.0.12"]);
+    let error = client.for_node("10.0.0.99").version().await.unwrap_err();
+    assert_eq!(error.to_string(), "version on 10.0.0.99: the node failed");
+    assert!(std::error::Error::source(&error).unwrap().to_string().contains("connection refused"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whose_node_it_is() {
+    let (ours, theirs) = (bundle(1), bundle(2));
+    let (dialer, _node) = start(&Api::Configured(&theirs), "running");
+    let result = Client::connect(dialer.clone(), target(), &admin(&ours), &options()).await;
+    assert_eq!(kind(result), FailureKind::OtherCluster);
+
+    // We trust it, but it does not trust us.
+    let mut mixed = admin(&ours);
+    mixed.ca = theirs.os.crt.clone();
+    let client = Client::connect(dialer.clone(), target(), &mixed, &options()).await.unwrap();
+    assert_eq!(kind(client.version().await), FailureKind::OtherCluster);
+
+    let elsewhere = Target::new("10.0.0.1", 50000);
+    let result = Client::connect(dialer, elsewhere, &admin(&ours), &options()).await;
+    assert_eq!(kind(result), FailureKind::Unreachable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_clock_is_not_another_cluster() {
+    let ours = bundle(1);
+    let (dialer, _node) = start(&Api::Configured(&ours), "running");
+    let late = ConnectOptions {
+        clock: Some(Arc::new(|| now() + jiff::SignedDuration::from_hours(48))),
+        ..options()
+    };
+    let result = Client::connect(dialer, target(), &admin(&ours), &late).await;
+    assert_eq!(kind(result), FailureKind::Tls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn probing() {
+    let (ours, theirs) = (bundle(1), bundle(2));
+    let credentials = admin(&ours);
+    let (dialer, _node) = start(&Api::Configured(&ours), "running");
+    assert!(matches!(probe(dialer, target(), &credentials, &options()).await.unwrap(), Probe::Configured));
+
+    let (dialer, _node) = start(&Api::Configured(&theirs), "running");
+    let found = probe(dialer, target(), &credentials, &options()).await.unwrap();
+    assert!(matches!(found, Probe::OtherCluster { .. }), "{found:?}");
+
+    let (dialer, node) = start(&Api::Maintenance, "maintenance");
+    let found = probe(dialer.clone(), target(), &credentials, &options()).await.unwrap();
+    let Probe::Maintenance { fingerprint } = found else { panic!("{found:?}") };
+    let pinned =
+        Client::connect_maintenance(dialer.clone(), target(), Some(&fingerprint), &options()).await.unwrap();
+    assert_eq!(pinned.1, fingerprint);
+    pinned.0.version().await.unwrap();
+    let wrong = Client::connect_maintenance(dialer.clone(), target(), Some("AAAA"), &options()).await;
+    assert_eq!(kind(wrong), FailureKind::OtherCluster);
+
+    *node.0.stage.lock().unwrap() = "booting".into();
+    let found = probe(dialer.clone(), target(), &credentials, &options()).await.unwrap();
+    assert!(matches!(found, Probe::Unreachable(_)));
+    let found = probe(dialer, Target::new("10.0.0.1", 1), &credentials, &options()).await.unwrap();
+    assert!(matches!(found, Probe::Unreachable(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watching_ends_waits_at_the_event() {
+    let ours = bundle(1);
+    let (dialer, node) = start(&Api::Configured(&ours), "booting");
+    let client = Client::connect(dialer, target(), &admin(&ours), &options()).await.unwrap();
+    let mut events = Box::pin(client.watch_machine_status().await.unwrap());
+    let first = events.next().await.unwrap().unwrap();
+    assert_eq!((first.stage.as_str(), first.ready), ("booting", false));
+    assert_eq!(first.unmet, [("time".to_owned(), "not in sync".to_owned())]);
+
+    // A long silence of a node that is alive breaks nothing.
+    let begin = tokio::time::Instant::now();
+    let changes = node.0.changes.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        changes.send("running".into()).unwrap();
+    });
+    assert_eq!(events.next().await.unwrap().unwrap().stage, "running");
+    assert!(begin.elapsed() < Duration::from_millis(100_100), "{:?}", begin.elapsed());
+
+    // A node that no longer answers is noticed.
+    *node.0.silent.lock().unwrap() = true;
+    let error = events.next().await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), Some(FailureKind::Timeout));
+    assert!(begin.elapsed() < Duration::from_secs(140));
+    assert!(events.next().await.is_none());
+    assert_eq!(kind(client.version().await), FailureKind::Timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_secret_in_errors() {
+    let ours = bundle(1);
+    let mut credentials = admin(&ours);
+    credentials.key =
+        daedal_talos::Secret::new("-----BEGIN PRIVATE KEY-----\nY2FuYXJ5\n-----END PRIVATE KEY-----\n");
+    let (dialer, _node) = start(&Api::Configured(&ours), "running");
+    let error = Client::connect(dialer, target(), &credentials, &options()).await.unwrap_err();
+    let shown = format!("{error} {error:?} {credentials:?}");
+    assert!(!shown.contains("canary") && !shown.contains("Y2FuYXJ5"), "{shown}");
+}

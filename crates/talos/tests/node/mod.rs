@@ -1,0 +1,357 @@
+//! A small node for tests: the real protocol over in-memory streams.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+};
+
+use daedal_dial::{BoxStream, Dial, Dialing, Target};
+use daedal_talos::{
+    ApiRole, ClientCredentials, DEFAULT_LIFETIME, SecretsBundle,
+    pki::{CertificateAuthority, KeyKind, Leaf, SubjectName, Usage},
+    proto::{common, cosi, machine},
+};
+use futures::Stream;
+use jiff::{SignedDuration, Timestamp};
+use rand::{SeedableRng, rngs::StdRng};
+use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf},
+    sync::{broadcast, mpsc},
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tonic::{Request, Response, Status, transport::server::Connected};
+
+pub const ADDRESS: &str = "10.0.0.11";
+
+pub fn now() -> Timestamp {
+    Timestamp::from_second(1_767_225_600).unwrap()
+}
+
+pub fn bundle(seed: u64) -> SecretsBundle {
+    SecretsBundle::generate_with_key_size(&mut StdRng::seed_from_u64(seed), now(), 1024).unwrap()
+}
+
+pub fn admin(bundle: &SecretsBundle) -> ClientCredentials {
+    bundle.client_credentials(ApiRole::Admin, DEFAULT_LIFETIME, &mut StdRng::seed_from_u64(1), now()).unwrap()
+}
+
+/// What the node does and has seen.
+pub struct World {
+    pub stage: Mutex<String>,
+    pub bootstrapped: Mutex<bool>,
+    pub nodes: Mutex<Vec<String>>,
+    pub changes: broadcast::Sender<String>,
+    pub silent: Mutex<bool>,
+}
+
+#[derive(Clone)]
+pub struct Node(pub Arc<World>);
+
+type Reply<T> = Result<Response<T>, Status>;
+type Replying<'f, T> = Pin<Box<dyn Future<Output = Reply<T>> + Send + 'f>>;
+type Out<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+macro_rules! absent {
+    ($($name:ident: $request:ty => $reply:ty),* $(,)?) => {
+        $(fn $name<'s, 'f>(&'s self, _: Request<$request>) -> Replying<'f, $reply>
+        where
+            's: 'f,
+            Self: 'f,
+        {
+            Box::pin(async { Err(Status::unimplemented("API is not implemented in maintenance mode")) })
+        })*
+    };
+}
+
+macro_rules! absent_streams {
+    ($($name:ident: $request:ty => $stream:ident),* $(,)?) => {
+        $(fn $name<'s, 'f>(&'s self, _: Request<$request>) -> Replying<'f, Self::$stream>
+        where
+            's: 'f,
+            Self: 'f,
+        {
+            Box::pin(async { Err(Status::unimplemented("no")) })
+        })*
+    };
+}
+
+#[tonic::async_trait]
+impl machine::machine_service_server::MachineService for Node {
+    type KubeconfigStream = Out<common::Data>;
+    type EtcdSnapshotStream = Out<common::Data>;
+    type EventsStream = Out<machine::Event>;
+    type LogsStream = Out<common::Data>;
+    type DmesgStream = Out<common::Data>;
+    type ReadStream = Out<common::Data>;
+    type ListStream = Out<machine::FileInfo>;
+    type ImageListStream = Out<machine::ImageListResponse>;
+
+    async fn version(&self, request: Request<()>) -> Reply<machine::VersionResponse> {
+        if let Some(node) = request.metadata().get("node") {
+            let node = node.to_str().unwrap().to_owned();
+            let failed = node == "10.0.0.99";
+            self.0.nodes.lock().unwrap().push(node);
+            if failed {
+                let metadata = common::Metadata { error: "connection refused".into(), ..Default::default() };
+                let message = machine::Version { metadata: Some(metadata), ..Default::default() };
+                return Ok(Response::new(machine::VersionResponse { messages: vec![message] }));
+            }
+        }
+        if *self.0.silent.lock().unwrap() {
+            futures::future::pending::<()>().await;
+        }
+        let version = machine::VersionInfo { tag: "v1.12.0".into(), ..Default::default() };
+        let message = machine::Version { version: Some(version), ..Default::default() };
+        Ok(Response::new(machine::VersionResponse { messages: vec![message] }))
+    }
+
+    async fn bootstrap(&self, _: Request<machine::BootstrapRequest>) -> Reply<machine::BootstrapResponse> {
+        if std::mem::replace(&mut *self.0.bootstrapped.lock().unwrap(), true) {
+            return Err(Status::already_exists("etcd data directory is not empty"));
+        }
+        Ok(Response::new(machine::BootstrapResponse { messages: vec![machine::Bootstrap::default()] }))
+    }
+
+    async fn kubeconfig(&self, _: Request<()>) -> Reply<Self::KubeconfigStream> {
+        let mut archive =
+            tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+        let mut header = tar::Header::new_gnu();
+        header.set_size(17);
+        header.set_mode(0o600);
+        archive.append_data(&mut header, "kubeconfig", &b"apiVersion: v1\n#\n"[..]).unwrap();
+        let bytes = archive.into_inner().unwrap().finish().unwrap();
+        let parts: Vec<_> =
+            bytes.chunks(50).map(|part| Ok(common::Data { metadata: None, bytes: part.to_vec() })).collect();
+        Ok(Response::new(Box::pin(futures::stream::iter(parts))))
+    }
+
+    async fn etcd_status(&self, _: Request<()>) -> Reply<machine::EtcdStatusResponse> {
+        Err(Status::failed_precondition("etcd is not running"))
+    }
+
+    absent! {
+        apply_configuration: machine::ApplyConfigurationRequest => machine::ApplyConfigurationResponse,
+        generate_client_configuration: machine::GenerateClientConfigurationRequest => machine::GenerateClientConfigurationResponse,
+        reboot: machine::RebootRequest => machine::RebootResponse,
+        shutdown: machine::ShutdownRequest => machine::ShutdownResponse,
+        reset: machine::ResetRequest => machine::ResetResponse,
+        upgrade: machine::UpgradeRequest => machine::UpgradeResponse,
+        rollback: machine::RollbackRequest => machine::RollbackResponse,
+        meta_write: machine::MetaWriteRequest => machine::MetaWriteResponse,
+        meta_delete: machine::MetaDeleteRequest => machine::MetaDeleteResponse,
+        etcd_member_list: machine::EtcdMemberListRequest => machine::EtcdMemberListResponse,
+        etcd_remove_member_by_id: machine::EtcdRemoveMemberByIdRequest => machine::EtcdRemoveMemberByIdResponse,
+        etcd_leave_cluster: machine::EtcdLeaveClusterRequest => machine::EtcdLeaveClusterResponse,
+        etcd_forfeit_leadership: machine::EtcdForfeitLeadershipRequest => machine::EtcdForfeitLeadershipResponse,
+        etcd_recover: tonic::Streaming<common::Data> => machine::EtcdRecoverResponse,
+        etcd_alarm_list: () => machine::EtcdAlarmListResponse,
+        etcd_alarm_disarm: () => machine::EtcdAlarmDisarmResponse,
+        etcd_defragment: () => machine::EtcdDefragmentResponse,
+        service_list: () => machine::ServiceListResponse,
+        service_start: machine::ServiceStartRequest => machine::ServiceStartResponse,
+        service_stop: machine::ServiceStopRequest => machine::ServiceStopResponse,
+        service_restart: machine::ServiceRestartRequest => machine::ServiceRestartResponse,
+        logs_containers: () => machine::LogsContainersResponse,
+        containers: machine::ContainersRequest => machine::ContainersResponse,
+        image_pull: machine::ImagePullRequest => machine::ImagePullResponse,
+        hostname: () => machine::HostnameResponse,
+        memory: () => machine::MemoryResponse,
+        load_avg: () => machine::LoadAvgResponse,
+        system_stat: () => machine::SystemStatResponse,
+        mounts: () => machine::MountsResponse,
+    }
+
+    absent_streams! {
+        etcd_snapshot: machine::EtcdSnapshotRequest => EtcdSnapshotStream,
+        events: machine::EventsRequest => EventsStream,
+        logs: machine::LogsRequest => LogsStream,
+        dmesg: machine::DmesgRequest => DmesgStream,
+        read: machine::ReadRequest => ReadStream,
+        list: machine::ListRequest => ListStream,
+        image_list: machine::ImageListRequest => ImageListStream,
+    }
+}
+
+fn status(stage: &str) -> cosi::Resource {
+    cosi::Resource {
+        metadata: Some(cosi::Metadata { id: "machine".into(), ..Default::default() }),
+        spec: Some(cosi::Spec {
+            proto_spec: Vec::new(),
+            yaml_spec: format!(
+                "stage: {stage}\nstatus:\n    ready: false\n    unmetConditions:\n        - name: time\n          reason: not in sync\n"
+            ),
+        }),
+    }
+}
+
+fn event(stage: &str, kind: cosi::EventType) -> Result<cosi::WatchResponse, Status> {
+    let event = cosi::Event { resource: Some(status(stage)), event_type: kind.into(), ..Default::default() };
+    Ok(cosi::WatchResponse { event: vec![event] })
+}
+
+#[tonic::async_trait]
+impl cosi::state_server::State for Node {
+    type ListStream = Out<cosi::ListResponse>;
+    type WatchStream = Out<cosi::WatchResponse>;
+
+    async fn get(&self, request: Request<cosi::GetRequest>) -> Reply<cosi::GetResponse> {
+        if *self.0.silent.lock().unwrap() {
+            futures::future::pending::<()>().await;
+        }
+        if request.get_ref().id != "machine" {
+            return Err(Status::not_found("resource doesn't exist"));
+        }
+        let stage = self.0.stage.lock().unwrap().clone();
+        Ok(Response::new(cosi::GetResponse { resource: Some(status(&stage)) }))
+    }
+
+    async fn watch(&self, _: Request<cosi::WatchRequest>) -> Reply<Self::WatchStream> {
+        let first = event(&self.0.stage.lock().unwrap(), cosi::EventType::Created);
+        let changes = tokio_stream::wrappers::BroadcastStream::new(self.0.changes.subscribe());
+        let changes =
+            futures::StreamExt::map(changes, |stage| event(&stage.unwrap(), cosi::EventType::Updated));
+        let all = futures::StreamExt::chain(futures::stream::once(async { first }), changes);
+        Ok(Response::new(Box::pin(all)))
+    }
+
+    absent_streams! { list: cosi::ListRequest => ListStream }
+    absent! {
+        create: cosi::CreateRequest => cosi::CreateResponse,
+        update: cosi::UpdateRequest => cosi::UpdateResponse,
+        destroy: cosi::DestroyRequest => cosi::DestroyResponse,
+        teardown: cosi::TeardownRequest => cosi::TeardownResponse,
+    }
+}
+
+/// A TLS stream that tonic's server takes.
+struct Accepted(TlsStream<DuplexStream>);
+
+impl Connected for Accepted {
+    type ConnectInfo = ();
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Accepted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Accepted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// Dials the node; any other address is refused.
+pub struct ToNode(mpsc::Sender<DuplexStream>);
+
+impl Dial for ToNode {
+    fn dial<'a>(&'a self, target: &'a Target) -> Dialing<'a> {
+        Box::pin(async move {
+            if target.host != ADDRESS {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let (ours, theirs) = tokio::io::duplex(64 * 1024);
+            self.0.send(theirs).await.map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
+            Ok(Box::new(ours) as BoxStream)
+        })
+    }
+}
+
+/// How the node's API is protected.
+pub enum Api<'a> {
+    Maintenance,
+    Configured(&'a SecretsBundle),
+}
+
+fn server_config(api: &Api<'_>) -> ServerConfig {
+    let rng = &mut StdRng::seed_from_u64(2);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let day = SignedDuration::from_hours(24);
+    let authority = match api {
+        Api::Maintenance => {
+            CertificateAuthority::generate(KeyKind::Ed25519, Some("talos"), day, rng, now()).unwrap()
+        }
+        Api::Configured(bundle) => bundle.os.authority().unwrap(),
+    };
+    let leaf = Leaf {
+        common_name: Some("node-1".into()),
+        organization: None,
+        names: vec![SubjectName::Ip(ADDRESS.parse().unwrap()), SubjectName::Dns("node-1".into())],
+        usage: Usage::Server,
+        not_before: now(),
+        not_after: now() + day,
+    };
+    let identity = authority.issue(&leaf, rng).unwrap();
+    let certificate = daedal_talos::pki::certificate_from_pem(&identity.certificate).unwrap();
+    let time = Arc::new(Fixed);
+    let builder = ServerConfig::builder_with_details(provider.clone(), time)
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let builder = match api {
+        Api::Maintenance => builder.with_no_client_auth(),
+        Api::Configured(_) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(authority.certificate().clone()).unwrap();
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder.with_single_cert(vec![certificate], identity.key.to_der()).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    config
+}
+
+#[derive(Debug)]
+struct Fixed;
+
+impl rustls::time_provider::TimeProvider for Fixed {
+    fn current_time(&self) -> Option<rustls_pki_types::UnixTime> {
+        let seconds = u64::try_from(now().as_second()).unwrap() + 60;
+        Some(rustls_pki_types::UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds)))
+    }
+}
+
+/// Starts a node and returns the way to it.
+pub fn start(api: &Api<'_>, stage: &str) -> (Arc<ToNode>, Node) {
+    let world = World {
+        stage: Mutex::new(stage.into()),
+        bootstrapped: Mutex::new(false),
+        nodes: Mutex::default(),
+        changes: broadcast::channel(8).0,
+        silent: Mutex::new(false),
+    };
+    let node = Node(Arc::new(world));
+    let (sender, mut receiver) = mpsc::channel::<DuplexStream>(8);
+    let (accepted_sender, accepted) = mpsc::channel(8);
+    let acceptor = TlsAcceptor::from(Arc::new(server_config(api)));
+    tokio::spawn(async move {
+        while let Some(stream) = receiver.recv().await {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                let _ = accepted_sender.send(Ok::<_, io::Error>(Accepted(stream))).await;
+            }
+        }
+    });
+    tokio::spawn(
+        tonic::transport::Server::builder()
+            .add_service(machine::machine_service_server::MachineServiceServer::new(node.clone()))
+            .add_service(cosi::state_server::StateServer::new(node.clone()))
+            .serve_with_incoming(tokio_stream::wrappers::ReceiverStream::new(accepted)),
+    );
+    (Arc::new(ToNode(sender)), node)
+}
