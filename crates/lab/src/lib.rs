@@ -2,9 +2,12 @@
 
 mod activity;
 mod fabric;
+pub mod faults;
 mod loopback;
 mod machine;
 mod pace;
+pub mod pki;
+pub mod proxmox;
 mod proxy;
 
 pub use fabric::{Acceptor, Fabric};

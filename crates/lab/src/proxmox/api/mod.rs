@@ -1,0 +1,147 @@
+//! The endpoints, one file per family, and the way from a path to its handler.
+
+mod accounts;
+mod agent;
+mod clone;
+mod cluster;
+mod config;
+mod content;
+mod create;
+mod destroy;
+mod download;
+mod guests;
+pub(super) mod login;
+mod nodes;
+mod pools;
+mod power;
+mod resize;
+mod storage;
+mod tasks;
+mod template;
+mod upload;
+
+use percent_encoding::percent_decode_str;
+
+use super::context::Context;
+use super::fail::{Answer, Data, Fail};
+
+/// Finds the host that must do the work, waits for one of its processes, and does it.
+pub(super) async fn call(context: Context) -> Answer {
+    let segments: Vec<String> = context
+        .path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned())
+        .collect();
+    let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let writes = context.method != "GET";
+    let host = match parts.as_slice() {
+        ["nodes", host, ..] => reachable(&context, host)?,
+        _ => context.local.clone(),
+    };
+    let duration = if writes { context.dc.durations().write } else { context.dc.durations().read };
+    let process = context.dc.process(&host, writes).await;
+    context.dc.pace().pass(duration).await;
+    let answer = dispatch(&context, &parts).await;
+    drop(process);
+    answer
+}
+
+fn reachable(context: &Context, host: &str) -> Result<String, Fail> {
+    context.dc.with(|state| match state.hosts.get(host) {
+        Some(known) if known.online || host == context.local => Ok(host.to_owned()),
+        Some(_) => Err(Fail::new(595, "No route to host")),
+        None => Err(Fail::internal(format!(
+            "hostname lookup '{host}' failed - failed to get address info for: {host}: Temporary failure in name \
+             resolution"
+        ))),
+    })
+}
+
+fn vmid(text: &str) -> Result<u32, Fail> {
+    match text.parse::<u32>() {
+        Ok(vmid) if (100..=999_999_999).contains(&vmid) => Ok(vmid),
+        Ok(_) => Err(Fail::parameter("vmid", "value must have a minimum value of 100")),
+        Err(_) => Err(Fail::parameter("vmid", format!("type check ('integer') failed - got '{text}'"))),
+    }
+}
+
+async fn dispatch(context: &Context, parts: &[&str]) -> Answer {
+    match (context.method.as_str(), parts) {
+        ("GET", ["version"]) => nodes::version(context),
+        ("GET", ["cluster", "resources"]) => cluster::resources(context),
+        ("GET", ["cluster", "status"]) => cluster::status(context),
+        ("GET", ["cluster", "nextid"]) => cluster::next_id(context),
+        ("GET", ["cluster", "tasks"]) => tasks::cluster_list(context),
+        ("GET", ["nodes"]) => nodes::list(context),
+        ("GET", ["storage"]) => storage::definitions(context),
+        ("GET", ["storage", id]) => storage::definition(context, id),
+        ("GET", ["pools"]) => pools::list(context),
+        ("POST", ["pools"]) => pools::create(context),
+        ("GET", ["pools", id]) => pools::show(context, id),
+        ("PUT", ["pools"]) => pools::update(context, context.param("poolid").unwrap_or_default()),
+        ("PUT", ["pools", id]) => pools::update(context, id),
+        ("DELETE", ["pools"]) => pools::delete(context, context.param("poolid").unwrap_or_default()),
+        ("DELETE", ["pools", id]) => pools::delete(context, id),
+        (_, ["access", ..]) => accounts::dispatch(context, parts),
+        (_, ["nodes", host, rest @ ..]) => node(context, host, rest).await,
+        _ => Err(unknown(context)),
+    }
+}
+
+async fn node(context: &Context, host: &str, parts: &[&str]) -> Answer {
+    match (context.method.as_str(), parts) {
+        ("GET", ["status"]) => nodes::status(context, host),
+        ("GET", ["version"]) => nodes::version(context),
+        ("GET", ["network"]) => nodes::network(context, host),
+        ("GET", ["storage"]) => storage::list(context, host),
+        ("GET", ["storage", id, "status"]) => storage::status(context, host, id),
+        ("GET", ["storage", id, "content"]) => content::list(context, host, id),
+        ("GET", ["storage", id, "content", rest @ ..]) if !rest.is_empty() => {
+            content::show(context, host, id, &rest.join("/"))
+        }
+        ("DELETE", ["storage", id, "content", rest @ ..]) if !rest.is_empty() => {
+            content::delete(context, host, id, &rest.join("/")).await
+        }
+        ("POST", ["storage", id, "download-url"]) => download::start(context, host, id),
+        ("POST", ["storage", id, "upload"]) => upload::start(context, host, id),
+        ("GET", ["tasks"]) => tasks::list(context, host),
+        ("GET", ["tasks", upid, "status"]) => tasks::status(context, host, upid),
+        ("GET", ["tasks", upid, "log"]) => tasks::log(context, host, upid),
+        ("DELETE", ["tasks", upid]) => tasks::abort(context, host, upid),
+        ("GET", ["qemu"]) => guests::list(context, host),
+        ("POST", ["qemu"]) => create::start(context, host).await,
+        (_, ["qemu", id, rest @ ..]) => guest(context, host, id, rest).await,
+        _ => Err(unknown(context)),
+    }
+}
+
+async fn guest(context: &Context, host: &str, id: &str, parts: &[&str]) -> Answer {
+    match (context.method.as_str(), parts) {
+        ("DELETE", []) => destroy::start(context, host, vmid(id)?).await,
+        ("GET", ["config"]) => config::show(context, host, vmid(id)?),
+        ("GET", ["pending"]) => config::pending(context, host, vmid(id)?),
+        ("PUT", ["config"]) => config::put(context, host, vmid(id)?).await,
+        ("POST", ["config"]) => config::post(context, host, vmid(id)?),
+        ("PUT", ["resize"]) => resize::start(context, host, vmid(id)?),
+        ("GET", ["status", "current"]) => guests::current(context, host, vmid(id)?),
+        ("POST", ["status", "start"]) => power::start(context, host, vmid(id)?),
+        ("POST", ["status", "stop"]) => power::stop(context, host, vmid(id)?),
+        ("POST", ["status", "shutdown"]) => power::shutdown(context, host, vmid(id)?),
+        ("POST", ["status", "reboot"]) => power::reboot(context, host, vmid(id)?),
+        ("POST", ["status", "reset"]) => power::reset(context, host, vmid(id)?),
+        ("POST", ["clone"]) => clone::start(context, host, vmid(id)?).await,
+        ("POST", ["template"]) => template::start(context, host, vmid(id)?),
+        (_, ["agent", command]) => agent::run(context, host, vmid(id)?, command).await,
+        _ => Err(unknown(context)),
+    }
+}
+
+fn unknown(context: &Context) -> Fail {
+    Fail::new(501, format!("Method '{} {}' not implemented", context.method, context.path))
+}
+
+/// A list as the API prints it.
+fn rows(rows: Vec<serde_json::Value>) -> Answer {
+    Ok(Data::from(serde_json::Value::Array(rows)))
+}

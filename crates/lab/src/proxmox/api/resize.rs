@@ -1,0 +1,99 @@
+//! Growing a disk.
+
+use crate::proxmox::context::Context;
+use crate::proxmox::fail::{Answer, Fail};
+use crate::proxmox::property::{Properties, parse_size, print_size};
+use crate::proxmox::schema::{Kind, opt, req, verify};
+use crate::proxmox::tasks::Stop;
+use crate::proxmox::vmconfig;
+
+fn size_format(text: &str) -> Result<(), String> {
+    let number = text.strip_prefix('+').unwrap_or(text);
+    let starts = number.chars().next().is_some_and(|c| c.is_ascii_digit());
+    if starts && parse_size(number).is_some() {
+        Ok(())
+    } else {
+        Err("value does not match the regex pattern".into())
+    }
+}
+
+fn disk_name(text: &str) -> Result<(), String> {
+    if vmconfig::is_drive(text) {
+        Ok(())
+    } else {
+        Err("value does not have a value in the enumeration".into())
+    }
+}
+
+/// `PUT …/resize`
+pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
+    context.need(&format!("/vms/{vmid}"), &["VM.Config.Disk"])?;
+    verify(
+        &context.params,
+        &[
+            req("disk", Kind::Format(disk_name)),
+            req("size", Kind::Format(size_format)),
+            opt("digest", Kind::Text),
+            opt("skiplock", Kind::Bool),
+        ],
+    )?;
+    if context.flag("skiplock") && !context.who.is_root() {
+        return Err(Fail::parameter("skiplock", "Only root may use this option."));
+    }
+    let disk = context.param("disk").unwrap_or_default().to_owned();
+    let wanted = context.param("size").unwrap_or_default().to_owned();
+    let digest = context.param("digest").map(str::to_owned);
+    context.fork(host, "resize", &vmid.to_string(), move |job| async move {
+        let _lock = job.until(job.dc.lock_guest(vmid, job.dc.durations().long_lock)).await??;
+        let (volid, old) = job.dc.with(|state| {
+            let vm = state.vm(&job.host, vmid)?;
+            if digest.as_ref().is_some_and(|digest| *digest != vm.digest()) {
+                return Err(Fail::internal("checksum mismatch (file change by other user?)"));
+            }
+            vm.check_lock()?;
+            let value = vm
+                .config
+                .get(&disk)
+                .ok_or_else(|| Fail::internal(format!("disk '{disk}' does not exist")))?;
+            if vmconfig::is_cdrom(value) {
+                return Err(Fail::internal("you can't resize a cdrom"));
+            }
+            let volid = vmconfig::drive_volume(value)
+                .ok_or_else(|| Fail::internal(format!("disk '{disk}' has no associated volume")))?;
+            let storage = volid.split(':').next().unwrap_or_default();
+            let path = format!("/storage/{storage}");
+            if !state.privileges(&job.who, &path).has("Datastore.AllocateSpace") {
+                return Err(Fail::forbidden(&path, "Datastore.AllocateSpace"));
+            }
+            let volume = state
+                .volume(&job.host, &volid)
+                .ok_or_else(|| Fail::internal(format!("volume '{volid}' does not exist")))?;
+            Ok((volid.clone(), volume.size))
+        })?;
+        let new = match wanted.strip_prefix('+') {
+            Some(more) => old + parse_size(more).unwrap_or(0),
+            None => parse_size(&wanted).unwrap_or(0),
+        };
+        if new < old {
+            return Err(Stop::error("shrinking disks is not supported"));
+        }
+        if new == old {
+            return Ok(());
+        }
+        job.pass(job.dc.durations().resize).await?;
+        job.log("Image resized.");
+        job.dc.with(|state| {
+            if let Some(volume) = state.volume_mut(&job.host, &volid) {
+                volume.size = new;
+            }
+            let vm = state.vm_mut(&job.host, vmid)?;
+            if let Some(value) = vm.config.get_mut(&disk) {
+                let mut drive = Properties::parse(value);
+                drive.set("size", print_size(new));
+                *value = drive.print();
+            }
+            Ok::<_, Fail>(())
+        })?;
+        Ok(())
+    })
+}

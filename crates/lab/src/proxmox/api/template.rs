@@ -1,0 +1,54 @@
+//! Turning a VM into a template.
+
+use crate::proxmox::context::Context;
+use crate::proxmox::fail::{Answer, Fail};
+use crate::proxmox::property::Properties;
+use crate::proxmox::schema::{Kind, opt, verify};
+use crate::proxmox::state::State;
+use crate::proxmox::vmconfig;
+
+/// `POST …/template`
+pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
+    context.need(&format!("/vms/{vmid}"), &["VM.Allocate"])?;
+    verify(&context.params, &[opt("disk", Kind::Text)])?;
+    context.dc.with(|state| check(state, host, vmid))?;
+    context.fork(host, "qmtemplate", &vmid.to_string(), move |job| async move {
+        let _lock = job.until(job.dc.lock_guest(vmid, job.dc.durations().long_lock)).await??;
+        job.dc.with(|state| check(state, &job.host, vmid))?;
+        job.pass(job.dc.durations().template).await?;
+        job.dc.with(|state| convert(state, &job.host, vmid))?;
+        Ok(())
+    })
+}
+
+fn check(state: &State, host: &str, vmid: u32) -> Result<(), Fail> {
+    let vm = state.vm(host, vmid)?;
+    vm.check_lock()?;
+    if vm.is_template() {
+        return Err(Fail::internal("you can't convert a template to a template"));
+    }
+    if vm.running.is_some() {
+        return Err(Fail::internal("you can't convert a VM to template if VM is running"));
+    }
+    Ok(())
+}
+
+/// Volumes become `base-…`; the VM gets its mark.
+fn convert(state: &mut State, host: &str, vmid: u32) -> Result<(), Fail> {
+    let drives = vmconfig::drives(&state.vm(host, vmid)?.config);
+    for (option, value) in drives {
+        if vmconfig::is_cdrom(&value) {
+            continue;
+        }
+        let Some(volid) = vmconfig::drive_volume(&value) else { continue };
+        let Some(volume) = state.remove_volume(host, &volid) else { continue };
+        let (storage, name) = volid.split_once(':').unwrap_or_default();
+        let name = name.replace(&format!("vm-{vmid}-"), &format!("base-{vmid}-"));
+        state.store_mut(host, storage)?.volumes.insert(name.clone(), volume);
+        let mut drive = Properties::parse(&value);
+        drive.bare = Some(format!("{storage}:{name}"));
+        state.vm_mut(host, vmid)?.config.insert(option, drive.print());
+    }
+    state.vm_mut(host, vmid)?.config.insert("template".into(), "1".into());
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! A pretend Proxmox VE cluster: the REST API on every host, with tasks, locks, permissions and storages behind it.
+//!
+//! [`Datacenter`] is the entry. It is made from a [`DatacenterSpec`] or loaded from a [`SavedDatacenter`], listens on
+//! the lab's [`Fabric`], runs what is inside its VMs through [`Guests`], and passes every call through [`Faults`].
+//! A worker goes on when its caller is gone, as in life.
+
+mod access;
+mod api;
+mod blob;
+mod build;
+mod context;
+mod disks;
+mod durations;
+mod fail;
+mod fetch;
+mod locks;
+mod property;
+mod request;
+mod rng;
+mod schema;
+mod server;
+mod spec;
+mod state;
+mod tasks;
+mod vmconfig;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use self::locks::Locks;
+use self::state::State;
+use crate::faults::Faults;
+use crate::pki::{Pki, PkiError};
+use crate::{Fabric, Guests, Pace};
+
+pub use self::durations::Durations;
+pub use self::spec::{DatacenterSpec, Grant, HostSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
+
+/// What a datacenter needs from the lab around it.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The network it listens on and downloads from.
+    pub fabric: Fabric,
+    /// Its clock.
+    pub pace: Pace,
+    /// What runs inside the VMs.
+    pub guests: Arc<dyn Guests>,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// Who issues its certificates.
+    pub pki: Pki,
+    /// How long things take.
+    pub durations: Durations,
+}
+
+/// A datacenter as it was saved.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SavedDatacenter(State);
+
+impl SavedDatacenter {
+    /// Simulated time of the last change, after which a loaded world must go on.
+    pub fn now(&self) -> i64 {
+        self.0.now
+    }
+}
+
+/// A running datacenter. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Datacenter {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    around: Surroundings,
+    state: Mutex<State>,
+    locks: Locks,
+    workers: Mutex<HashMap<String, CancellationToken>>,
+    halted: CancellationToken,
+}
+
+impl Datacenter {
+    /// Makes a datacenter and lets it listen.
+    pub fn start(spec: &DatacenterSpec, around: Surroundings) -> Result<Self, PkiError> {
+        let now = around.pace.now();
+        let datacenter = Self::around(State::empty(spec, now), around);
+        datacenter.ensure(spec)?;
+        Ok(datacenter)
+    }
+
+    /// Goes on with a saved datacenter: lost workers are over, running VMs are powered on again.
+    pub fn resume(saved: SavedDatacenter, around: Surroundings) -> Result<Self, PkiError> {
+        let mut state = saved.0;
+        let now = around.pace.now().max(state.now);
+        state.tasks.lose_workers(now);
+        let datacenter = Self::around(state, around);
+        let running = datacenter.with(|state| {
+            state
+                .vms
+                .iter()
+                .filter(|(_, vm)| vm.running.as_ref().is_some_and(|running| running.inhabited))
+                .filter_map(|(vmid, vm)| state.hardware(*vmid, vm))
+                .collect::<Vec<_>>()
+        });
+        for hardware in running {
+            datacenter.guests().power_on(hardware);
+        }
+        datacenter.listen()?;
+        Ok(datacenter)
+    }
+
+    fn around(state: State, around: Surroundings) -> Self {
+        let inner = Inner {
+            around,
+            state: Mutex::new(state),
+            locks: Locks::default(),
+            workers: Mutex::default(),
+            halted: CancellationToken::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The whole datacenter as it is now.
+    pub fn save(&self) -> SavedDatacenter {
+        SavedDatacenter(self.with(|state| state.clone()))
+    }
+
+    /// Ends all workers and connections without any cleaning up, as a power cut does.
+    pub fn halt(&self) {
+        self.inner.halted.cancel();
+        self.unlisten();
+    }
+
+    /// Makes a host answer, or be as if its cable were pulled.
+    pub fn set_host_online(&self, host: &str, online: bool) {
+        self.with(|state| {
+            if let Some(host) = state.hosts.get_mut(host) {
+                host.online = online;
+            }
+        });
+    }
+
+    /// Moves a stopped or running VM to another host, as somebody else may. Disks must be on shared storage or are
+    /// moved along. False if there is no such VM or host.
+    pub fn migrate(&self, vmid: u32, target: &str) -> bool {
+        self.with(|state| state.migrate(vmid, target))
+    }
+
+    /// Runs `qm unlock` on a host's shell, which no API token can. False if the VM had no lock.
+    pub fn unlock(&self, vmid: u32) -> bool {
+        self.with(|state| state.vms.get_mut(&vmid).is_some_and(|vm| vm.config.remove("lock").is_some()))
+    }
+
+    /// Every volume of every storage as `host/storage:volume` (or `storage:volume` when shared), sorted.
+    pub fn volumes(&self) -> Vec<String> {
+        self.with(|state| {
+            let all = state.stores.iter();
+            all.flat_map(|(key, store)| store.volumes.keys().map(move |name| format!("{key}:{name}")))
+                .collect()
+        })
+    }
+
+    /// The VMs as `(vmid, host, name, running)`, sorted by VMID.
+    pub fn vms(&self) -> Vec<(u32, String, String, bool)> {
+        self.with(|state| {
+            let all = state.vms.iter();
+            all.map(|(id, vm)| (*id, vm.host.clone(), vm.name(*id), vm.running.is_some())).collect()
+        })
+    }
+
+    /// How many workers run.
+    pub fn running_tasks(&self) -> usize {
+        guard(&self.inner.workers).len()
+    }
+
+    /// The fault injector that this datacenter asks.
+    pub fn faults(&self) -> &Faults {
+        &self.inner.around.faults
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = guard(&self.inner.state);
+        let now = self.inner.around.pace.now().max(state.now);
+        state.advance(now);
+        work(&mut state)
+    }
+
+    fn pace(&self) -> Pace {
+        self.inner.around.pace
+    }
+
+    fn durations(&self) -> &Durations {
+        &self.inner.around.durations
+    }
+
+    fn guests(&self) -> &Arc<dyn Guests> {
+        &self.inner.around.guests
+    }
+
+    fn halted(&self) -> CancellationToken {
+        self.inner.halted.clone()
+    }
+
+    fn register_worker(&self, upid: &str, abort: CancellationToken) {
+        guard(&self.inner.workers).insert(upid.to_owned(), abort);
+    }
+
+    fn unregister_worker(&self, upid: &str) {
+        guard(&self.inner.workers).remove(upid);
+    }
+
+    fn abort_worker(&self, upid: &str) {
+        if let Some(abort) = guard(&self.inner.workers).get(upid) {
+            abort.cancel();
+        }
+    }
+}
+
+fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,312 @@
+//! Everything a datacenter is at one moment, ready to be saved.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use sha1::{Digest, Sha1};
+
+use super::access::{Access, Privileges, Who};
+use super::blob::Blob;
+use super::fail::Fail;
+use super::rng::Rng;
+use super::tasks::Tasks;
+use crate::pki::Leaf;
+
+/// A VM's configuration: every value as text, as in its file.
+pub(crate) type Config = BTreeMap<String, String>;
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) version: String,
+    pub(crate) hosts: BTreeMap<String, Host>,
+    pub(crate) first_host: String,
+    pub(crate) endpoints: Vec<String>,
+    pub(crate) storages: BTreeMap<String, Storage>,
+    pub(crate) stores: BTreeMap<String, Store>,
+    pub(crate) vms: BTreeMap<u32, Vm>,
+    pub(crate) pools: BTreeMap<String, Pool>,
+    pub(crate) pool_of: BTreeMap<u32, String>,
+    pub(crate) access: Access,
+    pub(crate) tasks: Tasks,
+    pub(crate) rng: Rng,
+    pub(crate) broadcast: Broadcast,
+    /// Simulated time of the last change, so that a loaded world goes on after it.
+    pub(crate) now: i64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Host {
+    pub(crate) cpus: u32,
+    pub(crate) memory: u64,
+    pub(crate) bridges: Vec<String>,
+    pub(crate) endpoints: Vec<String>,
+    pub(crate) booted: i64,
+    pub(crate) online: bool,
+    pub(crate) next_pid: u32,
+    pub(crate) leaf: Leaf,
+    pub(crate) fingerprint: String,
+}
+
+/// A storage's definition, the same on all its hosts.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Storage {
+    pub(crate) kind: String,
+    pub(crate) content: Vec<String>,
+    pub(crate) shared: bool,
+    pub(crate) hosts: BTreeSet<String>,
+}
+
+impl Storage {
+    /// Whether volumes are files in a directory.
+    pub(crate) fn has_path(&self) -> bool {
+        matches!(self.kind.as_str(), "dir" | "nfs" | "cifs" | "cephfs")
+    }
+
+    pub(crate) fn holds(&self, content: &str) -> bool {
+        self.content.iter().any(|one| one == content)
+    }
+}
+
+/// Where volumes are: one per host and storage, or one for a shared storage.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Store {
+    pub(crate) total: u64,
+    pub(crate) others: u64,
+    pub(crate) volumes: BTreeMap<String, Volume>,
+}
+
+impl Store {
+    pub(crate) fn used(&self) -> u64 {
+        self.others + self.volumes.values().map(|volume| volume.used).sum::<u64>()
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Volume {
+    /// `images`, `iso`, `import`, …
+    pub(crate) content: String,
+    pub(crate) format: String,
+    /// Virtual size.
+    pub(crate) size: u64,
+    pub(crate) used: u64,
+    pub(crate) vmid: Option<u32>,
+    pub(crate) parent: Option<String>,
+    pub(crate) created: i64,
+    pub(crate) bytes: Blob,
+    pub(crate) identity: String,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Pool {
+    pub(crate) comment: Option<String>,
+    pub(crate) storages: BTreeSet<String>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Vm {
+    pub(crate) host: String,
+    pub(crate) config: Config,
+    /// Changes that wait for a stop: a new value, or none for a deletion.
+    pub(crate) pending: BTreeMap<String, Option<String>>,
+    pub(crate) running: Option<Running>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Running {
+    pub(crate) since: i64,
+    pub(crate) pid: u32,
+    /// Whether something runs inside; foreign VMs are empty.
+    pub(crate) inhabited: bool,
+}
+
+impl Vm {
+    pub(crate) fn name(&self, vmid: u32) -> String {
+        self.config.get("name").cloned().unwrap_or_else(|| format!("VM {vmid}"))
+    }
+
+    pub(crate) fn lock(&self) -> Option<&str> {
+        self.config.get("lock").map(String::as_str)
+    }
+
+    pub(crate) fn check_lock(&self) -> Result<(), Fail> {
+        match self.lock() {
+            Some(lock) => Err(Fail::internal(format!("VM is locked ({lock})"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_template(&self) -> bool {
+        self.config.get("template").is_some_and(|value| value == "1")
+    }
+
+    pub(crate) fn status(&self) -> &'static str {
+        if self.running.is_some() { "running" } else { "stopped" }
+    }
+
+    /// The values that the next start would use.
+    pub(crate) fn wanted(&self) -> Config {
+        let mut config = self.config.clone();
+        for (key, value) in &self.pending {
+            match value {
+                Some(value) => config.insert(key.clone(), value.clone()),
+                None => config.remove(key),
+            };
+        }
+        config
+    }
+
+    pub(crate) fn apply_pending(&mut self) {
+        self.config = self.wanted();
+        self.pending.clear();
+    }
+
+    /// What Proxmox prints as `digest`: changes with every change of the file.
+    pub(crate) fn digest(&self) -> String {
+        let mut hash = Sha1::new();
+        for (key, value) in &self.config {
+            hash.update(format!("{key}: {value}\n"));
+        }
+        for (key, value) in &self.pending {
+            hash.update(format!("[PENDING] {key}: {value:?}\n"));
+        }
+        hex::encode(hash.finalize())
+    }
+}
+
+/// What the hosts' status daemon last told the cluster, every ten seconds.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Broadcast {
+    tick: i64,
+    now: BTreeMap<u32, (String, String)>,
+    before: BTreeMap<u32, (String, String)>,
+    reads: u64,
+}
+
+const BROADCAST_SECONDS: i64 = 10;
+
+impl State {
+    /// Brings the clock forward; on a new tick the status daemons speak of the world as it was until now.
+    pub(crate) fn advance(&mut self, now: i64) {
+        let tick = now / BROADCAST_SECONDS;
+        if tick != self.broadcast.tick {
+            let told = self
+                .vms
+                .iter()
+                .filter(|(_, vm)| self.hosts.get(&vm.host).is_some_and(|host| host.online))
+                .map(|(vmid, vm)| (*vmid, (vm.name(*vmid), vm.status().to_owned())))
+                .collect();
+            self.broadcast.before = std::mem::replace(&mut self.broadcast.now, told);
+            self.broadcast.tick = tick;
+        }
+        self.now = now;
+    }
+
+    /// Name and status as `/cluster/resources` tells them. Within a second of a tick every other read is old, as the
+    /// proxy's processes cache on their own.
+    pub(crate) fn broadcast(&mut self) -> &BTreeMap<u32, (String, String)> {
+        self.broadcast.reads += 1;
+        let fresh = self.now % BROADCAST_SECONDS == 0;
+        if fresh && self.broadcast.reads.is_multiple_of(2) {
+            &self.broadcast.before
+        } else {
+            &self.broadcast.now
+        }
+    }
+
+    /// Which store holds a storage's volumes on a host.
+    pub(crate) fn store_key(&self, host: &str, storage: &str) -> Result<String, Fail> {
+        let definition = self.storages.get(storage).ok_or_else(|| Fail::no_storage(storage))?;
+        if !definition.hosts.contains(host) {
+            return Err(Fail::internal(format!("storage '{storage}' is not available on node '{host}'")));
+        }
+        Ok(if definition.shared { storage.to_owned() } else { format!("{host}/{storage}") })
+    }
+
+    pub(crate) fn store(&self, host: &str, storage: &str) -> Result<&Store, Fail> {
+        let key = self.store_key(host, storage)?;
+        self.stores.get(&key).ok_or_else(|| Fail::no_storage(storage))
+    }
+
+    pub(crate) fn store_mut(&mut self, host: &str, storage: &str) -> Result<&mut Store, Fail> {
+        let key = self.store_key(host, storage)?;
+        self.stores.get_mut(&key).ok_or_else(|| Fail::no_storage(storage))
+    }
+
+    /// A volume by its id (`storage:name`), as seen from a host.
+    pub(crate) fn volume(&self, host: &str, volid: &str) -> Option<&Volume> {
+        let (storage, name) = volid.split_once(':')?;
+        self.store(host, storage).ok()?.volumes.get(name)
+    }
+
+    pub(crate) fn volume_mut(&mut self, host: &str, volid: &str) -> Option<&mut Volume> {
+        let (storage, name) = volid.split_once(':')?;
+        self.store_mut(host, storage).ok()?.volumes.get_mut(name)
+    }
+
+    pub(crate) fn remove_volume(&mut self, host: &str, volid: &str) -> Option<Volume> {
+        let (storage, name) = volid.split_once(':')?;
+        self.store_mut(host, storage).ok()?.volumes.remove(name)
+    }
+
+    /// The VM if it is on this host.
+    pub(crate) fn vm(&self, host: &str, vmid: u32) -> Result<&Vm, Fail> {
+        self.vms.get(&vmid).filter(|vm| vm.host == host).ok_or_else(|| Fail::no_vm(host, vmid))
+    }
+
+    pub(crate) fn vm_mut(&mut self, host: &str, vmid: u32) -> Result<&mut Vm, Fail> {
+        self.vms.get_mut(&vmid).filter(|vm| vm.host == host).ok_or_else(|| Fail::no_vm(host, vmid))
+    }
+
+    /// What `who` may do on an ACL path, pools included.
+    pub(crate) fn privileges(&self, who: &Who, path: &str) -> Privileges {
+        let pool = if let Some(vmid) = path.strip_prefix("/vms/") {
+            vmid.parse().ok().and_then(|vmid: u32| self.pool_of.get(&vmid)).map(String::as_str)
+        } else if let Some(storage) = path.strip_prefix("/storage/") {
+            self.pools.iter().find(|(_, pool)| pool.storages.contains(storage)).map(|(name, _)| name.as_str())
+        } else {
+            None
+        };
+        self.access.privileges(who, path, pool)
+    }
+
+    pub(crate) fn major(&self) -> u32 {
+        self.version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(9)
+    }
+
+    /// Whether wrong credentials are all answered alike (since 9.1.5).
+    pub(crate) fn tells_nothing_on_wrong_credentials(&self) -> bool {
+        let mut parts = self.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        version >= (9, 1, 5)
+    }
+
+    /// A new process on a host.
+    pub(crate) fn pid(&mut self, host: &str) -> u32 {
+        let step = 1 + (self.rng.next() % 7) as u32;
+        match self.hosts.get_mut(host) {
+            Some(host) => {
+                host.next_pid += step;
+                host.next_pid
+            }
+            None => step,
+        }
+    }
+}
+
+impl Volume {
+    /// A file that came from outside.
+    pub(crate) fn file(content: &str, format: &str, bytes: Vec<u8>, now: i64) -> Self {
+        let size = bytes.len() as u64;
+        Self {
+            content: content.into(),
+            format: format.into(),
+            size,
+            used: size,
+            vmid: None,
+            parent: None,
+            created: now,
+            bytes: Blob::from(bytes),
+            identity: String::new(),
+        }
+    }
+}

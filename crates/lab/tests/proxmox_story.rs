@@ -1,0 +1,114 @@
+//! One VM's life through the pretend Proxmox API: image, create, resize, seed ISO, start, eject, stop, destroy.
+
+mod support;
+
+use support::{Lab, image};
+
+const CREATE: &[(&str, &str)] = &[
+    ("vmid", "900"),
+    ("name", "cp-1"),
+    ("cores", "2"),
+    ("memory", "512"),
+    ("agent", "enabled=1"),
+    ("bios", "ovmf"),
+    ("machine", "q35"),
+    ("ostype", "l26"),
+    ("scsihw", "virtio-scsi-single"),
+    ("serial0", "socket"),
+    ("efidisk0", "local:1,efitype=4m,pre-enrolled-keys=0"),
+    ("scsi0", "local:0,import-from=local:import/talos.qcow2,iothread=1,discard=on,ssd=1"),
+    ("net0", "virtio=BC:24:11:00:09:00,bridge=vmbr0"),
+    ("boot", "order=scsi0"),
+    ("tags", "talos;CP"),
+    ("description", "daedal: a line\n\n"),
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_lives_and_dies() {
+    let lab = Lab::new().with_image().await;
+    let created = lab.call("POST", "/nodes/pve1/qemu", CREATE).await;
+    assert_eq!((created.status, created.reason.as_str()), (200, "OK"));
+    assert_eq!(created.headers["connection"], "close, Keep-Alive");
+
+    let half = lab.call("GET", "/nodes/pve1/qemu/900/config", &[]).await;
+    assert_eq!(half.data()["lock"], "create");
+    assert!(half.data().get("name").is_none());
+    let taken = lab.call("POST", "/nodes/pve1/qemu", CREATE).await;
+    assert_eq!(taken.reason, "unable to create VM 900 - VM 900 already exists on node 'pve1'");
+
+    assert_eq!(lab.wait(&created).await, "OK");
+    let config = lab.call("GET", "/nodes/pve1/qemu/900/config", &[]).await;
+    let config = config.data();
+    assert_eq!(config["efidisk0"], "local:900/vm-900-disk-0.raw,efitype=4m,pre-enrolled-keys=0,size=528K");
+    assert_eq!(config["scsi0"], "local:900/vm-900-disk-1.qcow2,discard=on,iothread=1,size=64M,ssd=1");
+    assert_eq!(config["tags"], "cp;talos");
+    assert_eq!(config["memory"], "512");
+    assert_eq!(config["cores"], 2);
+    assert_eq!(config["description"], "daedal: a line");
+    for key in ["digest", "meta", "smbios1", "vmgenid"] {
+        assert!(config[key].is_string(), "{key}");
+    }
+    assert!(config.get("lock").is_none());
+
+    let resized = lab.task("PUT", "/nodes/pve1/qemu/900/resize", &[("disk", "scsi0"), ("size", "10G")]).await;
+    assert_eq!(resized, "OK");
+    let shrunk = lab.task("PUT", "/nodes/pve1/qemu/900/resize", &[("disk", "scsi0"), ("size", "1G")]).await;
+    assert_eq!(shrunk, "shrinking disks is not supported");
+
+    let seed = lab.upload(support::ADMIN, "local", "iso", "seed 900.iso", b"cidata!").await;
+    assert_eq!(lab.wait(&seed).await, "OK");
+    let attach = [("ide2", "local:iso/seed_900.iso,media=cdrom")];
+    assert_eq!(lab.call("PUT", "/nodes/pve1/qemu/900/config", &attach).await.status, 200);
+    let config = lab.call("GET", "/nodes/pve1/qemu/900/config", &[]).await;
+    assert_eq!(config.data()["ide2"], "local:iso/seed_900.iso,media=cdrom,size=7");
+    assert_eq!(config.data()["boot"], "order=scsi0;ide2");
+
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu/900/status/start", &[]).await, "OK");
+    let seen = lab.guests.hardware.lock().unwrap().get(&900).unwrap().clone();
+    assert_eq!((seen.name.as_str(), seen.cores, seen.memory), ("cp-1", 2, 512 << 20));
+    assert_eq!(seen.macs, ["BC:24:11:00:09:00"]);
+    assert_eq!(seen.cdroms, [b"cidata!".to_vec()]);
+    let disk = seen.disk.unwrap();
+    assert_eq!((disk.size, disk.image), (10 << 30, image()));
+    assert!(seen.agent);
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu/900/status/start", &[]).await, "VM 900 already running");
+    let refused = lab.call("DELETE", "/nodes/pve1/qemu/900", &[]).await;
+    assert_eq!(refused.reason, "VM 900 is running - destroy failed");
+
+    let eject = lab.call("PUT", "/nodes/pve1/qemu/900/config", &[("ide2", "none,media=cdrom")]).await;
+    assert_eq!(eject.status, 200);
+    let pending = lab.call("GET", "/nodes/pve1/qemu/900/pending", &[]).await;
+    assert!(pending.data().as_array().unwrap().iter().all(|row| row.get("pending").is_none()));
+    assert_eq!(lab.task("DELETE", "/nodes/pve1/storage/local/content/iso/seed_900.iso", &[]).await, "OK");
+
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu/900/status/stop", &[]).await, "OK");
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu/900/status/stop", &[]).await, "OK");
+    let purge = [("purge", "1"), ("destroy-unreferenced-disks", "1")];
+    assert_eq!(lab.task("DELETE", "/nodes/pve1/qemu/900", &purge).await, "OK");
+    let gone = lab.call("DELETE", "/nodes/pve1/qemu/900", &[]).await;
+    assert_eq!(gone.reason, "Configuration file 'nodes/pve1/qemu-server/900.conf' does not exist");
+    assert_eq!(lab.dc.volumes(), ["pve1/local:import/talos.qcow2"]);
+    let events = lab.guests.events();
+    assert_eq!(events, ["on 900", "media 900 0", "off 900", "forgot a disk", "forgot a disk"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_minimal_token_can_live_the_same_life() {
+    let lab = Lab::new().with_image().await;
+    let who = support::MINIMAL;
+    let made = lab.call_as(who, "POST", "/nodes/pve1/qemu", CREATE).await;
+    assert_eq!((made.status, made.reason.as_str()), (200, "OK"));
+    assert_eq!(lab.wait(&made).await, "OK");
+    let seed = lab.upload(who, "local", "iso", "seed.iso", b"cidata").await;
+    assert_eq!(lab.wait(&seed).await, "OK");
+    let attach = [("ide2", "local:iso/seed.iso,media=cdrom")];
+    assert_eq!(lab.call_as(who, "PUT", "/nodes/pve1/qemu/900/config", &attach).await.reason, "OK");
+    for path in ["status/start", "status/stop"] {
+        let reply = lab.call_as(who, "POST", &format!("/nodes/pve1/qemu/900/{path}"), &[]).await;
+        assert_eq!(lab.wait(&reply).await, "OK");
+    }
+    let gone = lab.call_as(who, "DELETE", "/nodes/pve1/qemu/900", &[("purge", "1")]).await;
+    assert_eq!(lab.wait(&gone).await, "OK");
+    let status = lab.call_as(who, "GET", "/cluster/status", &[]).await;
+    assert_eq!((status.status, status.reason.as_str()), (403, "Permission check failed (/, Sys.Audit)"));
+}
