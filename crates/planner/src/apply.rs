@@ -142,7 +142,7 @@ struct Track<'w> {
 struct Planner<'w> {
     cluster: &'w Cluster,
     world: &'w World,
-    digests: NodeDigests,
+    digests: NodeDigests<'w>,
     graph: Graph,
     notes: Notes,
     secrets: Option<StepId>,
@@ -290,7 +290,7 @@ impl<'w> Planner<'w> {
             vmid: node.vmid,
             image: names::image_volid(&self.cluster.proxmox.images_storage, &image.file),
             media: volid.clone(),
-            digest: self.digests.of(node),
+            digest: self.digests.of(node).to_owned(),
         };
         let needs = [Some(uploaded), self.image.ready_on(&self.volumes, host, image)];
         let made = self.graph.add(subject, action, "declared, and not there", needs);
@@ -327,7 +327,7 @@ impl<'w> Planner<'w> {
         let Present { guest, config, digest } = present;
         let node = sight.node;
         let subject = Subject { node: Some(&node.name), host: Some(&guest.host) };
-        let wanted_digest = self.digests.of(node);
+        let wanted_digest = self.digests.of(node).to_owned();
         let (current, up, vmid) = (wanted_digest == digest, sight.up(), node.vmid);
         let mut track =
             Track { host: Some(guest.host.clone()), reachable: guest.running, ..Track::default() };
@@ -512,7 +512,8 @@ impl<'w> Planner<'w> {
         }
         quorum.lowest = quorum.before.min(quorum.after);
         let interrupted = self.networks_one_by_one(survey, &control_planes, &mut joined);
-        quorum.lowest -= u32::from(interrupted).min(quorum.lowest);
+        // A single member keeps its quorum of one whatever happens to its network.
+        quorum.lowest -= u32::from(interrupted && quorum.before > 1);
 
         let mut endpoint = None;
         let expected = control_planes.iter().any(|at| self.tracks[*at].reachable || survey.nodes[*at].up());
@@ -760,7 +761,7 @@ impl<'w> Planner<'w> {
 
     /// Volume id and file name of the medium a node gets now.
     fn medium_of(&self, node: &Node) -> (String, String) {
-        let file = names::media_file_of(self.cluster, &node.name, &self.digests.of(node));
+        let file = names::media_file_of(self.cluster, &node.name, self.digests.of(node));
         (names::media_volid(&self.cluster.proxmox.images_storage, &file), file)
     }
 

@@ -1,5 +1,7 @@
 //! Digests of what was asked for: of the whole cluster, and of one node's machine config.
 
+use std::collections::{BTreeMap, HashMap};
+
 use daedal_inventory::{Boot, Cluster, Kubernetes, Network, Node, Patch, Talos};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -46,23 +48,38 @@ struct AskedNode<'a> {
     uuid: Uuid,
     mac: &'a str,
     address: ipnet::IpNet,
-    labels: &'a std::collections::BTreeMap<String, String>,
-    taints: &'a std::collections::BTreeMap<String, String>,
+    labels: &'a BTreeMap<String, String>,
+    taints: &'a BTreeMap<String, String>,
     patches: &'a [Patch],
 }
 
 /// Digest of what was asked for one node's machine config; stands in the VM's mark and in its medium's name.
 pub fn node_digest(cluster: &Cluster, node: &Node) -> String {
-    NodeDigests::new(cluster).of(node)
+    Digester::new(cluster).of(node)
 }
 
-/// The same for many nodes: what all have in common is digested once.
-pub(crate) struct NodeDigests {
+/// The digests of all nodes of a cluster, each made once.
+#[derive(Debug)]
+pub(crate) struct NodeDigests<'a>(HashMap<&'a str, String>);
+
+impl<'a> NodeDigests<'a> {
+    pub(crate) fn new(cluster: &'a Cluster) -> Self {
+        let digester = Digester::new(cluster);
+        Self(cluster.nodes.iter().map(|node| (node.name.as_str(), digester.of(node))).collect())
+    }
+
+    pub(crate) fn of(&self, node: &Node) -> &str {
+        self.0.get(node.name.as_str()).map_or("", String::as_str)
+    }
+}
+
+/// What all nodes have in common is digested once.
+struct Digester {
     common: Sha256,
 }
 
-impl NodeDigests {
-    pub(crate) fn new(cluster: &Cluster) -> Self {
+impl Digester {
+    fn new(cluster: &Cluster) -> Self {
         let mut common = Sha256::new();
         common.update(of(&Asked {
             cluster: &cluster.name,
@@ -76,7 +93,7 @@ impl NodeDigests {
         Self { common }
     }
 
-    pub(crate) fn of(&self, node: &Node) -> String {
+    fn of(&self, node: &Node) -> String {
         let mut hasher = self.common.clone();
         hasher.update(of(&AskedNode {
             name: &node.name,

@@ -4,10 +4,12 @@ mod apply;
 mod basis;
 mod bootstrap;
 mod capacity;
+mod check;
 mod destroy;
 mod digest;
 mod drift;
 mod error;
+mod fit;
 #[cfg(test)]
 mod fixture;
 mod graph;
@@ -25,9 +27,11 @@ mod volumes;
 mod world;
 
 pub use apply::plan_apply;
+pub use check::{Finding, Rule, check};
 pub use destroy::plan_destroy;
 pub use digest::{intent, node_digest};
 pub use error::{NoRoom, PlanError, Resource, Shortfall, UnusableHost};
+pub use fit::{Unfit, fits};
 pub use mark::{FoundMark, Identity, Judge, Mark, description};
 pub use names::ImageRef;
 pub use plan::*;

@@ -1,4 +1,15 @@
 //! The planner's stories and laws.
 
 mod golden;
+mod laws;
+mod mutations;
 mod simulator;
+
+use proptest::test_runner::Config;
+
+/// A hundred cases per law, or as many as `PROPTEST_CASES` says; failures are printed, not written to files.
+fn config() -> Config {
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    let default = Config::default();
+    Config { cases: if asked { default.cases } else { 100 }, failure_persistence: None, ..default }
+}

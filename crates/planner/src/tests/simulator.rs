@@ -1,1 +1,370 @@
-//! A pure model of what plan steps do to the world, to state laws about plans.
+//! A pure model of what plan steps do to the world, to state laws about plans. It panics when a step would do harm in
+//! reality, and answers `false` when a wait would not end.
+
+use std::collections::BTreeMap;
+
+use daedal_inventory::{Cluster, Node, Role};
+
+use crate::names::{self, ImageRef};
+use crate::*;
+
+/// Bytes of the disk image, and of the imported disk before it grows.
+pub(crate) const IMAGE_SIZE: u64 = 120 << 20;
+const IMPORTED: u64 = 2 << 30;
+
+/// What is on a node's disk, which nobody can see from outside while it does not answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Disk {
+    pub(crate) configured: bool,
+    pub(crate) member: bool,
+    pub(crate) ready: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sim {
+    pub(crate) cluster: Cluster,
+    pub(crate) image: ImageRef,
+    pub(crate) world: World,
+    pub(crate) disks: BTreeMap<String, Disk>,
+    pub(crate) bootstraps: u32,
+}
+
+impl Sim {
+    pub(crate) fn new(cluster: &Cluster, world: &World) -> Self {
+        Self {
+            cluster: cluster.clone(),
+            image: crate::fixture::image(cluster),
+            world: world.clone(),
+            disks: BTreeMap::new(),
+            bootstraps: 0,
+        }
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        let plan = plan_apply(&self.cluster, &self.image, &self.world).unwrap();
+        assert_eq!(
+            check(&self.cluster, &self.world, &plan),
+            [],
+            "{}",
+            render(&plan, RenderOptions::default())
+        );
+        plan
+    }
+
+    pub(crate) fn plan_destroy(&self) -> Plan {
+        let plan = plan_destroy(&self.cluster, &self.world).unwrap();
+        assert_eq!(check(&self.cluster, &self.world, &plan), []);
+        plan
+    }
+
+    /// Runs the steps that `chosen` lets through and whose needs are done; returns how many were done.
+    pub(crate) fn run(&mut self, plan: &Plan, chosen: impl Fn(usize) -> bool) -> usize {
+        let mut done = vec![false; plan.steps.len()];
+        for (at, step) in plan.steps.iter().enumerate() {
+            done[at] =
+                chosen(at) && step.needs.iter().all(|need| done[*need as usize]) && self.step(plan, step);
+        }
+        done.into_iter().filter(|done| *done).count()
+    }
+
+    /// The finished cluster.
+    pub(crate) fn made(cluster: &Cluster, world: &World) -> Self {
+        let mut sim = Self::new(cluster, world);
+        let plan = sim.plan();
+        assert_eq!(sim.run(&plan, |_| true), plan.steps.len());
+        sim
+    }
+
+    fn node(&self, step: &Step) -> Node {
+        self.cluster.node(step.node.as_deref().unwrap()).unwrap().clone()
+    }
+
+    fn disk(&mut self, node: &str) -> &mut Disk {
+        self.disks.entry(node.to_owned()).or_default()
+    }
+
+    fn ours(&mut self, vmid: u32, step: &Step) -> &mut GuestView {
+        let guest = self.world.guests.get_mut(&vmid).unwrap_or_else(|| panic!("no VM {vmid}"));
+        assert!(
+            matches!(&guest.ownership, Ownership::Ours { node, .. } if Some(node) == step.node.as_ref()),
+            "touched {:?}",
+            guest.ownership
+        );
+        assert_eq!(Some(&guest.host), step.host.as_ref());
+        assert_eq!(guest.lock, None);
+        guest
+    }
+
+    fn shared(&self) -> bool {
+        let storage = &self.cluster.proxmox.images_storage;
+        self.world.hosts.values().any(|host| host.storages[storage].shared)
+    }
+
+    fn volume(&self, host: &str, volid: &str) -> Option<&VolumeView> {
+        self.world.volumes.iter().find(|v| v.volid == volid && v.host == host)
+    }
+
+    fn put_volume(&mut self, host: &str, volid: &str, content: &str, size: u64) {
+        let hosts: Vec<String> =
+            if self.shared() { self.world.hosts.keys().cloned().collect() } else { vec![host.to_owned()] };
+        self.drop_volume(host, volid);
+        let storage = self.cluster.proxmox.images_storage.clone();
+        self.world.volumes.extend(hosts.into_iter().map(|host| VolumeView {
+            host,
+            storage: storage.clone(),
+            volid: volid.to_owned(),
+            content: content.into(),
+            size,
+        }));
+    }
+
+    fn drop_volume(&mut self, host: &str, volid: &str) {
+        let shared = self.shared();
+        self.world.volumes.retain(|v| v.volid != volid || !(shared || v.host == host));
+    }
+
+    /// Shows what a node that answers says of itself.
+    pub(crate) fn show(&mut self, name: &str) {
+        let disk = *self.disk(name);
+        let control_plane = self.cluster.node(name).unwrap().role == Role::ControlPlane;
+        let view = self.world.nodes.entry(name.to_owned()).or_default();
+        view.talos = TalosView::Configured { version: "v1.12.0".into(), stage: "running".into() };
+        view.etcd = match (control_plane, disk.member) {
+            (true, true) => EtcdView::Member,
+            (true, false) => EtcdView::NotJoined,
+            (false, _) => EtcdView::Unknown,
+        };
+        view.ready = disk.ready.then_some(true);
+    }
+
+    fn has_etcd(&self) -> bool {
+        self.disks.values().any(|disk| disk.member)
+    }
+
+    pub(crate) fn made_vm(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
+        let config = VmConfig {
+            cores: node.cores,
+            memory: node.memory,
+            disk: IMPORTED,
+            mac: node.mac.clone(),
+            bridge: cluster.proxmox.bridge.clone(),
+            vlan: cluster.proxmox.vlan,
+            tags: names::tags(cluster, node),
+            on_boot: true,
+            media: Some(names::media_volid(
+                &cluster.proxmox.images_storage,
+                &names::media_file(cluster, node),
+            )),
+            config_digest: "0".into(),
+            pending: false,
+        };
+        GuestView {
+            vmid: node.vmid,
+            host: host.to_owned(),
+            name: node.name.clone(),
+            cores: node.cores,
+            memory: node.memory,
+            disk: IMPORTED,
+            tags: config.tags.clone(),
+            ownership: Ownership::Ours { node: node.name.clone(), digest: node_digest(cluster, node) },
+            config: Some(config),
+            ..GuestView::default()
+        }
+    }
+
+    fn step(&mut self, plan: &Plan, step: &Step) -> bool {
+        let host = step.host.clone().unwrap_or_default();
+        match &step.action {
+            Action::CreateSecrets => {
+                assert!(!self.world.secrets_stored, "secrets made twice");
+                self.world.secrets_stored = true;
+            }
+            Action::WriteOutputs => {
+                assert!(self.world.secrets_stored);
+                self.world.outputs_current = true;
+            }
+            Action::RegisterSchematic { .. } => {}
+            Action::PinImage { file, .. } => {
+                self.world.image_pin =
+                    Some(ImagePin { file: file.clone(), size: IMAGE_SIZE, sha256: "ab".repeat(32) });
+            }
+            Action::DownloadImage { file, storage, .. } => {
+                let volid = names::image_volid(storage, file);
+                if let Some(volume) = self.volume(&host, &volid) {
+                    assert!(
+                        volume.size == IMAGE_SIZE || volume.size == 0,
+                        "refusing to override existing file"
+                    );
+                }
+                assert_eq!(self.world.image_pin.as_ref().map(|pin| &pin.file), Some(file), "no checksum");
+                self.put_volume(&host, &volid, "import", IMAGE_SIZE);
+            }
+            Action::DeleteImage { volid } => self.drop_volume(&host, volid),
+            Action::UploadMedia { storage, file } => {
+                assert!(self.world.secrets_stored, "media made of secrets that are not stored");
+                assert_eq!(*file, names::media_file(&self.cluster, &self.node(step)));
+                self.put_volume(&host, &names::media_volid(storage, file), "iso", 400 << 10);
+            }
+            Action::CreateVm { vmid, image, media, digest } => {
+                let node = self.node(step);
+                assert!(!self.world.guests.contains_key(vmid), "VM {vmid} already exists");
+                assert_eq!(self.volume(&host, image).map(|v| v.size), Some(IMAGE_SIZE), "wrong image");
+                assert!(self.volume(&host, media).is_some(), "no medium {media}");
+                assert_eq!(*digest, node_digest(&self.cluster, &node));
+                self.world.guests.insert(*vmid, Self::made_vm(&self.cluster, &node, &host));
+                self.world.nodes.insert(node.name.clone(), NodeView::default());
+                self.disks.insert(node.name, Disk::default());
+            }
+            Action::AwaitCreate { vmid, .. } => {
+                let node = self.node(step);
+                let guest = self.world.guests.get(vmid).unwrap();
+                assert!(matches!(guest.ownership, Ownership::HalfMade { task_running: true, .. }));
+                self.world.guests.insert(*vmid, Self::made_vm(&self.cluster, &node, &host));
+                self.world.nodes.insert(node.name.clone(), NodeView::default());
+                self.disks.insert(node.name, Disk::default());
+            }
+            Action::GrowDisk { vmid, size } => {
+                let guest = self.ours(*vmid, step);
+                let config = guest.config.as_mut().unwrap();
+                assert!(config.disk < *size);
+                config.disk = *size;
+                guest.disk = *size;
+            }
+            Action::UpdateVm { vmid, changes } => self.update(*vmid, step, changes),
+            Action::AttachMedia { vmid, media } => {
+                assert!(self.volume(&host, media).is_some());
+                self.ours(*vmid, step).config.as_mut().unwrap().media = Some(media.clone());
+            }
+            Action::StartVm { vmid } => {
+                let media = self.ours(*vmid, step).config.as_ref().unwrap().media.clone();
+                if let Some(media) = media {
+                    assert!(self.volume(&host, &media).is_some(), "volume '{media}' does not exist");
+                }
+                let guest = self.ours(*vmid, step);
+                assert!(!guest.running, "VM {vmid} already running");
+                guest.running = true;
+            }
+            Action::StopVm { vmid } => {
+                self.ours(*vmid, step).running = false;
+                self.world.nodes.insert(step.node.clone().unwrap(), NodeView::default());
+            }
+            Action::DestroyVm { vmid } => {
+                assert!(!self.ours(*vmid, step).running, "VM {vmid} is running - destroy failed");
+                self.world.guests.remove(vmid);
+                let node = step.node.clone().unwrap();
+                self.world.nodes.remove(&node);
+                self.disks.remove(&node);
+                if !self.has_etcd() {
+                    self.world.endpoint_answers = false;
+                    self.bootstraps = 0;
+                }
+            }
+            Action::EjectMedia { vmid } => self.ours(*vmid, step).config.as_mut().unwrap().media = None,
+            Action::DeleteMedia { volid } => {
+                let shared = self.shared();
+                let used = self.world.guests.values().find(|guest| {
+                    (shared || guest.host == host)
+                        && guest.config.as_ref().is_some_and(|config| config.media.as_ref() == Some(volid))
+                });
+                assert!(used.is_none(), "{volid} deleted while in a drive of {used:?}");
+                assert!(names::media_node(&self.cluster, names::volid_file(volid)).is_some());
+                self.drop_volume(&host, volid);
+            }
+            Action::AwaitApi
+            | Action::Bootstrap
+            | Action::AwaitEtcd
+            | Action::AwaitEndpoint
+            | Action::AwaitReady => {
+                return self.life(plan, step);
+            }
+        }
+        true
+    }
+
+    fn update(&mut self, vmid: u32, step: &Step, changes: &[Change]) {
+        let (node, cluster) = (self.node(step), self.cluster.clone());
+        let guest = self.ours(vmid, step);
+        let config = guest.config.as_mut().unwrap();
+        for change in changes {
+            config.pending |= change.needs_restart;
+            match change.option.as_str() {
+                "cores" => config.cores = node.cores,
+                "memory" => config.memory = node.memory,
+                "tags" => config.tags = names::tags(&cluster, &node),
+                "onboot" => config.on_boot = true,
+                "net0" => {
+                    config.mac = node.mac.clone();
+                    config.bridge = cluster.proxmox.bridge.clone();
+                    config.vlan = cluster.proxmox.vlan;
+                }
+                "description" => {
+                    guest.ownership =
+                        Ownership::Ours { node: node.name.clone(), digest: node_digest(&cluster, &node) };
+                }
+                other => panic!("cannot change {other}"),
+            }
+        }
+    }
+
+    /// What happens inside the nodes.
+    fn life(&mut self, plan: &Plan, step: &Step) -> bool {
+        if step.action == Action::AwaitEndpoint {
+            self.world.endpoint_answers |= self.has_etcd();
+            return self.world.endpoint_answers;
+        }
+        let node = self.node(step);
+        match step.action {
+            Action::AwaitApi => {
+                let Some(guest) = self.world.guests.get(&node.vmid).filter(|guest| guest.running) else {
+                    panic!("{} is awaited but does not run", node.name)
+                };
+                let medium = guest.config.as_ref().and_then(|config| config.media.clone());
+                let trust = node.role == Role::ControlPlane
+                    || self
+                        .cluster
+                        .control_planes()
+                        .any(|cp| self.disks.get(&cp.name).is_some_and(|d| d.configured));
+                let readable = medium.is_some_and(|volid| self.volume(&guest.host, &volid).is_some());
+                let disk = self.disk(&node.name);
+                disk.configured |= readable;
+                if !(disk.configured && trust) {
+                    return false;
+                }
+                self.show(&node.name);
+            }
+            Action::Bootstrap => {
+                // Whoever may hold an etcd must have been asked before.
+                for (other, disk) in &self.disks {
+                    let asked = |id: &StepId| {
+                        let need = &plan.steps[*id as usize];
+                        need.action == Action::AwaitApi && need.node.as_ref() == Some(other)
+                    };
+                    let seen = matches!(self.world.nodes[other].talos, TalosView::Configured { .. });
+                    assert!(!disk.member || *other == node.name || seen || step.needs.iter().any(asked));
+                }
+                if !self.has_etcd() {
+                    self.bootstraps += 1;
+                    assert_eq!(self.bootstraps, 1, "bootstrapped twice");
+                    self.disk(&node.name).member = true;
+                    self.show(&node.name);
+                }
+            }
+            Action::AwaitEtcd => {
+                if !self.has_etcd() {
+                    return false;
+                }
+                self.disk(&node.name).member = true;
+                self.show(&node.name);
+            }
+            Action::AwaitReady => {
+                if !self.world.endpoint_answers {
+                    return false;
+                }
+                self.disk(&node.name).ready = true;
+                self.show(&node.name);
+            }
+            _ => unreachable!(),
+        }
+        true
+    }
+}

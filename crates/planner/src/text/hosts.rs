@@ -1,7 +1,7 @@
 //! The table of hosts: room before and after.
 
 use crate::error::some_of;
-use crate::plan::{Budget, Plan};
+use crate::plan::{Budget, Plan, Purpose};
 use crate::size;
 
 use super::layout::{Paint, wrap};
@@ -46,7 +46,9 @@ pub(super) fn table(plan: &Plan, paint: Paint, width: usize) -> Vec<String> {
         lines.push(if at == 0 { paint.bold(line.trim_end()) } else { line });
         lines.extend(names.map(|rest| format!("{}{rest}", " ".repeat(lead))));
     }
-    lines.extend(wrap(RULE, width).iter().map(|line| paint.dim(line)));
+    if plan.purpose == Purpose::Apply {
+        lines.extend(wrap(RULE, width).iter().map(|line| paint.dim(line)));
+    }
     lines
 }
 

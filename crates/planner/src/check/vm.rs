@@ -1,0 +1,255 @@
+//! Steps that touch VMs: only ours, only where they are, only as declared.
+
+use daedal_inventory::Role;
+
+use super::{Checker, Rule, is_ours, is_up};
+use crate::names;
+use crate::plan::{Action, Change, Impact, Purpose, Step};
+use crate::world::{EtcdView, Ownership, TalosView};
+
+/// Options an update may change.
+const UPDATABLE: [&str; 6] = ["cores", "memory", "tags", "onboot", "net0", "description"];
+
+/// The VMID a step acts on.
+pub(super) fn vmid(action: &Action) -> Option<u32> {
+    match action {
+        Action::CreateVm { vmid, .. }
+        | Action::AwaitCreate { vmid, .. }
+        | Action::GrowDisk { vmid, .. }
+        | Action::UpdateVm { vmid, .. }
+        | Action::AttachMedia { vmid, .. }
+        | Action::StartVm { vmid }
+        | Action::EjectMedia { vmid }
+        | Action::StopVm { vmid }
+        | Action::DestroyVm { vmid } => Some(*vmid),
+        _ => None,
+    }
+}
+
+impl Checker<'_> {
+    /// Whether the VM is ours and here, or made by this plan before this step.
+    fn owned(&mut self, step: &Step, vmid: u32) {
+        let Some(name) = step.node.as_deref() else {
+            return self.find(Rule::Ownership, Some(step), "A VM is touched for no node.");
+        };
+        if let Some(node) = self.nodes.get(name) {
+            let declared = node.vmid == vmid;
+            self.demand(declared, Rule::Ownership, step, "The inventory gives the node another VMID");
+        }
+        let claimants = self.claims.get(name).map_or(0, Vec::len);
+        self.demand(claimants <= 1, Rule::Ownership, step, "Several guests claim to be this node");
+        let Some(guest) = self.world.guests.get(&vmid) else {
+            let made = self.after(step, |s| {
+                matches!(s.action, Action::CreateVm { vmid: made, .. } if made == vmid)
+                    && s.node == step.node
+                    && s.host == step.host
+            });
+            return self.demand(made, Rule::Ownership, step, "The VM is touched but was never made");
+        };
+        let here = step.host.as_deref() == Some(guest.host.as_str());
+        self.demand(here, Rule::Ownership, step, "The VM is on another host");
+        match &guest.ownership {
+            Ownership::Ours { node, .. } => {
+                self.demand(node == name, Rule::Ownership, step, "The VM is another node of ours");
+                let free = guest.lock.is_none() && !guest.template;
+                self.demand(free, Rule::Ownership, step, "The VM is locked or a template");
+            }
+            Ownership::HalfMade { node, task_running: true, .. } => {
+                self.demand(node == name, Rule::Ownership, step, "The VM is another node of ours");
+                let awaited = self.after(
+                    step,
+                    |s| matches!(s.action, Action::AwaitCreate { vmid: awaited, .. } if awaited == vmid),
+                );
+                self.demand(awaited, Rule::Order, step, "The VM is touched while it is still being made");
+            }
+            _ => self.demand(false, Rule::Ownership, step, "The VM is not ours"),
+        }
+    }
+
+    pub(super) fn create_vm(&mut self, step: &Step, vmid: u32, image: &str, media: &str, digest: &str) {
+        let Some(node) = self.declared(step) else { return };
+        self.demand(node.vmid == vmid, Rule::Creation, step, "The inventory gives the node another VMID");
+        let free = !self.world.guests.contains_key(&vmid);
+        self.demand(free, Rule::Creation, step, "The VMID is taken");
+        let unclaimed = !self.claims.contains_key(node.name.as_str());
+        self.demand(unclaimed, Rule::Creation, step, "A VM of this node exists");
+        let seen = self.world.unlisted_hosts.is_empty();
+        self.demand(
+            seen,
+            Rule::Creation,
+            step,
+            "The VMID may be taken on a host whose guests could not be listed",
+        );
+        let creates =
+            |steps: &Vec<&Step>| steps.iter().filter(|s| matches!(s.action, Action::CreateVm { .. })).count();
+        let once = self.by_vmid.get(&vmid).map_or(0, creates) == 1;
+        self.demand(once, Rule::Creation, step, "The VM is made twice");
+        self.demand(
+            digest == self.digests.of(node),
+            Rule::Creation,
+            step,
+            "The mark would not say what was asked",
+        );
+        let host = step.host.as_deref().unwrap_or_default();
+        let declared = self.cluster.proxmox.hosts.iter().any(|declared| declared.name == host);
+        let online = self.world.hosts.get(host).is_some_and(|view| view.online);
+        self.demand(declared && online, Rule::Creation, step, "The host is not declared or not online");
+        let pin = self.cluster.placement.pin.get(&node.name);
+        self.demand(
+            pin.is_none_or(|pin| pin == host),
+            Rule::Creation,
+            step,
+            "The node is pinned to another host",
+        );
+        let storage = &self.cluster.proxmox.images_storage;
+        let file = names::media_file_of(self.cluster, &node.name, self.digests.of(node));
+        let right = media == names::media_volid(storage, &file);
+        self.demand(right, Rule::Creation, step, "The medium is not this node's");
+        let uploaded = self.uploaded_before(step, host, media);
+        self.demand(uploaded, Rule::Order, step, "The medium is not uploaded before");
+        let ready = self.image_ready_before(step, host, image);
+        self.demand(ready, Rule::Order, step, "The image is not there, or not the right one");
+    }
+
+    pub(super) fn await_create(&mut self, step: &Step, vmid: u32, upid: &str) {
+        let running = self.world.guests.get(&vmid).is_some_and(|guest| {
+            matches!(&guest.ownership, Ownership::HalfMade { node, task_running: true, upid: task }
+                if Some(node.as_str()) == step.node.as_deref() && task == upid)
+                && step.host.as_deref() == Some(guest.host.as_str())
+        });
+        self.demand(running, Rule::Ownership, step, "No such create task of ours runs");
+    }
+
+    pub(super) fn grow(&mut self, step: &Step, vmid: u32, size: u64) {
+        self.owned(step, vmid);
+        let Some(node) = self.declared(step) else { return };
+        let config = self.world.guests.get(&vmid).and_then(|guest| guest.config.as_ref());
+        let grows = config.is_none_or(|config| config.disk < size) && size == node.disk;
+        self.demand(grows, Rule::Destruction, step, "The disk would not grow to what is declared");
+    }
+
+    pub(super) fn update(&mut self, step: &Step, vmid: u32, changes: &[Change]) {
+        self.owned(step, vmid);
+        let Some(node) = self.declared(step) else { return };
+        let known =
+            !changes.is_empty() && changes.iter().all(|change| UPDATABLE.contains(&change.option.as_str()));
+        self.demand(known, Rule::Destruction, step, "The update changes what no update may");
+        let running = self.world.guests.get(&vmid).is_some_and(|guest| guest.running);
+        if running && changes.iter().any(|change| change.option == "net0") {
+            let said = step.impact >= Impact::Interrupt;
+            self.demand(said, Rule::Destruction, step, "The step does more harm than it says");
+            if node.role == Role::ControlPlane {
+                self.interrupts_member(step, &node.name);
+            }
+        }
+    }
+
+    pub(super) fn attach(&mut self, step: &Step, vmid: u32, media: &str) {
+        self.owned(step, vmid);
+        let Some(node) = self.declared(step) else { return };
+        let file = names::media_file_of(self.cluster, &node.name, self.digests.of(node));
+        let right = media == names::media_volid(&self.cluster.proxmox.images_storage, &file);
+        self.demand(right, Rule::Creation, step, "The medium is not this node's");
+        let up = is_up(self.world, &node.name);
+        self.demand(!up, Rule::Creation, step, "The node has its config already");
+        let host = step.host.as_deref().unwrap_or_default();
+        let there = self.files.exists(host, media) || self.uploaded_before(step, host, media);
+        self.demand(there, Rule::Order, step, "The medium is not there");
+    }
+
+    pub(super) fn start(&mut self, step: &Step, vmid: u32) {
+        self.owned(step, vmid);
+        let Some(node) = self.declared(step) else { return };
+        let guest = self.world.guests.get(&vmid);
+        if guest.is_some_and(|guest| guest.running) {
+            let stopped = self.after(step, |s| s.action == Action::StopVm { vmid });
+            self.demand(stopped, Rule::Order, step, "The VM runs already");
+        }
+        let config = guest.and_then(|guest| guest.config.as_ref());
+        if config.is_none_or(|config| config.disk < node.disk) {
+            let grown = self
+                .after(step, |s| matches!(s.action, Action::GrowDisk { vmid: grown, .. } if grown == vmid));
+            self.demand(grown, Rule::Order, step, "The VM would start with a disk that is too small");
+        }
+        if let Some(media) = config.and_then(|config| config.media.as_deref()) {
+            let host = step.host.as_deref().unwrap_or_default();
+            let attached =
+                self.after(step, |s| matches!(s.action, Action::AttachMedia { vmid: at, .. } if at == vmid));
+            let ours = names::media_node(self.cluster, names::volid_file(media)).is_some();
+            let there = !ours
+                || attached
+                || self.files.exists(host, media)
+                || self.uploaded_before(step, host, media);
+            self.demand(there, Rule::Order, step, "The medium in the drive is gone, so the VM cannot start");
+        }
+    }
+
+    pub(super) fn stop(&mut self, step: &Step, vmid: u32) {
+        self.owned(step, vmid);
+        if self.plan.purpose == Purpose::Destroy {
+            return;
+        }
+        let Some(node) = self.declared(step) else { return };
+        let waits = self.world.nodes.get(&node.name).is_some_and(|view| view.talos == TalosView::Maintenance);
+        let ours = self.world.guests.get(&vmid).is_some_and(|guest| is_ours(guest, node));
+        self.demand(
+            waits && ours,
+            Rule::Destruction,
+            step,
+            "Only a node that waits for its config may be restarted",
+        );
+        let later = self.by_vmid.get(&vmid).into_iter().flatten();
+        let again = later
+            .filter(|s| s.action == Action::StartVm { vmid })
+            .any(|s| self.after(s, |s| s.id == step.id));
+        self.demand(again, Rule::Destruction, step, "The VM is stopped and not started again");
+    }
+
+    pub(super) fn destroy(&mut self, step: &Step, vmid: u32) {
+        self.owned(step, vmid);
+        let meant = self.plan.purpose == Purpose::Destroy && !self.cluster.protect;
+        self.demand(meant, Rule::Destruction, step, "A VM is destroyed, which nobody asked for");
+        if self.world.guests.get(&vmid).is_some_and(|guest| guest.running) {
+            let stopped = self.after(step, |s| s.action == Action::StopVm { vmid });
+            self.demand(stopped, Rule::Order, step, "The VM is destroyed while it runs");
+        }
+    }
+
+    pub(super) fn eject(&mut self, step: &Step, vmid: u32) {
+        self.owned(step, vmid);
+        let Some(node) = self.declared(step) else { return };
+        let answers = self.answers_before(step, &node.name);
+        self.demand(answers, Rule::Order, step, "The medium is ejected before the node has its config");
+        let medium = self.world.guests.get(&vmid).and_then(|guest| guest.config.as_ref()?.media.as_deref());
+        let ours = medium.is_none_or(|volid| {
+            names::media_node(self.cluster, names::volid_file(volid)) == Some(node.name.as_str())
+        });
+        let put =
+            self.after(step, |s| matches!(s.action, Action::AttachMedia { vmid: at, .. } if at == vmid));
+        self.demand(ours || put, Rule::Ownership, step, "The medium in the drive is someone else's");
+    }
+
+    /// A running control plane may lose its network for a moment only if etcd does not need it.
+    fn interrupts_member(&mut self, step: &Step, name: &str) {
+        let etcd = |name: &str| self.world.nodes.get(name).map_or(&EtcdView::Unknown, |view| &view.etcd);
+        let member = *etcd(name) == EtcdView::Member;
+        let all = self.cluster.control_planes().count();
+        let members =
+            self.cluster.control_planes().filter(|node| *etcd(&node.name) == EtcdView::Member).count();
+        let spare = members == all && (members == 1 || members >= 3);
+        self.demand(!member || spare, Rule::Etcd, step, "etcd could lose its quorum");
+        let previous = self.plan.steps[..step.id as usize].iter().rev().find(|s| {
+            s.node != step.node
+                && matches!(&s.action, Action::UpdateVm { changes, .. } if changes.iter().any(|c| c.option == "net0"))
+                && s.node.as_deref().and_then(|node| self.nodes.get(node)).is_some_and(|n| n.role == Role::ControlPlane)
+        });
+        let one_by_one = previous.is_none_or(|previous| {
+            self.after(step, |s| {
+                s.action == Action::AwaitEtcd
+                    && s.node == previous.node
+                    && self.after(s, |s| s.id == previous.id)
+            })
+        });
+        self.demand(one_by_one, Rule::Etcd, step, "Two control planes are interrupted at once");
+    }
+}

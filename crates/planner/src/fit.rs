@@ -1,0 +1,82 @@
+//! Whether a saved plan still fits: made anew from the world of now, it must come out the same.
+
+use std::collections::HashSet;
+
+use daedal_inventory::Cluster;
+
+use crate::apply::{FORMAT, plan_apply};
+use crate::destroy::plan_destroy;
+use crate::digest;
+use crate::error::PlanError;
+use crate::names::ImageRef;
+use crate::plan::{Plan, Purpose, Step};
+use crate::world::World;
+
+/// Why a saved plan is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It was made for something else.
+    #[error("the plan does not belong here: {0}")]
+    Other(String),
+    /// The inventory is another.
+    #[error("the inventory has changed since the plan was made; make a new one")]
+    Inventory,
+    /// No plan can be made now.
+    #[error("the plan no longer fits, and no other can be made now")]
+    NoPlan(#[source] PlanError),
+    /// The world is another: what no longer applies, and what would be needed now.
+    #[error("the world has changed since the plan was made: {}", .0.join("; "))]
+    World(Vec<String>),
+    /// The world is the same, so the plan itself was changed.
+    #[error("the plan was changed after it was made; make a new one")]
+    Altered,
+}
+
+/// Differences named at most, each way.
+const NAMED: usize = 3;
+
+/// Makes the plan anew and compares. Room is proved again on the way. What only words the plan (reasons, notes, the
+/// table of hosts) may differ; steps and their order may not.
+pub fn fits(plan: &Plan, cluster: &Cluster, image: &ImageRef, world: &World) -> Result<(), Unfit> {
+    if plan.format != FORMAT {
+        return Err(Unfit::Other(format!("its format is {}, this version knows {FORMAT}", plan.format)));
+    }
+    if (&plan.cluster, plan.uuid) != (&cluster.name, cluster.uuid) {
+        return Err(Unfit::Other(format!("it is for cluster {} ({})", plan.cluster, plan.uuid)));
+    }
+    if plan.intent != digest::intent(cluster) {
+        return Err(Unfit::Inventory);
+    }
+    let now = match plan.purpose {
+        Purpose::Apply => plan_apply(cluster, image, world),
+        Purpose::Destroy => plan_destroy(cluster, world),
+    }
+    .map_err(Unfit::NoPlan)?;
+    if now.steps.len() == plan.steps.len() && now.steps.iter().zip(&plan.steps).all(|(a, b)| same(a, b)) {
+        return Ok(());
+    }
+    if now.basis == plan.basis {
+        return Err(Unfit::Altered);
+    }
+    let key = |step: &Step| digest::of(&(&step.node, &step.host, &step.action));
+    let (then_keys, now_keys): (HashSet<String>, HashSet<String>) =
+        (plan.steps.iter().map(key).collect(), now.steps.iter().map(key).collect());
+    let tell = |step: &Step, verdict: &str| match &step.node {
+        Some(node) => format!("{node}: {} is {verdict}", step.action),
+        None => format!("{} is {verdict}", step.action),
+    };
+    let gone = plan.steps.iter().filter(|step| !now_keys.contains(&key(step)));
+    let more = now.steps.iter().filter(|step| !then_keys.contains(&key(step)));
+    let mut why: Vec<String> =
+        gone.map(|step| tell(step, "no longer needed or possible")).take(NAMED).collect();
+    why.extend(more.map(|step| tell(step, "needed now")).take(NAMED));
+    if why.is_empty() {
+        why.push("the same steps are needed, but in another order".to_owned());
+    }
+    Err(Unfit::World(why))
+}
+
+fn same(a: &Step, b: &Step) -> bool {
+    (a.id, &a.needs, &a.node, &a.host, &a.action, a.impact)
+        == (b.id, &b.needs, &b.node, &b.host, &b.action, b.impact)
+}
