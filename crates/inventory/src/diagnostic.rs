@@ -139,9 +139,17 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
+/// More than this nobody reads at once, and each takes a pass over its source to draw.
+const SHOWN: usize = 50;
+
 impl miette::Diagnostic for Diagnostics {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        let more = self.list.len().checked_sub(SHOWN).filter(|n| *n > 0)?;
+        Some(Box::new(format!("The first {SHOWN} findings are shown; {more} more follow them.")))
+    }
+
     fn related<'a>(&'a self) -> Option<Box<dyn Iterator<Item = &'a dyn miette::Diagnostic> + 'a>> {
-        Some(Box::new(self.list.iter().map(|d| d as &dyn miette::Diagnostic)))
+        Some(Box::new(self.list.iter().take(SHOWN).map(|d| d as &dyn miette::Diagnostic)))
     }
 }
 

@@ -90,7 +90,9 @@ pub(crate) fn values(
 }
 
 pub(crate) fn undecided(pool: &Pool, key: &str, example: &str, at: &Path<'_>, cx: &mut Context<'_>) {
-    if cx.given(&at.key(key)) {
+    // Where one of the listed nodes could not be read, it may have brought its own.
+    let nodes = at.key("nodes").to_string();
+    if cx.given(&at.key(key)) && !cx.guessed.iter().any(|path| path.starts_with(&nodes)) {
         let message =
             format!("The pool `{}` must say its `{key}`, as there are several pools of its role.", pool.name);
         let help =
