@@ -6,7 +6,9 @@
 //! ```text
 //! let engine = Engine::new(parts);
 //! let world  = engine.observe(&cluster).await?;            // what is there, and what could not be seen
-//! let plan   = daedal_planner::plan(&cluster, &world);     // pure
+//! let image  = engine.image(&cluster);                     // computed offline
+//! let plan   = daedal_planner::plan_apply(&cluster, &image, &world)?;
+//!                                                          // pure
 //! let report = engine.execute(&cluster, &world, &plan, &run).await?;
 //! let table  = engine.status(&cluster).await?;
 //! let checks = engine.live_checks(&cluster).await;
@@ -23,16 +25,33 @@
 
 mod clock;
 mod effects;
+mod engine;
+mod entropy;
+mod error;
 mod event;
+mod execute;
+mod image;
+mod iso;
+mod kubernetes;
 mod limits;
 mod live;
+mod machine;
+mod media;
+mod nodes;
+mod observe;
+mod outputs;
 mod report;
+mod run;
 mod status;
 
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};
+pub use engine::{Engine, NewSecrets, Parts};
+pub use entropy::Entropy;
+pub use error::{Error, chain};
 pub use event::{Event, stage};
 pub use limits::Limits;
 pub use live::{Check, CheckVerdict, LiveReport};
 pub use report::{Report, StepReport, StepState};
+pub use run::Run;
 pub use status::{NodeStatus, StatusReport};

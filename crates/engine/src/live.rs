@@ -1,6 +1,17 @@
 //! `check --live`: what can be proven against the real Proxmox before anything is created.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use daedal_dial::Target;
+use daedal_inventory::{Cluster, TlsTrust};
+use daedal_planner::{Ownership, World};
+use daedal_proxmox::{Permissions, permitted};
+use futures::future::join_all;
 use serde::Serialize;
+
+use crate::engine::Engine;
+use crate::error::chain;
 
 /// Everything that was checked, in order.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -44,7 +55,7 @@ impl LiveReport {
         !self.checks.iter().any(|check| check.verdict == CheckVerdict::Bad)
     }
 
-    pub(crate) fn add(
+    fn add(
         &mut self,
         verdict: CheckVerdict,
         what: impl Into<String>,
@@ -52,5 +63,232 @@ impl LiveReport {
         fix: Option<String>,
     ) {
         self.checks.push(Check { what: what.into(), verdict, found: found.into(), fix });
+    }
+
+    fn good(&mut self, what: impl Into<String>, found: impl Into<String>) {
+        self.add(CheckVerdict::Good, what, found, None);
+    }
+}
+
+impl Engine {
+    /// Checks everything an apply depends on and changes nothing.
+    pub async fn live_checks(&self, cluster: &Cluster) -> LiveReport {
+        let mut report = LiveReport::default();
+        let proxmox = &self.parts.proxmox;
+        let world = match self.observe(cluster).await {
+            Ok(world) => world,
+            Err(error) => {
+                let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
+                report.add(CheckVerdict::Bad, what, chain(&error), error.fix());
+                return report;
+            }
+        };
+        version(&mut report, cluster, &world.proxmox_version);
+        match proxmox.permissions().await {
+            Ok(permissions) => privileges(&mut report, cluster, proxmox.token_id(), &permissions),
+            Err(error) => report.add(CheckVerdict::Unknown, "privileges", chain(&error), None),
+        }
+        hosts(&mut report, cluster, &world);
+        match daedal_planner::plan_apply(cluster, &self.image(cluster), &world) {
+            Ok(_) => report.good("capacity", "every node has a place"),
+            Err(error) => report.add(CheckVerdict::Bad, "capacity", chain(&error), None),
+        }
+        self.vmids_and_addresses(&mut report, cluster, &world).await;
+        for blind in &world.blind {
+            report.add(CheckVerdict::Unknown, &blind.what, &blind.why, None);
+        }
+        report
+    }
+
+    /// Whether VMIDs and addresses of nodes that are still to be made are free.
+    async fn vmids_and_addresses(&self, report: &mut LiveReport, cluster: &Cluster, world: &World) {
+        let mut free = Vec::new();
+        for node in &cluster.nodes {
+            match world.guests.get(&node.vmid) {
+                None => free.push(node),
+                Some(guest) if matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name) =>
+                    {}
+                Some(guest) => report.add(
+                    CheckVerdict::Bad,
+                    format!("VMID {}", node.vmid),
+                    format!(
+                        "it is taken by `{}` on {}, which is not node {}",
+                        guest.name, guest.host, node.name
+                    ),
+                    Some(format!("give node {} or its pool another VMID", node.name)),
+                ),
+            }
+        }
+        let mut addresses: Vec<(String, String)> =
+            free.iter().map(|node| (node.name.clone(), node.address.addr().to_string())).collect();
+        if free.len() == cluster.nodes.len()
+            && let Some(vip) = cluster.network.vip
+        {
+            addresses.push(("the virtual address".to_owned(), vip.to_string()));
+        }
+        let count = addresses.len();
+        let answers = join_all(addresses.into_iter().map(|(who, address)| async move {
+            let tries = [50_000, 6443, 22].map(|port| self.answers(address.clone(), port));
+            let open = join_all(tries).await.into_iter().flatten().next();
+            (who, address, open)
+        }))
+        .await;
+        let mut taken = 0;
+        for (who, address, open) in answers {
+            let Some(port) = open else { continue };
+            taken += 1;
+            report.add(
+                CheckVerdict::Bad,
+                format!("address {address}"),
+                format!("something answers there on port {port}, but {who} does not exist yet"),
+                Some("choose another address, or find out what uses this one".to_owned()),
+            );
+        }
+        if taken == 0 && count > 0 {
+            report.good("addresses", format!("nothing answers on the {count} that are still to be used"));
+        }
+    }
+
+    /// The port, if something takes a connection there.
+    async fn answers(&self, address: String, port: u16) -> Option<u16> {
+        let target = Target::new(address, port);
+        let dialled = tokio::time::timeout(Duration::from_secs(1), self.parts.nodes.dial(&target)).await;
+        matches!(dialled, Ok(Ok(_))).then_some(port)
+    }
+}
+
+fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
+    let mut numbers = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
+    if (major, minor) >= (8, 4) {
+        report.good(what, format!("version {version}, the token is accepted"));
+    } else {
+        let found = format!("version {version} cannot import disk images; 8.4 or newer is needed");
+        report.add(CheckVerdict::Bad, what, found, Some("upgrade Proxmox VE".to_owned()));
+    }
+    if cluster.proxmox.tls == TlsTrust::Insecure {
+        report.add(
+            CheckVerdict::Warning,
+            "TLS",
+            "the certificate of Proxmox is not verified (`insecure: true`)",
+            Some("pin it: `tls: {fingerprint: …}`".to_owned()),
+        );
+    }
+}
+
+/// What the token must be allowed, by path.
+fn needed(cluster: &Cluster) -> BTreeMap<String, BTreeSet<&'static str>> {
+    let proxmox = &cluster.proxmox;
+    let mut needed: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
+    let vms = proxmox.pool.as_ref().map_or_else(|| "/vms".to_owned(), |pool| format!("/pool/{pool}"));
+    needed.entry(vms).or_default().extend([
+        "VM.Allocate",
+        "VM.Audit",
+        "VM.Config.CDROM",
+        "VM.Config.CPU",
+        "VM.Config.Disk",
+        "VM.Config.HWType",
+        "VM.Config.Memory",
+        "VM.Config.Network",
+        "VM.Config.Options",
+        "VM.PowerMgmt",
+    ]);
+    let disks = needed.entry(format!("/storage/{}", proxmox.disks_storage)).or_default();
+    disks.insert("Datastore.AllocateSpace");
+    let images = needed.entry(format!("/storage/{}", proxmox.images_storage)).or_default();
+    images.extend(["Datastore.Allocate", "Datastore.AllocateSpace", "Datastore.AllocateTemplate"]);
+    for host in &proxmox.hosts {
+        let path = format!("/nodes/{}", host.name);
+        needed.entry(path).or_default().extend(["Sys.AccessNetwork", "Sys.Audit"]);
+    }
+    let bridge = match proxmox.vlan {
+        None => format!("/sdn/zones/localnetwork/{}", proxmox.bridge),
+        Some(vlan) => format!("/sdn/zones/localnetwork/{}/{vlan}", proxmox.bridge),
+    };
+    needed.entry(bridge).or_default().insert("SDN.Use");
+    needed
+}
+
+fn privileges(report: &mut LiveReport, cluster: &Cluster, token: &str, permissions: &Permissions) {
+    let user = token.split('!').next().unwrap_or(token);
+    let mut all = true;
+    for (path, wanted) in needed(cluster) {
+        let missing: Vec<&str> =
+            wanted.iter().copied().filter(|privilege| !permitted(permissions, &path, privilege)).collect();
+        if missing.is_empty() {
+            continue;
+        }
+        all = false;
+        let role = format!("Daedal{}", path.replace(['/', '.', '-'], "_"));
+        report.add(
+            CheckVerdict::Bad,
+            format!("privileges on {path}"),
+            format!("the token {token} lacks {}", missing.join(", ")),
+            Some(format!(
+                "pveum role add {role} --privs \"{}\" && pveum acl modify {path} --users {user} --roles {role} \
+                 && pveum acl modify {path} --tokens '{token}' --roles {role}",
+                missing.join(" ")
+            )),
+        );
+    }
+    if all {
+        report.good("privileges", format!("the token {token} may do everything that is needed"));
+    }
+}
+
+fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World) {
+    let proxmox = &cluster.proxmox;
+    for host in &proxmox.hosts {
+        let name = &host.name;
+        let Some(view) = world.hosts.get(name) else {
+            let known: Vec<&str> = world.hosts.keys().map(String::as_str).collect();
+            let fix = (!known.is_empty()).then(|| format!("hosts that exist: {}", known.join(", ")));
+            report.add(CheckVerdict::Bad, format!("host {name}"), "Proxmox knows no such host", fix);
+            continue;
+        };
+        if !view.online {
+            report.add(CheckVerdict::Bad, format!("host {name}"), "it is offline", None);
+            continue;
+        }
+        report.good(format!("host {name}"), format!("online, {} CPUs, {} GiB", view.cpus, view.memory >> 30));
+        for (storage, content) in
+            [(&proxmox.disks_storage, vec!["images"]), (&proxmox.images_storage, vec!["import", "iso"])]
+        {
+            let what = format!("storage {storage} on {name}");
+            let Some(found) = view.storages.get(storage) else {
+                let known: Vec<&str> = view.storages.keys().map(String::as_str).collect();
+                let fix =
+                    (!known.is_empty()).then(|| format!("storages that exist there: {}", known.join(", ")));
+                report.add(CheckVerdict::Bad, what, "it does not exist, or the token may not see it", fix);
+                continue;
+            };
+            let missing: Vec<&str> =
+                content.into_iter().filter(|kind| !found.content.contains(*kind)).collect();
+            if !found.active {
+                report.add(CheckVerdict::Bad, what, "it is not available", None);
+            } else if missing.is_empty() {
+                report.good(what, format!("{} GiB free", found.available >> 30));
+            } else {
+                let all: BTreeSet<&str> =
+                    found.content.iter().map(String::as_str).chain(missing.clone()).collect();
+                let all: Vec<&str> = all.into_iter().collect();
+                report.add(
+                    CheckVerdict::Bad,
+                    what,
+                    format!("it does not take the content {}", missing.join(" and ")),
+                    Some(format!("pvesm set {storage} --content {}", all.join(","))),
+                );
+            }
+        }
+        if view.bridges_seen && !view.bridges.contains(&proxmox.bridge) {
+            let known: Vec<&str> = view.bridges.iter().map(String::as_str).collect();
+            report.add(
+                CheckVerdict::Bad,
+                format!("bridge {} on {name}", proxmox.bridge),
+                "it does not exist there",
+                Some(format!("bridges that exist there: {}", known.join(", "))),
+            );
+        }
     }
 }

@@ -154,7 +154,8 @@ impl Report {
     /// Computes the critical path: from the step that ended last, back along whichever need ended last.
     pub(crate) fn find_critical_path(&mut self) {
         let mut path = Vec::new();
-        let mut at = self.steps.iter().filter(|step| step.end.is_some()).max_by_key(|step| (step.end, step.id));
+        let mut at =
+            self.steps.iter().filter(|step| step.end.is_some()).max_by_key(|step| (step.end, step.id));
         while let Some(step) = at {
             path.push(step.id);
             at = step

@@ -12,7 +12,7 @@ pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> E
 }
 
 /// Makes a private folder with its parents.
-pub(crate) fn make_folder(path: &Path) -> Result<(), Error> {
+pub fn make_private_folder(path: &Path) -> Result<(), Error> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("create the folder", path))
 }
 

@@ -19,7 +19,7 @@ mod secret;
 mod store;
 
 pub use error::Error;
-pub use folder::write_private;
+pub use folder::{make_private_folder, write_private};
 pub use journal::{Entry, Journal};
 pub use lock::{Lock, Owner};
 pub use pins::Pin;

@@ -45,13 +45,13 @@ impl Store {
 
     /// Takes the lock, or says who has it.
     pub fn lock(&self, owner: &Owner) -> Result<Lock, Error> {
-        folder::make_folder(self.place())?;
+        folder::make_private_folder(self.place())?;
         Lock::acquire(&self.path("lock"), &self.name, owner)
     }
 
     /// Opens the journal for appending.
     pub fn journal(&self) -> Result<Journal, Error> {
-        folder::make_folder(self.place())?;
+        folder::make_private_folder(self.place())?;
         Journal::open(self.path("journal.jsonl"))
     }
 
@@ -65,7 +65,7 @@ impl Store {
     pub async fn write_new_secrets(&self, secrets: &SecretBytes) -> Result<SecretBytes, Error> {
         let (store, secrets) = (self.clone(), secrets.clone());
         blocking(move || {
-            folder::make_folder(store.place())?;
+            folder::make_private_folder(store.place())?;
             let path = store.path(SECRETS);
             let sealed = SecretBytes::new(seal::seal(&store.identity, secrets.expose()));
             folder::write_new(&path, sealed.expose())?;
@@ -88,7 +88,7 @@ impl Store {
         pins.insert(pin.file.clone(), pin);
         let store = self.clone();
         blocking(move || {
-            folder::make_folder(store.place())?;
+            folder::make_private_folder(store.place())?;
             let text = serde_json::to_vec_pretty(&pins).unwrap_or_default();
             folder::write_private(&store.path(PINS), &seal::seal(&store.identity, &text))
         })

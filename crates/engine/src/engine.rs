@@ -1,0 +1,89 @@
+//! The engine: its parts, and what is shared by looking and acting.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use daedal_dial::Dialer;
+use daedal_inventory::Cluster;
+use daedal_planner::ImageRef;
+use daedal_store::Store;
+use daedal_talos::SecretsBundle;
+use jiff::Timestamp;
+use rand::rngs::StdRng;
+
+use crate::clock::Clock;
+use crate::effects::Effects;
+use crate::entropy::Entropy;
+use crate::error::Error;
+use crate::image;
+use crate::limits::Limits;
+use crate::outputs::Outputs;
+use crate::status::StatusReport;
+
+/// Makes a secrets bundle from randomness at a time.
+pub type NewSecrets =
+    Arc<dyn Fn(&mut StdRng, Timestamp) -> Result<SecretsBundle, daedal_talos::Error> + Send + Sync>;
+
+/// Everything an engine is made of.
+#[derive(Clone)]
+pub struct Parts {
+    /// The Proxmox API.
+    pub proxmox: daedal_proxmox::Client,
+    /// The Image Factory.
+    pub factory: daedal_image_factory::Factory,
+    /// How the nodes (Talos and Kubernetes) are reached.
+    pub nodes: Dialer,
+    /// Where secrets and pins are kept.
+    pub store: Store,
+    /// Folder for talosconfig, kubeconfig and the like.
+    pub outputs: PathBuf,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// Where keys come from.
+    pub entropy: Entropy,
+    /// How a new secrets bundle is made; [`Parts::generated_secrets`] unless a test wants it quicker.
+    pub new_secrets: NewSecrets,
+    /// The point every mutating call passes.
+    pub effects: Effects,
+    /// Parallelism and patience.
+    pub limits: Limits,
+}
+
+impl Parts {
+    /// Secrets as Talos wants them, the service account's key of 4096 bits included.
+    pub fn generated_secrets() -> NewSecrets {
+        Arc::new(|rng, now| SecretsBundle::generate(rng, now))
+    }
+}
+
+/// Observes and executes. Keeps nothing between calls.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) parts: Parts,
+    pub(crate) outputs: Outputs,
+}
+
+impl Engine {
+    /// An engine of these parts.
+    pub fn new(parts: Parts) -> Self {
+        let outputs = Outputs::new(&parts.outputs);
+        Self { parts, outputs }
+    }
+
+    /// The disk image the cluster's nodes boot from, computed offline.
+    pub fn image(&self, cluster: &Cluster) -> ImageRef {
+        image::reference(cluster)
+    }
+
+    /// The state of a cluster as a table.
+    pub async fn status(&self, cluster: &Cluster) -> Result<StatusReport, Error> {
+        Ok(StatusReport::of(cluster, &self.observe(cluster).await?))
+    }
+
+    /// The stored secrets bundle; none if there never was one.
+    pub(crate) async fn stored_secrets(&self) -> Result<Option<SecretsBundle>, Error> {
+        let Some(bytes) = self.parts.store.secrets().await? else { return Ok(None) };
+        let text = std::str::from_utf8(bytes.expose()).unwrap_or_default();
+        SecretsBundle::from_yaml(text).map(Some).map_err(|source| Error::BadSecrets { source })
+    }
+}

@@ -1,0 +1,203 @@
+//! What can go wrong while observing or executing.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use crate::effects::Refused;
+
+/// An error of the engine. Display says what was attempted; `source()` says why it failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A Proxmox call or task failed; the source says which.
+    #[error("Proxmox did not do as asked")]
+    Proxmox(#[from] daedal_proxmox::Error),
+    /// A node's Talos API failed.
+    #[error("cannot {what} on node {node}")]
+    Talos {
+        /// What was attempted.
+        what: &'static str,
+        /// On which node.
+        node: String,
+        /// Why it failed.
+        source: Box<daedal_talos::Error>,
+    },
+    /// Credentials could not be made from the secrets.
+    #[error("cannot make credentials from the secrets bundle")]
+    Credentials {
+        /// Why.
+        source: daedal_talos::Error,
+    },
+    /// A machine config could not be made.
+    #[error("cannot make the machine config of node {node}")]
+    MachineConfig {
+        /// Which node.
+        node: String,
+        /// Why.
+        source: Box<daedal_talos::Error>,
+    },
+    /// TLS could not be set up.
+    #[error("cannot set up TLS")]
+    Tls {
+        /// Why.
+        source: rustls::Error,
+    },
+    /// An address that cannot be used.
+    #[error("`{text}` is not an address")]
+    Address {
+        /// The text.
+        text: String,
+        /// Why.
+        source: http::uri::InvalidUri,
+    },
+    /// A request could not be built.
+    #[error("cannot build a request")]
+    Request {
+        /// Why.
+        source: http::Error,
+    },
+    /// Kubernetes failed.
+    #[error("cannot {what}")]
+    Kubernetes {
+        /// What was attempted.
+        what: String,
+        /// Why it failed.
+        source: Box<kube::Error>,
+    },
+    /// The Image Factory failed.
+    #[error("cannot {what}")]
+    Factory {
+        /// What was attempted.
+        what: &'static str,
+        /// Why it failed.
+        source: daedal_image_factory::Error,
+    },
+    /// The store failed.
+    #[error("the store failed")]
+    Store(#[from] daedal_store::Error),
+    /// A test's gate refused the effect.
+    #[error("an effect was refused")]
+    Refused(#[from] Refused),
+    /// The VM is not what the plan took it for; it was not touched.
+    #[error("VM {vmid} on {host} is not ours to touch: {why}")]
+    NotOurs {
+        /// VMID.
+        vmid: u32,
+        /// Host.
+        host: String,
+        /// What does not agree.
+        why: String,
+    },
+    /// A VM that should be there is not.
+    #[error("VM {vmid} is not there any more")]
+    Gone {
+        /// VMID.
+        vmid: u32,
+    },
+    /// A create that died and left a VM locked.
+    #[error(
+        "VM {vmid} on {host} is stuck in `lock: create`: its create task died, and no API token can free it"
+    )]
+    StuckCreate {
+        /// VMID.
+        vmid: u32,
+        /// Host.
+        host: String,
+    },
+    /// A wait took too long.
+    #[error("gave up after {} trying to {what}{}", human(*after), last.as_ref().map_or_else(String::new, |last| format!(" (last seen: {last})")))]
+    Deadline {
+        /// What was waited for.
+        what: String,
+        /// For how long.
+        after: Duration,
+        /// What was last seen.
+        last: Option<String>,
+    },
+    /// An image is not what it was.
+    #[error("image {file} is not what was pinned: {why}")]
+    Image {
+        /// The file.
+        file: String,
+        /// What differs.
+        why: String,
+    },
+    /// A plan refers to something the inventory does not have.
+    #[error("the plan does not fit the inventory: {why}")]
+    Plan {
+        /// What does not fit.
+        why: String,
+    },
+    /// There are no secrets although a step needs them.
+    #[error("the secrets bundle is not in the store")]
+    NoSecrets,
+    /// The stored bundle cannot be read.
+    #[error("the stored secrets bundle cannot be read")]
+    BadSecrets {
+        /// Why, without any of it.
+        source: daedal_talos::Error,
+    },
+    /// A node answers, but not with our keys.
+    #[error("node {node} belongs to another cluster")]
+    OtherCluster {
+        /// Which node.
+        node: String,
+    },
+    /// A node waits without a config although it should have one.
+    #[error("node {node} is in maintenance mode: it never got its config")]
+    Maintenance {
+        /// Which node.
+        node: String,
+    },
+    /// Work on another thread was cut short.
+    #[error("background work was cut short")]
+    Interrupted(#[source] tokio::task::JoinError),
+    /// The run is being stopped; not a failure.
+    #[error("the run is being stopped")]
+    Stopped,
+}
+
+impl Error {
+    /// A command or edit that helps, where one is known.
+    pub fn fix(&self) -> Option<String> {
+        use daedal_proxmox::Kind;
+        match self {
+            Self::StuckCreate { vmid, host } => Some(format!(
+                "as root on {host}: qm unlock {vmid} && qm destroy {vmid} --purge; then run again"
+            )),
+            Self::Proxmox(error) => match error.kind() {
+                Kind::Permission { path: Some(path), privilege: Some(privilege), .. } => {
+                    Some(format!("grant {privilege} on {path} to the API token and to its user"))
+                }
+                Kind::Auth { .. } => Some("check the token id and its secret".to_owned()),
+                _ => None,
+            },
+            Self::Maintenance { .. } => Some("run again: the config media will be attached anew".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// An error with all its causes in one line.
+pub fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let next = cause.to_string();
+        // Some libraries print their source as well; saying it twice helps nobody.
+        if !next.is_empty() && !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+fn human(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        _ => format!("{} min", seconds / 60),
+    }
+}

@@ -1,0 +1,97 @@
+//! The one step that must never happen twice: bootstrapping etcd.
+
+use daedal_inventory::{Node, Role};
+use daedal_planner::{Action, Ownership, Step};
+use futures::future::join_all;
+
+use crate::effects::EffectKind;
+use crate::error::Error;
+use crate::execute::waiting::Waiter;
+use crate::execute::{Executor, Outcome};
+use crate::nodes::{Bootstrapped, Membership, Nodes};
+
+/// What the other control planes say about etcd.
+enum Elsewhere {
+    /// One of them has it.
+    Exists,
+    /// None of them can have it.
+    Nowhere,
+    /// This one may have it and does not say.
+    Unclear(String),
+}
+
+impl Executor<'_> {
+    pub(super) async fn bootstrap(&self, step: &Step) -> Result<Outcome, Error> {
+        let node = self.node(step)?;
+        let parts = &self.engine.parts;
+        let nodes = self.nodes().await?;
+        let what = format!("bootstrap etcd on {}", node.name);
+        let mut wait = Waiter::new(self, step, what, parts.limits.etcd);
+        let mut asked = false;
+        loop {
+            match self.etcd_elsewhere(&nodes, node).await {
+                Elsewhere::Exists if asked => return Ok(Outcome::Done),
+                Elsewhere::Exists => return Ok(Outcome::AlreadyDone),
+                Elsewhere::Unclear(why) => {
+                    wait.pause(why).await?;
+                    continue;
+                }
+                Elsewhere::Nowhere => {}
+            }
+            // Until the node says that it cannot yet, each further try is as safe as the first: it refuses a second.
+            loop {
+                let call = async { Ok::<_, Error>(nodes.bootstrap(node, parts.limits.call_timeout).await) };
+                let answer = parts.effects.perform(EffectKind::Bootstrap, &node.name, call).await?;
+                asked = true;
+                match answer {
+                    Bootstrapped::Accepted => return Ok(Outcome::Done),
+                    Bootstrapped::Already => return Ok(Outcome::AlreadyDone),
+                    Bootstrapped::NotYet(why) => wait.pause(why).await?,
+                    Bootstrapped::Refused(source) => {
+                        return Err(Error::Talos {
+                            what: "bootstrap etcd",
+                            node: node.name.clone(),
+                            source: Box::new(source),
+                        });
+                    }
+                    Bootstrapped::Unknown(why) => {
+                        wait.pause(why).await?;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether some control plane already has an etcd of this cluster. One whose disk is older than this run might,
+    /// and must say so itself: a second bootstrap beside it would split the cluster in two.
+    async fn etcd_elsewhere(&self, nodes: &Nodes, first: &Node) -> Elsewhere {
+        let patience = self.engine.parts.limits.probe_timeout;
+        let asked = self.cluster.nodes.iter().filter(|node| node.role == Role::ControlPlane);
+        let answers =
+            join_all(asked.map(|node| async move { (node, nodes.members(node, patience).await) })).await;
+        let mut unclear = None;
+        for (node, answer) in answers {
+            match answer {
+                Membership::Of(members) if !members.is_empty() => return Elsewhere::Exists,
+                Membership::Of(_) | Membership::NotJoined(_) => {}
+                Membership::Unreachable(why) if node.name != first.name && self.may_have_etcd(node) => {
+                    unclear = Some(format!("{} does not say whether it has etcd: {why}", node.name));
+                }
+                Membership::Unreachable(_) => {}
+            }
+        }
+        unclear.map_or(Elsewhere::Nowhere, Elsewhere::Unclear)
+    }
+
+    /// Whether a control plane's disk was there before this run.
+    fn may_have_etcd(&self, node: &Node) -> bool {
+        let made_now = self.plan.steps.iter().any(|step| {
+            step.node.as_deref() == Some(&node.name) && matches!(step.action, Action::CreateVm { .. })
+        });
+        let ours = self.world.guests.values().any(
+            |guest| matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name),
+        );
+        ours && !made_now
+    }
+}

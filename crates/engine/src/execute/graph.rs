@@ -1,0 +1,345 @@
+//! Runs a graph of steps: each begins as soon as what it needs is done and its turn has come; there are no waves.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use daedal_planner::{Plan, Step, StepId};
+use futures::stream::{FuturesUnordered, StreamExt};
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::event::{Event, stage};
+use crate::report::{Report, StepState};
+use crate::run::Run;
+
+/// How a step's work ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Done now.
+    Done,
+    /// Found done.
+    AlreadyDone,
+    /// Failed, with a fix if one is known.
+    Failed { error: String, fix: Option<String> },
+    /// Ended its wait because the run is being stopped.
+    Stopped,
+}
+
+/// The work of one step.
+pub(crate) type Work<'a> = Pin<Box<dyn Future<Output = Ended> + Send + 'a>>;
+
+/// Does steps, and says whose turn it is.
+pub(crate) trait Worker: Sync {
+    /// The work of one step.
+    fn work<'a>(&'a self, step: &'a Step) -> Work<'a>;
+    /// What the step must hold a permit of while it works.
+    fn turnstile(&self, step: &Step) -> Option<Arc<Semaphore>>;
+    /// Called when a step begins and when it has ended.
+    fn note(&self, step: &Step, ended: Option<&Ended>);
+}
+
+struct Finished {
+    id: StepId,
+    start: Option<Instant>,
+    end: Instant,
+    ended: Ended,
+}
+
+/// Runs the whole plan and reports. Never fails: failures are in the report.
+pub(crate) async fn run(worker: &dyn Worker, plan: &Plan, run: &Run, began: Timestamp) -> Report {
+    let origin = Instant::now();
+    let mut report = Report::blank(plan, began);
+    let mut unmet: Vec<usize> = plan.steps.iter().map(|step| step.needs.len()).collect();
+    let mut dependents: Vec<Vec<StepId>> = vec![Vec::new(); plan.steps.len()];
+    for step in &plan.steps {
+        for need in &step.needs {
+            if let Some(list) = dependents.get_mut(*need as usize) {
+                list.push(step.id);
+            }
+        }
+    }
+    run.tell(Event::RunStarted {
+        purpose: plan.purpose,
+        cluster: plan.cluster.clone(),
+        steps: plan.steps.len(),
+        at: began,
+    });
+
+    let working = Mutex::new(BTreeMap::new());
+    let mut in_flight = FuturesUnordered::new();
+    let mut ready: Vec<StepId> =
+        plan.steps.iter().filter(|step| step.needs.is_empty()).map(|s| s.id).collect();
+    loop {
+        for id in ready.drain(..) {
+            let Some(step) = plan.steps.get(id as usize) else { continue };
+            if let Some(entry) = report.steps.get_mut(id as usize) {
+                entry.ready = Some(origin.elapsed());
+            }
+            in_flight.push(one(worker, step, run, &working));
+        }
+        let finished = tokio::select! {
+            biased;
+            () = run.abandon.cancelled() => {
+                report.cancelled = true;
+                break;
+            }
+            finished = in_flight.next() => match finished {
+                Some(finished) => finished,
+                None => break,
+            },
+        };
+        let Some(entry) = report.steps.get_mut(finished.id as usize) else { continue };
+        entry.start = finished.start.map(|start| start.duration_since(origin));
+        entry.end = finished.start.map(|_| finished.end.duration_since(origin));
+        match finished.ended {
+            Ended::Done => entry.state = StepState::Done,
+            Ended::AlreadyDone => entry.state = StepState::AlreadyDone,
+            Ended::Stopped => {
+                entry.state = StepState::Left;
+                report.cancelled = true;
+            }
+            Ended::Failed { error, fix } => {
+                entry.state = StepState::Failed { error, fix };
+                skip_dependents(plan, &dependents, finished.id, &mut report, run);
+            }
+        }
+        if report.steps.get(finished.id as usize).is_some_and(|entry| entry.state.is_done()) {
+            for id in dependents.get(finished.id as usize).into_iter().flatten() {
+                if let Some(count) = unmet.get_mut(*id as usize) {
+                    *count -= 1;
+                    if *count == 0 {
+                        ready.push(*id);
+                    }
+                }
+            }
+        }
+    }
+    drop(in_flight);
+    // What was begun and not heard of again may or may not have happened.
+    for (id, start) in working.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(entry) = report.steps.get_mut(id as usize) {
+            entry.start = Some(Instant::duration_since(&start, origin));
+            entry.end = Some(origin.elapsed());
+            entry.state = StepState::Abandoned;
+        }
+    }
+    report.took = origin.elapsed();
+    report.find_critical_path();
+    let done = report.steps.iter().filter(|step| step.state.is_done()).count();
+    let failed = report.failures().count();
+    run.tell(Event::RunFinished { done, failed, left: plan.steps.len() - done - failed, took: report.took });
+    report
+}
+
+/// One step from its turn to its end.
+async fn one(
+    worker: &dyn Worker,
+    step: &Step,
+    run: &Run,
+    working: &Mutex<BTreeMap<StepId, Instant>>,
+) -> Finished {
+    let id = step.id;
+    let stopped = |start| Finished { id, start, end: Instant::now(), ended: Ended::Stopped };
+    let turnstile = worker.turnstile(step);
+    let permit = match &turnstile {
+        None => None,
+        Some(turnstile) => tokio::select! {
+            biased;
+            () = run.stop.cancelled() => return stopped(None),
+            permit = turnstile.acquire() => permit.ok(),
+        },
+    };
+    if run.stop.is_cancelled() {
+        return stopped(None);
+    }
+    let start = Instant::now();
+    let (node, stage) = (step.node.clone(), stage(&step.action));
+    run.tell(Event::StepStarted { step: id, node: node.clone(), stage });
+    worker.note(step, None);
+    working.lock().unwrap_or_else(PoisonError::into_inner).insert(id, start);
+    let ended = worker.work(step).await;
+    drop(permit);
+    working.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    worker.note(step, Some(&ended));
+    let end = Instant::now();
+    let took = end.duration_since(start);
+    match &ended {
+        Ended::Done => run.tell(Event::StepDone { step: id, node, stage, already: false, took }),
+        Ended::AlreadyDone => run.tell(Event::StepDone { step: id, node, stage, already: true, took }),
+        Ended::Failed { error, fix } => run.tell(Event::StepFailed {
+            step: id,
+            node,
+            stage,
+            error: error.clone(),
+            fix: fix.clone(),
+            took,
+        }),
+        Ended::Stopped => {
+            run.tell(Event::StepSkipped {
+                step: id,
+                node,
+                stage,
+                because: "the run is being stopped".into(),
+            });
+        }
+    }
+    Finished { id, start: Some(start), end, ended }
+}
+
+/// Everything that needs the failed step, directly or not, will not begin in this run.
+fn skip_dependents(plan: &Plan, dependents: &[Vec<StepId>], failed: StepId, report: &mut Report, run: &Run) {
+    let because = match plan.steps.get(failed as usize) {
+        Some(Step { node: Some(node), action, .. }) => format!("{node}: {} failed", stage(action)),
+        Some(step) => format!("{} failed", stage(&step.action)),
+        None => return,
+    };
+    let mut open = vec![failed];
+    while let Some(id) = open.pop() {
+        for next in dependents.get(id as usize).into_iter().flatten() {
+            let Some(entry) = report.steps.get_mut(*next as usize) else { continue };
+            if entry.state != StepState::Left {
+                continue;
+            }
+            entry.state = StepState::Skipped { because: because.clone() };
+            run.tell(Event::StepSkipped {
+                step: entry.id,
+                node: entry.node.clone(),
+                stage: entry.stage,
+                because: because.clone(),
+            });
+            open.push(*next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use daedal_planner::{Action, Impact, Purpose};
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// Each step takes as many seconds as its reason says; a reason that is no number fails after a second.
+    struct Fake {
+        one_at_a_time: Arc<Semaphore>,
+    }
+
+    impl Worker for Fake {
+        fn work<'a>(&'a self, step: &'a Step) -> Work<'a> {
+            Box::pin(async move {
+                match step.reason.parse() {
+                    Ok(seconds) => {
+                        sleep(Duration::from_secs(seconds)).await;
+                        Ended::Done
+                    }
+                    Err(_) => {
+                        sleep(Duration::from_secs(1)).await;
+                        Ended::Failed { error: step.reason.clone(), fix: None }
+                    }
+                }
+            })
+        }
+
+        fn turnstile(&self, step: &Step) -> Option<Arc<Semaphore>> {
+            step.host.is_some().then(|| self.one_at_a_time.clone())
+        }
+
+        fn note(&self, _: &Step, _: Option<&Ended>) {}
+    }
+
+    fn plan(steps: &[(&[StepId], &str, bool)]) -> Plan {
+        let steps = steps
+            .iter()
+            .enumerate()
+            .map(|(id, (needs, reason, queued))| Step {
+                id: id as StepId,
+                needs: needs.to_vec(),
+                node: None,
+                host: queued.then(|| "atlas".to_owned()),
+                action: Action::WriteOutputs,
+                reason: (*reason).to_owned(),
+                impact: Impact::None,
+            })
+            .collect();
+        Plan {
+            format: 1,
+            purpose: Purpose::Apply,
+            cluster: "home".into(),
+            uuid: uuid::Uuid::nil(),
+            intent: String::new(),
+            basis: String::new(),
+            versions: Default::default(),
+            nodes: Vec::new(),
+            steps,
+            hosts: Vec::new(),
+            quorum: Default::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    async fn go(plan: &Plan, with: &Run) -> Report {
+        let fake = Fake { one_at_a_time: Arc::new(Semaphore::new(1)) };
+        run(&fake, plan, with, Timestamp::UNIX_EPOCH).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_step_begins_when_its_own_needs_are_done_not_when_a_wave_is() {
+        let plan = plan(&[(&[], "1", false), (&[], "9", false), (&[0], "3", false), (&[1, 2], "1", false)]);
+        let report = go(&plan, &Run::silent()).await;
+        assert!(report.succeeded());
+        assert_eq!(report.took, Duration::from_secs(10));
+        assert_eq!(report.steps[2].start, Some(Duration::from_secs(1)));
+        assert_eq!(report.critical_path, [1, 3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_stops_what_depends_on_it_and_nothing_else() {
+        let plan = plan(&[(&[], "boom", false), (&[0], "1", false), (&[1], "1", false), (&[], "5", false)]);
+        let report = go(&plan, &Run::silent()).await;
+        assert!(matches!(report.steps[0].state, StepState::Failed { .. }));
+        assert!(matches!(report.steps[1].state, StepState::Skipped { .. }));
+        assert!(matches!(report.steps[2].state, StepState::Skipped { .. }));
+        assert_eq!(report.steps[3].state, StepState::Done);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turnstile_makes_ready_steps_queue() {
+        let plan = plan(&[(&[], "2", true), (&[], "2", true), (&[], "2", true)]);
+        let report = go(&plan, &Run::silent()).await;
+        assert_eq!(report.took, Duration::from_secs(6));
+        assert!(report.steps.iter().all(|step| step.ready == Some(Duration::ZERO)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stop_begins_nothing_new_and_sees_work_through() {
+        let plan = plan(&[(&[], "5", false), (&[0], "1", false), (&[], "5", true), (&[], "5", true)]);
+        let with = Run::silent();
+        let stop = with.stop.clone();
+        let (report, ()) = tokio::join!(go(&plan, &with), async {
+            sleep(Duration::from_secs(1)).await;
+            stop.cancel();
+        });
+        let states: Vec<_> = report.steps.iter().map(|step| step.state.clone()).collect();
+        assert_eq!(states, [StepState::Done, StepState::Left, StepState::Done, StepState::Left]);
+        assert!(report.cancelled);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn abandon_drops_what_is_in_flight_and_says_so() {
+        let plan = plan(&[(&[], "50", false), (&[0], "1", false)]);
+        let with = Run::silent();
+        let abandon = with.abandon.clone();
+        let (report, ()) = tokio::join!(go(&plan, &with), async {
+            sleep(Duration::from_secs(2)).await;
+            abandon.cancel();
+        });
+        assert_eq!(report.took, Duration::from_secs(2));
+        assert_eq!(report.steps[0].state, StepState::Abandoned);
+        assert_eq!(report.steps[1].state, StepState::Left);
+    }
+}

@@ -1,0 +1,177 @@
+//! Steps about what VMs are made from: secrets, schematic, disk image, config media; and the output files.
+
+use std::time::Duration;
+
+use daedal_planner::Step;
+use daedal_planner::names::{image_volid, media_file};
+use daedal_proxmox::{Download, Kind, Upload};
+use daedal_store::{Pin, SecretBytes};
+use tokio::time::Instant;
+
+use crate::effects::EffectKind;
+use crate::error::Error;
+use crate::execute::{Executor, Outcome};
+use crate::{image, media};
+
+impl Executor<'_> {
+    /// Makes the secrets, stores them, reads them back. Until that has happened nothing that depends on them exists.
+    pub(super) async fn create_secrets(&self) -> Result<Outcome, Error> {
+        let parts = &self.engine.parts;
+        if self.engine.stored_secrets().await?.is_some() {
+            return Ok(Outcome::AlreadyDone);
+        }
+        let (new, mut rng, now) = (parts.new_secrets.clone(), parts.entropy.generator(), parts.clock.now());
+        // The service account's key takes a good second of thinking.
+        let bundle = tokio::task::spawn_blocking(move || new(&mut rng, now))
+            .await
+            .map_err(Error::Interrupted)?
+            .map_err(|source| Error::Credentials { source })?;
+        let bytes = SecretBytes::new(bundle.to_yaml().expose().as_bytes().to_vec());
+        let store = async { Ok(parts.store.write_new_secrets(&bytes).await?) };
+        match parts.effects.perform(EffectKind::StoreSecrets, "secrets bundle", store).await {
+            Ok(_) => Ok(Outcome::Done),
+            // Somebody stored one in the meantime: that one counts.
+            Err(Error::Store(daedal_store::Error::SecretsExist { .. })) => Ok(Outcome::AlreadyDone),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn register_schematic(&self, id: &str) -> Result<Outcome, Error> {
+        let schematic = image::schematic(self.cluster);
+        let parts = &self.engine.parts;
+        if schematic.id() != id {
+            return Err(Error::Plan { why: format!("its schematic {id} is not this inventory's") });
+        }
+        let call = async {
+            let failed = |source| Error::Factory { what: "register the schematic", source };
+            parts.factory.register(&schematic).await.map_err(failed)
+        };
+        parts.effects.perform(EffectKind::RegisterSchematic, id, call).await?;
+        Ok(Outcome::Done)
+    }
+
+    /// Streams the image once to learn its size and digest. Whoever downloads it later is held to them.
+    pub(super) async fn pin_image(&self, step: &Step, file: &str, url: &str) -> Result<Outcome, Error> {
+        let parts = &self.engine.parts;
+        let known = parts.store.pin(file).await?;
+        if let Some(pin) = known {
+            self.compare_with_declared(file, &pin.sha256)?;
+            return Ok(Outcome::AlreadyDone);
+        }
+        self.waiting(step, format!("the Image Factory to send {file}"), Duration::ZERO);
+        let image = image::image(self.cluster);
+        if image.url(&self.cluster.talos.factory) != url {
+            return Err(Error::Plan { why: format!("{url} is not this inventory's image") });
+        }
+        let began = Instant::now();
+        let mut told = 0;
+        let measured = parts
+            .factory
+            .fingerprint(&image, |so_far, of| {
+                // A word every sixteen megabytes is enough.
+                if so_far >> 24 > told {
+                    told = so_far >> 24;
+                    let of = of.map_or_else(String::new, |of| format!(" of {} MiB", of >> 20));
+                    let what = format!("the Image Factory to send {file} ({} MiB{of})", so_far >> 20);
+                    self.waiting(step, what, began.elapsed());
+                }
+            })
+            .await
+            .map_err(|source| Error::Factory { what: "measure the disk image", source })?;
+        self.compare_with_declared(file, &measured.sha256)?;
+        let pin = Pin { file: file.to_owned(), size: measured.size, sha256: measured.sha256 };
+        let record = async { Ok::<_, Error>(parts.store.record_pin(pin).await?) };
+        parts.effects.perform(EffectKind::StorePin, file, record).await?;
+        Ok(Outcome::Done)
+    }
+
+    fn compare_with_declared(&self, file: &str, sha256: &str) -> Result<(), Error> {
+        match &self.cluster.talos.image_sha256 {
+            Some(declared) if declared != sha256 => Err(Error::Image {
+                file: file.to_owned(),
+                why: format!("its SHA-256 is {sha256}, the inventory says {declared}"),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has Proxmox download the image. With a checksum, a repeat finds the file and is content.
+    pub(super) async fn download_image(
+        &self,
+        step: &Step,
+        storage: &str,
+        file: &str,
+        url: &str,
+    ) -> Result<Outcome, Error> {
+        let host = self.host(step)?;
+        let parts = &self.engine.parts;
+        let pin = parts.store.pin(file).await?;
+        let sha256 = pin.map(|pin| pin.sha256).or_else(|| self.cluster.talos.image_sha256.clone());
+        let Some(sha256) = sha256 else {
+            return Err(Error::Image { file: file.to_owned(), why: "it was never measured".to_owned() });
+        };
+        let download = &Download {
+            content: "import".to_owned(),
+            filename: file.to_owned(),
+            url: url.to_owned(),
+            sha256: Some(sha256),
+            verify_certificates: true,
+        };
+        self.persist(step, |_| async move {
+            let call = async { Ok(parts.proxmox.download(host, storage, download).await?) };
+            let subject = format!("{file} to {storage} on {host}");
+            let downloaded = match parts.effects.perform(EffectKind::DownloadImage, subject, call).await {
+                Ok(upid) => self.finish(step, &upid, &format!("download {file} on {host}")).await,
+                Err(error) => Err(error),
+            };
+            match downloaded {
+                Ok(()) => Ok(Outcome::Done),
+                Err(Error::Proxmox(error)) if matches!(error.kind(), Kind::ChecksumMismatch { .. }) => {
+                    Err(Error::Image { file: file.to_owned(), why: crate::error::chain(&error) })
+                }
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn delete_image(&self, step: &Step, volid: &str) -> Result<Outcome, Error> {
+        let wanted = self.engine.image(self.cluster);
+        if volid != image_volid(&self.cluster.proxmox.images_storage, &wanted.file) {
+            return Err(Error::Plan { why: format!("`{volid}` is not this cluster's disk image") });
+        }
+        self.delete_volume(step, volid, EffectKind::DeleteImage).await
+    }
+
+    /// Uploads the node's config ISO. It replaces one of the same name, so a repeat does no harm.
+    pub(super) async fn upload_media(
+        &self,
+        step: &Step,
+        storage: &str,
+        file: &str,
+    ) -> Result<Outcome, Error> {
+        let (node, host) = (self.node(step)?, self.host(step)?);
+        if file != media_file(self.cluster, node) {
+            return Err(Error::Plan { why: format!("`{file}` is not the config media of {}", node.name) });
+        }
+        let upload = &Upload::iso(file, media::build(self.cluster, node, &*self.secrets().await?)?);
+        let parts = &self.engine.parts;
+        self.persist(step, |_| async move {
+            let call = async { Ok::<_, Error>(parts.proxmox.upload(host, storage, upload).await?) };
+            let upid =
+                parts.effects.perform(EffectKind::UploadMedia, format!("{file} on {host}"), call).await?;
+            self.finish(step, &upid, &format!("upload {file} to {host}")).await?;
+            Ok(Outcome::Done)
+        })
+        .await
+    }
+
+    pub(super) async fn write_outputs(&self) -> Result<Outcome, Error> {
+        let (secrets, hosts) = (self.secrets().await?, self.hosts());
+        let parts = &self.engine.parts;
+        let mut rng = parts.entropy.generator();
+        let now = parts.clock.now();
+        self.engine.outputs.write(self.cluster, &secrets, &hosts, &parts.effects, &mut rng, now).await?;
+        Ok(Outcome::Done)
+    }
+}

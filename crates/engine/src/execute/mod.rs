@@ -1,0 +1,298 @@
+//! Executes a plan: every step finds out what is already done, and reads the world again where it cannot know.
+
+mod cluster;
+mod graph;
+mod image;
+mod vm;
+mod waiting;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use daedal_inventory::{Cluster, Node};
+use daedal_planner::{Action, Judge, Plan, Step, World};
+use daedal_proxmox::TaskWatcher;
+use daedal_store::{Entry, Journal};
+use daedal_talos::SecretsBundle;
+use tokio::sync::{OnceCell, Semaphore};
+
+use crate::engine::Engine;
+use crate::error::{Error, chain};
+use crate::event::stage;
+use crate::execute::graph::{Ended, Work, Worker};
+use crate::execute::waiting::Readiness;
+use crate::kubernetes::Kubernetes;
+use crate::nodes::Nodes;
+use crate::observe::placed;
+use crate::outputs::Hosts;
+use crate::report::Report;
+use crate::run::Run;
+
+/// How a step ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done,
+    AlreadyDone,
+}
+
+impl Engine {
+    /// Executes a plan made from this cluster and world. Failures of steps are in the report; an error means that
+    /// nothing was begun.
+    pub async fn execute(
+        &self,
+        cluster: &Cluster,
+        world: &World,
+        plan: &Plan,
+        run: &Run,
+    ) -> Result<Report, Error> {
+        if plan.uuid != cluster.uuid || plan.intent != daedal_planner::intent(cluster) {
+            return Err(Error::Plan { why: "it was made for another inventory".to_owned() });
+        }
+        let executor = Executor::new(self, cluster, world, plan, run)?;
+        executor.journal("run begun", &format!("{:?} {}", plan.purpose, plan.cluster), "");
+        let began = self.parts.clock.now();
+        let report = tokio::select! {
+            report = graph::run(&executor, plan, run, began) => report,
+            never = executor.readiness.drive(&executor) => match never {},
+        };
+        let failed = report.failures().count();
+        executor.journal(
+            "run ended",
+            &plan.cluster,
+            &format!("{failed} failed, {} left", report.left().count()),
+        );
+        Ok(report)
+    }
+}
+
+/// One run's shared state.
+pub(crate) struct Executor<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) world: &'a World,
+    pub(crate) plan: &'a Plan,
+    pub(crate) run: &'a Run,
+    pub(crate) judge: Judge<'a>,
+    pub(crate) tasks: TaskWatcher,
+    pub(crate) readiness: Readiness,
+    secrets: OnceCell<Arc<SecretsBundle>>,
+    nodes: OnceCell<Nodes>,
+    kubernetes: OnceCell<Kubernetes>,
+    /// VMs this very run made: known to be ours without asking again.
+    fresh: Mutex<BTreeSet<u32>>,
+    turnstiles: Turnstiles,
+    journal: Option<Journal>,
+}
+
+impl<'a> Executor<'a> {
+    fn new(
+        engine: &'a Engine,
+        cluster: &'a Cluster,
+        world: &'a World,
+        plan: &'a Plan,
+        run: &'a Run,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            engine,
+            cluster,
+            world,
+            plan,
+            run,
+            judge: Judge::new(cluster),
+            tasks: TaskWatcher::new(engine.parts.proxmox.clone()),
+            readiness: Readiness::default(),
+            secrets: OnceCell::new(),
+            nodes: OnceCell::new(),
+            kubernetes: OnceCell::new(),
+            fresh: Mutex::default(),
+            turnstiles: Turnstiles::new(engine, cluster, world, plan),
+            // The journal is for people: a full disk must not stop a run that could still succeed.
+            journal: engine.parts.store.journal().ok(),
+        })
+    }
+
+    async fn step(&self, step: &Step) -> Result<Outcome, Error> {
+        match &step.action {
+            Action::CreateSecrets => self.create_secrets().await,
+            Action::RegisterSchematic { id } => self.register_schematic(id).await,
+            Action::PinImage { file, url } => self.pin_image(step, file, url).await,
+            Action::DownloadImage { storage, file, url } => {
+                self.download_image(step, storage, file, url).await
+            }
+            Action::DeleteImage { volid } => self.delete_image(step, volid).await,
+            Action::UploadMedia { storage, file } => self.upload_media(step, storage, file).await,
+            Action::CreateVm { vmid, image, media, .. } => self.create_vm(step, *vmid, image, media).await,
+            Action::AwaitCreate { vmid, upid } => self.await_create(step, *vmid, upid).await,
+            Action::GrowDisk { vmid, size } => self.grow_disk(step, *vmid, *size).await,
+            Action::UpdateVm { vmid, changes } => self.update_vm(step, *vmid, changes).await,
+            Action::AttachMedia { vmid, media } => self.attach_media(step, *vmid, media).await,
+            Action::StartVm { vmid } => self.start_vm(step, *vmid).await,
+            Action::AwaitApi => self.await_api(step).await,
+            Action::Bootstrap => self.bootstrap(step).await,
+            Action::AwaitEtcd => self.await_etcd(step).await,
+            Action::AwaitEndpoint => self.await_endpoint(step).await,
+            Action::AwaitReady => self.await_ready(step).await,
+            Action::EjectMedia { vmid } => self.eject_media(step, *vmid).await,
+            Action::DeleteMedia { volid } => self.delete_media(step, volid).await,
+            Action::WriteOutputs => self.write_outputs().await,
+            Action::StopVm { vmid } => self.stop_vm(step, *vmid).await,
+            Action::DestroyVm { vmid } => self.destroy_vm(step, *vmid).await,
+        }
+    }
+
+    /// The secrets bundle, read once per run.
+    pub(crate) async fn secrets(&self) -> Result<Arc<SecretsBundle>, Error> {
+        let read = || async { self.engine.stored_secrets().await?.map(Arc::new).ok_or(Error::NoSecrets) };
+        self.secrets.get_or_try_init(read).await.cloned()
+    }
+
+    /// The nodes' Talos API, with credentials minted once per run.
+    pub(crate) async fn nodes(&self) -> Result<&Nodes, Error> {
+        let make = || async {
+            let (secrets, parts) = (self.secrets().await?, &self.engine.parts);
+            Nodes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), parts.clock.now())
+        };
+        self.nodes.get_or_try_init(make).await
+    }
+
+    /// The API servers, with credentials minted once per run.
+    pub(crate) async fn kubernetes(&self) -> Result<&Kubernetes, Error> {
+        let make = || async {
+            let (secrets, parts) = (self.secrets().await?, &self.engine.parts);
+            Kubernetes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), parts.clock.now())
+        };
+        self.kubernetes.get_or_try_init(make).await
+    }
+
+    /// The node a step is about.
+    pub(crate) fn node(&self, step: &Step) -> Result<&'a Node, Error> {
+        let name = step.node.as_deref().unwrap_or_default();
+        self.cluster
+            .node(name)
+            .ok_or_else(|| Error::Plan { why: format!("step {} names node `{name}`", step.id) })
+    }
+
+    /// The host a step is to be done on.
+    pub(crate) fn host<'s>(&self, step: &'s Step) -> Result<&'s str, Error> {
+        step.host.as_deref().ok_or_else(|| Error::Plan { why: format!("step {} names no host", step.id) })
+    }
+
+    pub(crate) fn made(&self, vmid: u32) {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(vmid);
+    }
+
+    pub(crate) fn is_fresh(&self, vmid: u32) -> bool {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).contains(&vmid)
+    }
+
+    /// Which host each node is or will be on.
+    pub(crate) fn hosts(&self) -> Hosts {
+        let mut hosts = placed(self.cluster, self.world);
+        for step in &self.plan.steps {
+            let makes = matches!(step.action, Action::CreateVm { .. } | Action::AwaitCreate { .. });
+            if let (true, Some(node), Some(host)) = (makes, &step.node, &step.host) {
+                hosts.insert(node.clone(), host.clone());
+            }
+        }
+        hosts
+    }
+
+    fn journal(&self, what: &str, subject: &str, detail: &str) {
+        let Some(journal) = &self.journal else { return };
+        let entry = Entry {
+            at: self.engine.parts.clock.now(),
+            what: what.to_owned(),
+            subject: subject.to_owned(),
+            detail: detail.to_owned(),
+        };
+        if let Err(error) = journal.note(&entry) {
+            tracing::warn!(error = %chain(&error), "the journal could not be written");
+        }
+    }
+}
+
+impl Worker for Executor<'_> {
+    fn work<'s>(&'s self, step: &'s Step) -> Work<'s> {
+        Box::pin(async move {
+            match self.step(step).await {
+                Ok(Outcome::Done) => Ended::Done,
+                Ok(Outcome::AlreadyDone) => Ended::AlreadyDone,
+                Err(Error::Stopped) => Ended::Stopped,
+                Err(error) => Ended::Failed { error: chain(&error), fix: error.fix() },
+            }
+        })
+    }
+
+    fn turnstile(&self, step: &Step) -> Option<Arc<Semaphore>> {
+        self.turnstiles.of(step)
+    }
+
+    fn note(&self, step: &Step, ended: Option<&Ended>) {
+        let subject = match &step.node {
+            Some(node) => format!("{node}: {}", stage(&step.action)),
+            None => stage(&step.action).to_owned(),
+        };
+        match ended {
+            None => self.journal("begun", &subject, ""),
+            Some(Ended::Done) => self.journal("done", &subject, ""),
+            Some(Ended::AlreadyDone) => self.journal("done", &subject, "already"),
+            Some(Ended::Stopped) => self.journal("stopped", &subject, ""),
+            Some(Ended::Failed { error, .. }) => self.journal("failed", &subject, error),
+        }
+    }
+}
+
+/// What steps queue at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Creates(String),
+    Tasks(String),
+    Uploads(String),
+    Configs(String),
+}
+
+struct Turnstiles {
+    places: BTreeMap<Place, Arc<Semaphore>>,
+    creates: BTreeMap<String, String>,
+}
+
+impl Turnstiles {
+    fn new(engine: &Engine, cluster: &Cluster, world: &World, plan: &Plan) -> Self {
+        let limits = &engine.parts.limits;
+        let storage = &cluster.proxmox.disks_storage;
+        let mut places = BTreeMap::new();
+        let mut creates = BTreeMap::new();
+        for host in plan.steps.iter().filter_map(|step| step.host.as_ref()) {
+            let shared =
+                world.hosts.get(host).and_then(|view| view.storages.get(storage)).is_some_and(|s| s.shared);
+            let key = if shared { storage.clone() } else { format!("{storage} on {host}") };
+            creates.insert(host.clone(), key.clone());
+            let mut add = |place, permits: usize| {
+                places.entry(place).or_insert_with(|| Arc::new(Semaphore::new(permits.max(1))));
+            };
+            add(Place::Creates(key), limits.creates_per_storage);
+            add(Place::Tasks(host.clone()), limits.tasks_per_host);
+            add(Place::Uploads(host.clone()), limits.uploads_per_host);
+            add(Place::Configs(host.clone()), limits.config_calls_per_host);
+        }
+        Self { places, creates }
+    }
+
+    fn of(&self, step: &Step) -> Option<Arc<Semaphore>> {
+        let host = step.host.clone()?;
+        let place = match step.action {
+            Action::CreateVm { .. } => Place::Creates(self.creates.get(&host)?.clone()),
+            Action::GrowDisk { .. }
+            | Action::StartVm { .. }
+            | Action::StopVm { .. }
+            | Action::DestroyVm { .. }
+            | Action::DeleteMedia { .. } => Place::Tasks(host),
+            Action::UploadMedia { .. } => Place::Uploads(host),
+            Action::UpdateVm { .. } | Action::AttachMedia { .. } | Action::EjectMedia { .. } => {
+                Place::Configs(host)
+            }
+            _ => return None,
+        };
+        self.places.get(&place).cloned()
+    }
+}

@@ -1,0 +1,422 @@
+//! Steps on one VM. Each looks before it repeats, and touches nothing whose mark, VMID and uuid do not all agree.
+
+use std::future::Future;
+use std::time::Duration;
+
+use daedal_planner::names::{self, media_node, volid_file};
+use daedal_planner::{Change, Ownership, Step};
+use daedal_proxmox::{Kind, UpdateVm, Upid, VmConfig, cdrom};
+
+use crate::effects::EffectKind;
+use crate::error::{Error, chain};
+use crate::execute::{Executor, Outcome};
+use crate::machine::{self, FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK};
+use crate::observe::guests::{judged, whose};
+
+/// A VM of ours, as read from its node a moment ago.
+struct Mine {
+    host: String,
+    config: VmConfig,
+}
+
+impl Executor<'_> {
+    pub(super) async fn create_vm(
+        &self,
+        step: &Step,
+        vmid: u32,
+        image: &str,
+        media: &str,
+    ) -> Result<Outcome, Error> {
+        let (node, host) = (self.node(step)?, self.host(step)?);
+        let spec = &machine::vm(self.cluster, node, image, media);
+        self.persist(step, |again| async move {
+            if again && let Some(outcome) = self.inspect_created(step, vmid).await? {
+                return Ok(outcome);
+            }
+            let call = async { Ok(self.engine.parts.proxmox.create_vm(host, spec).await?) };
+            match self.perform(EffectKind::CreateVm, vmid, host, call).await {
+                Ok(upid) => self.finish(step, &upid, &format!("create VM {vmid}")).await?,
+                Err(Error::Proxmox(error)) if error.is_already_exists() => {
+                    let found = self.inspect_created(step, vmid).await?;
+                    return found.ok_or(Error::Proxmox(error));
+                }
+                Err(error) => return Err(error),
+            }
+            self.made(vmid);
+            self.tag_in_pool(step, vmid, host).await?;
+            Ok(Outcome::Done)
+        })
+        .await
+    }
+
+    pub(super) async fn await_create(&self, step: &Step, vmid: u32, upid: &str) -> Result<Outcome, Error> {
+        let upid: Upid = upid.parse().map_err(|_| Error::Plan { why: format!("`{upid}` is no task") })?;
+        self.persist(step, |_| {
+            let upid = &upid;
+            async move {
+                // How it ended is read off the VM, which also tells when the task is forgotten already.
+                if let Err(error) = self.finish(step, upid, &format!("create VM {vmid}")).await {
+                    tracing::debug!(error = %chain(&error), vmid, "an earlier create did not end well");
+                }
+                self.inspect_created(step, vmid).await?.ok_or(Error::Gone { vmid })
+            }
+        })
+        .await
+    }
+
+    /// What has become of a create whose answer is not known. None: nothing is there, so it may be tried (again).
+    async fn inspect_created(&self, step: &Step, vmid: u32) -> Result<Option<Outcome>, Error> {
+        loop {
+            let hint = self.host(step)?;
+            let Some((host, config)) = self.find(hint, vmid).await? else { return Ok(None) };
+            let ownership =
+                whose(&self.engine.parts.proxmox, &self.judge, self.cluster, &host, vmid, &config).await;
+            let bare = config.lock.as_deref() == Some("create") && config.description.is_none();
+            match ownership {
+                Ownership::Ours { node, .. } if Some(&node) == step.node.as_ref() => {
+                    self.made(vmid);
+                    self.tag_in_pool(step, vmid, &host).await?;
+                    return Ok(Some(Outcome::AlreadyDone));
+                }
+                Ownership::HalfMade { task_running: true, upid, .. } => {
+                    let upid: Upid =
+                        upid.parse().map_err(|_| Error::Plan { why: format!("`{upid}` is no task") })?;
+                    if let Err(error) = self.finish(step, &upid, &format!("create VM {vmid}")).await {
+                        tracing::debug!(error = %chain(&error), vmid, "an earlier create did not end well");
+                    }
+                }
+                Ownership::HalfMade { .. } => return Err(Error::StuckCreate { vmid, host }),
+                // Reserved by the call we just made, whose worker never came to be.
+                Ownership::Foreign if bare => return Err(Error::StuckCreate { vmid, host }),
+                other => return Err(not_ours(vmid, host, other)),
+            }
+        }
+    }
+
+    /// A token whose rights come through a pool may set tags only once the VM is in it.
+    async fn tag_in_pool(&self, step: &Step, vmid: u32, host: &str) -> Result<(), Error> {
+        if self.cluster.proxmox.pool.is_none() {
+            return Ok(());
+        }
+        let tags = names::tags(self.cluster, self.node(step)?).join(";");
+        let update = UpdateVm::new().set("tags", tags);
+        let call = async { Ok(self.engine.parts.proxmox.update_vm(host, vmid, &update).await?) };
+        self.perform(EffectKind::UpdateVm, vmid, host, call).await
+    }
+
+    pub(super) async fn grow_disk(&self, step: &Step, vmid: u32, size: u64) -> Result<Outcome, Error> {
+        self.persist(step, |again| async move {
+            let mut host = self.host(step)?.to_owned();
+            if again || !self.is_fresh(vmid) {
+                let mine = self.mine_or_gone(step, vmid).await?;
+                if disk_size(&mine.config) >= size {
+                    return Ok(Outcome::AlreadyDone);
+                }
+                host = mine.host;
+            }
+            let call =
+                async { Ok(self.engine.parts.proxmox.resize_disk(&host, vmid, SYSTEM_DISK, size).await?) };
+            let grown = match self.perform(EffectKind::GrowDisk, vmid, &host, call).await {
+                Ok(Some(upid)) => self.finish(step, &upid, &format!("grow the disk of VM {vmid}")).await,
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            match grown {
+                Ok(()) => Ok(Outcome::Done),
+                // An image may already be larger than asked for, and disks never shrink.
+                Err(Error::Proxmox(error)) if !error.may_have_happened() && !error.is_passing() => {
+                    let mine = self.mine_or_gone(step, vmid).await?;
+                    if disk_size(&mine.config) >= size { Ok(Outcome::AlreadyDone) } else { Err(error.into()) }
+                }
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn update_vm(
+        &self,
+        step: &Step,
+        vmid: u32,
+        changes: &[Change],
+    ) -> Result<Outcome, Error> {
+        let node = self.node(step)?;
+        self.persist(step, |_| async move {
+            let mine = self.mine_or_gone(step, vmid).await?;
+            let mut update = UpdateVm::new().digest(&mine.config.digest);
+            for change in changes {
+                let value = match change.option.as_str() {
+                    "name" => node.name.clone(),
+                    "cores" => node.cores.to_string(),
+                    "memory" => (node.memory >> 20).to_string(),
+                    "tags" => names::tags(self.cluster, node).join(";"),
+                    "onboot" => "1".to_owned(),
+                    "description" => daedal_planner::description(self.cluster, node),
+                    FIRST_NIC => {
+                        // What the user set on the NIC by hand stays; the MAC is always sent, or Proxmox makes one up.
+                        let wanted = machine::nic(self.cluster, node);
+                        match mine.config.nics.get(FIRST_NIC) {
+                            Some(now) => {
+                                let mut nic = now.clone();
+                                nic.mac = wanted.mac;
+                                nic.bridge = wanted.bridge;
+                                nic.vlan = wanted.vlan;
+                                nic.property_string()
+                            }
+                            None => wanted.property_string(),
+                        }
+                    }
+                    other => return Err(Error::Plan { why: format!("option `{other}` cannot be changed") }),
+                };
+                update = update.set(&change.option, value);
+            }
+            if changes.iter().any(|change| change.option == "cores") && mine.config.sockets > 1 {
+                update = update.set("sockets", 1);
+            }
+            self.put_config(vmid, &mine.host, EffectKind::UpdateVm, &update).await
+        })
+        .await
+    }
+
+    pub(super) async fn attach_media(&self, step: &Step, vmid: u32, media: &str) -> Result<Outcome, Error> {
+        self.persist(step, |_| async move {
+            let mine = self.mine_or_gone(step, vmid).await?;
+            if mine.config.cdroms.get(MEDIA_DRIVE).cloned().flatten().as_deref() == Some(media) {
+                return Ok(Outcome::AlreadyDone);
+            }
+            let update = UpdateVm::new().set(MEDIA_DRIVE, cdrom(Some(media))).digest(&mine.config.digest);
+            self.put_config(vmid, &mine.host, EffectKind::AttachMedia, &update).await
+        })
+        .await
+    }
+
+    pub(super) async fn eject_media(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
+        self.persist(step, |_| async move {
+            let mine = self.mine_or_gone(step, vmid).await?;
+            if mine.config.cdroms.get(MEDIA_DRIVE).cloned().flatten().is_none() {
+                return Ok(Outcome::AlreadyDone);
+            }
+            // An empty drive is live at once; taking the drive away would wait for the next start.
+            let update = UpdateVm::new().set(MEDIA_DRIVE, cdrom(None)).digest(&mine.config.digest);
+            self.put_config(vmid, &mine.host, EffectKind::EjectMedia, &update).await
+        })
+        .await
+    }
+
+    async fn put_config(
+        &self,
+        vmid: u32,
+        host: &str,
+        kind: EffectKind,
+        update: &UpdateVm,
+    ) -> Result<Outcome, Error> {
+        let call = async { Ok(self.engine.parts.proxmox.update_vm(host, vmid, update).await?) };
+        self.perform(kind, vmid, host, call).await?;
+        Ok(Outcome::Done)
+    }
+
+    pub(super) async fn start_vm(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
+        self.persist(step, |again| async move {
+            let mut host = self.host(step)?.to_owned();
+            if again || !self.is_fresh(vmid) {
+                host = self.mine_or_gone(step, vmid).await?.host;
+                if self.engine.parts.proxmox.vm_status(&host, vmid).await?.running() {
+                    return Ok(Outcome::AlreadyDone);
+                }
+            }
+            let call = async { Ok(self.engine.parts.proxmox.start_vm(&host, vmid).await?) };
+            let started = match self.perform(EffectKind::StartVm, vmid, &host, call).await {
+                Ok(upid) => self.finish(step, &upid, &format!("start VM {vmid}")).await,
+                Err(error) => Err(error),
+            };
+            match started {
+                Ok(()) => Ok(Outcome::Done),
+                Err(Error::Proxmox(error)) if matches!(error.kind(), Kind::Running { .. }) => {
+                    Ok(Outcome::AlreadyDone)
+                }
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn stop_vm(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
+        self.persist(step, |_| async move {
+            let Some(mine) = self.mine(step, vmid).await? else { return Ok(Outcome::AlreadyDone) };
+            let host = &mine.host;
+            if !self.engine.parts.proxmox.vm_status(host, vmid).await?.running() {
+                return Ok(Outcome::AlreadyDone);
+            }
+            let call = async { Ok(self.engine.parts.proxmox.stop_vm(host, vmid).await?) };
+            let upid = self.perform(EffectKind::StopVm, vmid, host, call).await?;
+            self.finish(step, &upid, &format!("stop VM {vmid}")).await?;
+            Ok(Outcome::Done)
+        })
+        .await
+    }
+
+    pub(super) async fn destroy_vm(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
+        self.persist(step, |again| async move {
+            let Some(mine) = self.mine(step, vmid).await? else {
+                return Ok(if again { Outcome::Done } else { Outcome::AlreadyDone });
+            };
+            let host = &mine.host;
+            let call = async { Ok(self.engine.parts.proxmox.destroy_vm(host, vmid, true).await?) };
+            let destroyed = match self.perform(EffectKind::DestroyVm, vmid, host, call).await {
+                Ok(upid) => self.finish(step, &upid, &format!("destroy VM {vmid}")).await,
+                Err(error) => Err(error),
+            };
+            match destroyed {
+                Ok(()) => Ok(Outcome::Done),
+                Err(Error::Proxmox(error)) if error.is_vm_missing() => Ok(Outcome::Done),
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn delete_media(&self, step: &Step, volid: &str) -> Result<Outcome, Error> {
+        if media_node(self.cluster, volid_file(volid)).is_none() {
+            return Err(Error::Plan { why: format!("`{volid}` is no config media of this cluster") });
+        }
+        self.delete_volume(step, volid, EffectKind::DeleteMedia).await
+    }
+
+    /// Deletes a file whose name was already judged. An absent one is as good as deleted.
+    pub(super) async fn delete_volume(
+        &self,
+        step: &Step,
+        volid: &str,
+        kind: EffectKind,
+    ) -> Result<Outcome, Error> {
+        let host = self.host(step)?;
+        self.persist(step, |_| async move {
+            let call = async { Ok(self.engine.parts.proxmox.delete_volume(host, volid).await?) };
+            let deleted = match self.engine.parts.effects.perform(kind, volid, call).await {
+                Ok(Some(upid)) => self.finish(step, &upid, &format!("delete {volid}")).await,
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            match deleted {
+                Ok(()) => Ok(Outcome::Done),
+                Err(Error::Proxmox(error)) if error.is_not_found() => Ok(Outcome::AlreadyDone),
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    /// Finds a VM wherever it is now: where it was, or else where the cluster-wide list has it.
+    async fn find(&self, hint: &str, vmid: u32) -> Result<Option<(String, VmConfig)>, Error> {
+        let proxmox = &self.engine.parts.proxmox;
+        let error = match proxmox.vm_config(hint, vmid).await {
+            Ok(config) => return Ok(Some((hint.to_owned(), config))),
+            // To a token whose rights come through a pool, a VM that is gone is one it may not see.
+            Err(error) if error.is_vm_missing() || error.is_permission() => error,
+            Err(error) => return Err(error.into()),
+        };
+        let rows = proxmox.resources_of("vm").await?;
+        match rows.iter().find(|row| row.vmid == Some(vmid)) {
+            None => Ok(None),
+            Some(row) if row.node == hint && error.is_permission() => Err(error.into()),
+            // The list lags behind a VM that was just destroyed.
+            Some(row) if row.node == hint => Ok(None),
+            Some(row) => match proxmox.vm_config(&row.node, vmid).await {
+                Ok(config) => Ok(Some((row.node.clone(), config))),
+                Err(error) if error.is_vm_missing() => Ok(None),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+
+    /// The VM of the step's node, proven to be ours just now; none if it is not there.
+    async fn mine(&self, step: &Step, vmid: u32) -> Result<Option<Mine>, Error> {
+        let Some((host, config)) = self.find(self.host(step)?, vmid).await? else { return Ok(None) };
+        match judged(&self.judge, vmid, &config) {
+            Ownership::Ours { node, .. } if Some(&node) == step.node.as_ref() => {
+                Ok(Some(Mine { host, config }))
+            }
+            other => Err(not_ours(vmid, host, other)),
+        }
+    }
+
+    async fn mine_or_gone(&self, step: &Step, vmid: u32) -> Result<Mine, Error> {
+        self.mine(step, vmid).await?.ok_or(Error::Gone { vmid })
+    }
+
+    async fn perform<T>(
+        &self,
+        kind: EffectKind,
+        vmid: u32,
+        host: &str,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.engine.parts.effects.perform(kind, format!("VM {vmid} on {host}"), call).await
+    }
+
+    /// Waits for a task and returns how it ended.
+    pub(super) async fn finish(&self, step: &Step, upid: &Upid, what: &str) -> Result<(), Error> {
+        self.waiting(step, format!("task {} on {}", upid.kind(), upid.node()), Duration::ZERO);
+        let patience = self.engine.parts.limits.task;
+        match tokio::time::timeout(patience, self.tasks.finish(upid, what)).await {
+            Ok(ended) => Ok(ended?),
+            Err(_) => Err(Error::Deadline { what: what.to_owned(), after: patience, last: None }),
+        }
+    }
+
+    /// Tries until it is done, fails for good, or has failed too often. A try that is not the first must look before
+    /// it acts: the one before may have had its effect.
+    pub(super) async fn persist<F, T>(&self, step: &Step, mut one_try: F) -> Result<Outcome, Error>
+    where
+        F: FnMut(bool) -> T,
+        T: Future<Output = Result<Outcome, Error>>,
+    {
+        let mut pause = Duration::from_millis(250);
+        let mut attempt = 1;
+        loop {
+            match one_try(attempt > 1).await {
+                Err(error) if attempt < self.engine.parts.limits.attempts && worth_another(&error) => {
+                    tracing::debug!(step = step.id, attempt, error = %chain(&error), "trying again");
+                    self.waiting(step, format!("another try after: {}", chain(&error)), Duration::ZERO);
+                    self.sleep(pause).await?;
+                    pause = (pause * 2).min(Duration::from_secs(5));
+                    attempt += 1;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    /// Sleeps unless the run is being stopped.
+    pub(super) async fn sleep(&self, pause: Duration) -> Result<(), Error> {
+        tokio::select! {
+            biased;
+            () = self.run.stop.cancelled() => Err(Error::Stopped),
+            () = tokio::time::sleep(pause) => Ok(()),
+        }
+    }
+}
+
+/// Whether looking and trying again can help.
+fn worth_another(error: &Error) -> bool {
+    match error {
+        Error::Proxmox(error) => {
+            error.is_passing() || error.may_have_happened() || matches!(error.kind(), Kind::Stale { .. })
+        }
+        _ => false,
+    }
+}
+
+fn disk_size(config: &VmConfig) -> u64 {
+    config.disks.get(SYSTEM_DISK).and_then(|disk| disk.size).unwrap_or(0)
+}
+
+fn not_ours(vmid: u32, host: String, found: Ownership) -> Error {
+    let why = match found {
+        Ownership::Foreign => "it carries no mark of this cluster".to_owned(),
+        Ownership::Ours { node, .. } => format!("it is our node {node}"),
+        Ownership::LookAlike { why } | Ownership::Unreadable { why } => why,
+        Ownership::HalfMade { .. } => "it is still being created".to_owned(),
+    };
+    Error::NotOurs { vmid, host, why }
+}

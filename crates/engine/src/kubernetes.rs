@@ -1,0 +1,179 @@
+//! The Kubernetes side: a client over dialled streams with credentials minted from the secrets, and a shared watch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use daedal_dial::{Connector, Dialer, Target};
+use daedal_talos::SecretsBundle;
+use daedal_talos::pki::{Leaf, Usage, certificate_from_pem};
+use futures::TryStreamExt;
+use hyper_util::rt::TokioExecutor;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use kube::client::{Body, middleware::BaseUriLayer};
+use rand::rngs::StdRng;
+use rustls::{ClientConfig, RootCertStore};
+use tower::Layer;
+
+use crate::error::Error;
+
+/// Where every control plane's own API server listens, whatever the endpoint's port is.
+pub(crate) const API_SERVER_PORT: u16 = 6443;
+
+/// How long the credentials minted for one run last.
+const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+
+/// What Kubernetes says of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KubeNode {
+    /// Its Ready condition.
+    pub(crate) ready: bool,
+    /// Kubelet version.
+    pub(crate) kubelet: String,
+}
+
+/// All nodes Kubernetes knows, by name.
+pub(crate) type KubeNodes = BTreeMap<String, KubeNode>;
+
+/// Makes clients for any address of one cluster's API servers. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Kubernetes {
+    dialer: Dialer,
+    tls: Arc<ClientConfig>,
+}
+
+impl Kubernetes {
+    /// Mints an administrator's certificate and trusts the cluster's own authority only.
+    pub(crate) fn new(
+        dialer: Dialer,
+        secrets: &SecretsBundle,
+        rng: &mut StdRng,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let talos = |source| Error::Credentials { source };
+        let leaf = Leaf {
+            common_name: Some("admin".into()),
+            organization: Some("system:masters".into()),
+            names: Vec::new(),
+            usage: Usage::KubernetesClient,
+            not_before: now - SignedDuration::from_secs(10),
+            not_after: now + LIFETIME,
+        };
+        let identity =
+            secrets.k8s.authority().and_then(|authority| authority.issue(&leaf, rng)).map_err(talos)?;
+        let certificate = certificate_from_pem(&identity.certificate).map_err(talos)?;
+        let authority = certificate_from_pem(&secrets.k8s.crt).map_err(talos)?;
+        let tls = |source| Error::Tls { source };
+        let mut roots = RootCertStore::empty();
+        roots.add(authority).map_err(tls)?;
+        let config = ClientConfig::builder_with_provider(daedal_dial::provider())
+            .with_safe_default_protocol_versions()
+            .map_err(tls)?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(vec![certificate], identity.key.to_der())
+            .map_err(tls)?;
+        Ok(Self { dialer, tls: Arc::new(config) })
+    }
+
+    /// A client of the API server at `target`.
+    pub(crate) fn client(&self, target: &Target) -> Result<kube::Client, Error> {
+        let base = format!("https://{target}")
+            .parse::<http::Uri>()
+            .map_err(|source| Error::Address { text: target.to_string(), source })?;
+        let connector = Connector::new(self.dialer.clone()).to(target.clone()).tls(self.tls.clone(), None);
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(Duration::from_secs(30))
+            .build::<_, Body>(connector);
+        Ok(kube::Client::new(BaseUriLayer::new(base).layer(http), "default"))
+    }
+
+    /// Whether the API server at `target` is ready to serve, within `patience`.
+    pub(crate) async fn answers(&self, target: &Target, patience: Duration) -> Result<(), Error> {
+        let client = self.client(target)?;
+        let request =
+            http::Request::get("/readyz").body(Vec::new()).map_err(|source| Error::Request { source })?;
+        let asked = tokio::time::timeout(patience, client.request_text(request)).await;
+        let what = || format!("ask the API server at {target} whether it is ready");
+        match asked {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(source)) => Err(Error::Kubernetes { what: what(), source: Box::new(source) }),
+            Err(_) => Err(Error::Deadline { what: what(), after: patience, last: None }),
+        }
+    }
+
+    /// All nodes, from the API server at `target`.
+    pub(crate) async fn nodes(&self, target: &Target, patience: Duration) -> Result<KubeNodes, Error> {
+        let api: Api<Node> = Api::all(self.client(target)?);
+        let what = || format!("list nodes at {target}");
+        match tokio::time::timeout(patience, api.list(&ListParams::default())).await {
+            Ok(Ok(list)) => Ok(list.items.iter().filter_map(seen).collect()),
+            Ok(Err(source)) => Err(Error::Kubernetes { what: what(), source: Box::new(source) }),
+            Err(_) => Err(Error::Deadline { what: what(), after: patience, last: None }),
+        }
+    }
+
+    /// Lists and then watches nodes at `target`, publishing every change, until the connection ends or goes quiet.
+    pub(crate) async fn follow(
+        &self,
+        target: &Target,
+        patience: Duration,
+        publish: &tokio::sync::watch::Sender<Followed>,
+    ) -> Result<(), Error> {
+        let api: Api<Node> = Api::all(self.client(target)?);
+        let failed =
+            |source| Error::Kubernetes { what: format!("watch nodes at {target}"), source: Box::new(source) };
+        let late =
+            || Error::Deadline { what: format!("watch nodes at {target}"), after: patience, last: None };
+        let list = tokio::time::timeout(patience, api.list(&ListParams::default()))
+            .await
+            .map_err(|_| late())?
+            .map_err(failed)?;
+        let nodes: KubeNodes = list.items.iter().filter_map(seen).collect();
+        publish.send_modify(|followed| *followed = Followed { nodes, trouble: None });
+        let version = list.metadata.resource_version.unwrap_or_else(|| "0".into());
+        // The server ends a watch by itself well before a silent connection would be noticed.
+        let params = WatchParams::default().timeout(60);
+        let opened =
+            tokio::time::timeout(patience, api.watch(&params, &version)).await.map_err(|_| late())?;
+        let mut events = std::pin::pin!(opened.map_err(failed)?);
+        loop {
+            let next = tokio::time::timeout(Duration::from_secs(75), events.try_next()).await;
+            match next.map_err(|_| late())?.map_err(failed)? {
+                None => return Ok(()),
+                Some(WatchEvent::Added(node) | WatchEvent::Modified(node)) => {
+                    publish.send_modify(|followed| followed.nodes.extend(seen(&node)));
+                }
+                Some(WatchEvent::Deleted(node)) => publish.send_modify(|followed| {
+                    followed.nodes.remove(node.metadata.name.as_deref().unwrap_or_default());
+                }),
+                // Too old a version, or the like: list again.
+                Some(WatchEvent::Error(_)) => return Ok(()),
+                Some(WatchEvent::Bookmark(_)) => {}
+            }
+        }
+    }
+}
+
+/// What a follower of the nodes knows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Followed {
+    /// The nodes as last seen.
+    pub(crate) nodes: KubeNodes,
+    /// Why nothing is seen at the moment.
+    pub(crate) trouble: Option<String>,
+}
+
+fn seen(node: &Node) -> Option<(String, KubeNode)> {
+    let name = node.metadata.name.clone()?;
+    let status = node.status.as_ref();
+    let ready = status
+        .and_then(|status| status.conditions.as_ref())
+        .is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"));
+    let kubelet = status
+        .and_then(|status| status.node_info.as_ref())
+        .map(|info| info.kubelet_version.clone())
+        .unwrap_or_default();
+    Some((name, KubeNode { ready, kubelet }))
+}

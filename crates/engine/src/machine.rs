@@ -1,0 +1,150 @@
+//! From the inventory to what Talos and Proxmox are told of one node: its machine config, its media, its VM.
+
+use daedal_inventory::{Cluster, Node, Role};
+use daedal_proxmox::{CreateVm, NewDisk, Nic};
+use daedal_talos::config::{
+    ClusterOptions, Cni, Install, Link, MachineConfig, NodeOptions, Patch, Role as TalosRole, Route,
+};
+use daedal_talos::{Secret, SecretsBundle};
+
+use crate::error::Error;
+use crate::image;
+use crate::status::endpoint_url;
+
+/// Slot of the system disk.
+pub(crate) const SYSTEM_DISK: &str = "scsi0";
+/// Slot of the drive the config media goes into.
+pub(crate) const MEDIA_DRIVE: &str = "ide2";
+/// The NIC that carries the node's address.
+pub(crate) const FIRST_NIC: &str = "net0";
+
+/// A node's whole machine config, patches applied, as YAML.
+pub(crate) fn config(cluster: &Cluster, node: &Node, secrets: &SecretsBundle) -> Result<Secret, Error> {
+    let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
+    let mut config =
+        MachineConfig::generate(secrets, &cluster_options(cluster), &node_options(cluster, node)?)
+            .map_err(failed)?;
+    for patch in cluster.patches.iter().chain(&node.patches) {
+        let patch = Patch::from_yaml(&patch.text).map_err(failed)?;
+        config.apply_patch(&patch).map_err(failed)?;
+    }
+    Ok(config.to_yaml())
+}
+
+/// What all nodes of a role have in common, as `talosctl gen config` would write it: no name, no addresses.
+pub(crate) fn role_config(cluster: &Cluster, role: Role, secrets: &SecretsBundle) -> Result<Secret, Error> {
+    let name = match role {
+        Role::ControlPlane => "controlplane",
+        Role::Worker => "worker",
+    };
+    let failed = |source| Error::MachineConfig { node: name.to_owned(), source: Box::new(source) };
+    let mut options = NodeOptions::new(talos_role(role), name);
+    options.install = install(cluster);
+    let mut config = MachineConfig::generate(secrets, &cluster_options(cluster), &options).map_err(failed)?;
+    let nameless = "apiVersion: v1alpha1\nkind: HostnameConfig\n$patch: delete\n\
+                    ---\napiVersion: v1alpha1\nkind: HostnameConfig\nauto: stable\n";
+    config.apply_patch(&Patch::from_yaml(nameless).map_err(failed)?).map_err(failed)?;
+    for patch in &cluster.patches {
+        config.apply_patch(&Patch::from_yaml(&patch.text).map_err(failed)?).map_err(failed)?;
+    }
+    Ok(config.to_yaml())
+}
+
+fn talos_role(role: Role) -> TalosRole {
+    match role {
+        Role::ControlPlane => TalosRole::ControlPlane,
+        Role::Worker => TalosRole::Worker,
+    }
+}
+
+fn cluster_options(cluster: &Cluster) -> ClusterOptions {
+    let kubernetes = &cluster.kubernetes;
+    let mut options = ClusterOptions::new(
+        &cluster.name,
+        endpoint_url(cluster),
+        format!("v{}", cluster.talos.version),
+        format!("v{}", kubernetes.version),
+    );
+    options.pod_subnets.clone_from(&kubernetes.pod_subnets);
+    options.service_subnets.clone_from(&kubernetes.service_subnets);
+    options.dns_domain.clone_from(&kubernetes.dns_domain);
+    options.cert_sans.clone_from(&kubernetes.cert_sans);
+    options.kube_proxy = kubernetes.kube_proxy;
+    options.schedule_on_control_planes = kubernetes.schedule_on_control_planes;
+    options.cni = match kubernetes.cni {
+        daedal_inventory::Cni::Flannel => Cni::Flannel,
+        daedal_inventory::Cni::None => Cni::None,
+    };
+    options
+}
+
+fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions, Error> {
+    let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
+    let mut options = NodeOptions::new(talos_role(node.role), &node.name);
+    options.links = vec![Link {
+        mac: node.mac.parse().map_err(failed)?,
+        mtu: cluster.network.mtu.map(u32::from),
+        addresses: vec![node.address],
+        routes: vec![Route { destination: None, gateway: cluster.network.gateway, metric: None }],
+    }];
+    options.nameservers.clone_from(&cluster.network.dns);
+    options.time_servers.clone_from(&cluster.network.ntp);
+    options.vip = cluster.network.vip.filter(|_| node.role == Role::ControlPlane);
+    options.install = install(cluster);
+    options.labels = node.labels.clone().into_iter().collect();
+    options.taints = node.taints.clone().into_iter().collect();
+    Ok(options)
+}
+
+/// A disk image is installed already; the image named here is what an upgrade takes.
+fn install(cluster: &Cluster) -> Install {
+    Install { disk: Some(cluster.talos.install_disk.clone()), image: Some(image::installer(cluster)) }
+}
+
+/// The one call that makes a node's VM, marks and all.
+pub(crate) fn vm(cluster: &Cluster, node: &Node, image: &str, media: &str) -> CreateVm {
+    let proxmox = &cluster.proxmox;
+    CreateVm {
+        vmid: node.vmid,
+        name: node.name.clone(),
+        cores: node.cores,
+        memory_mib: node.memory >> 20,
+        // Talos and the kubelet count on all of the memory being there.
+        balloon_mib: Some(0),
+        // The least Talos runs on; the same on every host, so that a VM can be migrated.
+        cpu: Some("x86-64-v2-AES".to_owned()),
+        machine: Some("q35".to_owned()),
+        bios: Some("ovmf".to_owned()),
+        ostype: Some("l26".to_owned()),
+        scsihw: Some("virtio-scsi-single".to_owned()),
+        agent: has_agent(cluster),
+        on_boot: true,
+        serial_console: true,
+        // A token whose rights come through a pool may set tags only once the VM is in it.
+        tags: if proxmox.pool.is_some() { Vec::new() } else { daedal_planner::names::tags(cluster, node) },
+        description: Some(daedal_planner::description(cluster, node)),
+        smbios_uuid: Some(node.uuid.to_string()),
+        disks: [(SYSTEM_DISK.to_owned(), NewDisk::import(&proxmox.disks_storage, image))].into(),
+        efi_storage: Some(proxmox.disks_storage.clone()),
+        efi_keys: false,
+        cdroms: [(MEDIA_DRIVE.to_owned(), Some(media.to_owned()))].into(),
+        nics: vec![nic(cluster, node)],
+        boot_order: vec![SYSTEM_DISK.to_owned()],
+        pool: proxmox.pool.clone(),
+        ..CreateVm::default()
+    }
+}
+
+/// The first NIC as declared.
+pub(crate) fn nic(cluster: &Cluster, node: &Node) -> Nic {
+    Nic {
+        vlan: cluster.proxmox.vlan,
+        mtu: cluster.network.mtu.map(u32::from),
+        ..Nic::virtio(&node.mac, &cluster.proxmox.bridge)
+    }
+}
+
+/// Whether the image has the guest agent in it; without it Proxmox would wait for one in vain.
+fn has_agent(cluster: &Cluster) -> bool {
+    cluster.talos.extensions.iter().any(|name| name.rsplit('/').next() == Some("qemu-guest-agent"))
+}

@@ -1,0 +1,182 @@
+//! The nodes' Talos API, spoken over mTLS with credentials minted from the secrets.
+
+use std::time::Duration;
+
+use daedal_dial::{Dialer, Target};
+use daedal_inventory::Node;
+use daedal_talos::client::{self, Bootstrap, Client, ConnectOptions, EtcdMember, FailureKind};
+use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, SecretsBundle};
+use jiff::{SignedDuration, Timestamp};
+use rand::rngs::StdRng;
+
+use crate::error::{Error, chain};
+
+/// Where every node's API listens.
+const API_PORT: u16 = 50_000;
+/// How long the credentials minted for one run last.
+const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+
+/// What a node's API says of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// Answers over mTLS with our keys.
+    Configured { version: String, stage: String },
+    /// Answers without a client certificate: it has no config.
+    Maintenance,
+    /// Has a config of another cluster.
+    OtherCluster,
+    /// Does not answer, and why.
+    Unreachable(String),
+}
+
+/// What a control plane says of etcd.
+#[derive(Clone, Debug)]
+pub(crate) enum Membership {
+    /// It is in one, with these members.
+    Of(Vec<Member>),
+    /// It answers, and its etcd waits to be bootstrapped or taken in.
+    NotJoined(String),
+    /// It does not say.
+    Unreachable(String),
+}
+
+/// One etcd member.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// Its node's name; empty until it has started.
+    pub(crate) name: String,
+    /// It may not vote yet.
+    pub(crate) learner: bool,
+}
+
+/// How a node took the bootstrap call.
+#[derive(Debug)]
+pub(crate) enum Bootstrapped {
+    /// etcd starts now.
+    Accepted,
+    /// It has etcd data: it was done before.
+    Already,
+    /// It cannot yet, and did nothing.
+    NotYet(String),
+    /// It will not.
+    Refused(TalosError),
+    /// The answer was lost: it may have happened.
+    Unknown(String),
+}
+
+/// Speaks to any node of one cluster. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Nodes {
+    dialer: Dialer,
+    credentials: ClientCredentials,
+}
+
+impl Nodes {
+    /// Mints an administrator's certificate.
+    pub(crate) fn new(
+        dialer: Dialer,
+        secrets: &SecretsBundle,
+        rng: &mut StdRng,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        // Clocks of nodes that just booted may be a little behind.
+        let from = now - SignedDuration::from_secs(60);
+        let credentials = secrets
+            .client_credentials(ApiRole::Admin, LIFETIME, rng, from)
+            .map_err(|source| Error::Credentials { source })?;
+        Ok(Self { dialer, credentials })
+    }
+
+    fn target(node: &Node) -> Target {
+        Target::new(node.address.addr().to_string(), API_PORT)
+    }
+
+    fn options(patience: Duration) -> ConnectOptions {
+        ConnectOptions { connect_timeout: patience, call_timeout: patience, ..ConnectOptions::default() }
+    }
+
+    async fn connect(&self, node: &Node, patience: Duration) -> Result<Client, TalosError> {
+        let options = Self::options(patience);
+        Client::connect(self.dialer.clone(), Self::target(node), &self.credentials, &options).await
+    }
+
+    /// What answers at a node's address.
+    pub(crate) async fn probe(&self, node: &Node, patience: Duration) -> Probe {
+        let ask = async {
+            let client = self.connect(node, patience).await?;
+            let version = client.version().await?;
+            let stage = client.machine_status().await?.map(|status| status.stage).unwrap_or_default();
+            Ok::<_, TalosError>((version.tag, stage))
+        };
+        let error = match tokio::time::timeout(patience, ask).await {
+            Ok(Ok((version, stage))) => return Probe::Configured { version, stage },
+            Ok(Err(error)) => error,
+            Err(_) => return Probe::Unreachable("no answer in time".to_owned()),
+        };
+        // A certificate that is not ours is another cluster's, or that of a node without a config.
+        if error.kind() != Some(FailureKind::OtherCluster) {
+            return Probe::Unreachable(chain(&error));
+        }
+        let options = Self::options(patience);
+        let look = client::probe(self.dialer.clone(), Self::target(node), &self.credentials, &options);
+        match tokio::time::timeout(patience, look).await {
+            Ok(Ok(client::Probe::Maintenance { .. })) => Probe::Maintenance,
+            Ok(Ok(client::Probe::OtherCluster { .. })) => Probe::OtherCluster,
+            Ok(Ok(client::Probe::Configured)) => Probe::Unreachable(chain(&error)),
+            Ok(Ok(client::Probe::Unreachable(error)) | Err(error)) => Probe::Unreachable(chain(&error)),
+            Err(_) => Probe::Unreachable("no answer in time".to_owned()),
+        }
+    }
+
+    /// What a control plane says of etcd.
+    pub(crate) async fn members(&self, node: &Node, patience: Duration) -> Membership {
+        let ask = async {
+            let client = match self.connect(node, patience).await {
+                Ok(client) => client,
+                Err(error) => return Membership::Unreachable(chain(&error)),
+            };
+            let error = match client.etcd_members().await {
+                Ok(members) => {
+                    let member =
+                        |member: EtcdMember| Member { name: member.hostname, learner: member.is_learner };
+                    return Membership::Of(members.into_iter().map(member).collect());
+                }
+                Err(error) => error,
+            };
+            // Silence of etcd is not absence: only the service itself tells that it waits.
+            match client.service_list().await {
+                Ok(services) => match services.iter().find(|service| service.id == "etcd") {
+                    Some(etcd) if etcd.state == "Preparing" => {
+                        Membership::NotJoined("its etcd waits".to_owned())
+                    }
+                    Some(etcd) => Membership::Unreachable(format!("its etcd is {}", etcd.state)),
+                    None => Membership::Unreachable(chain(&error)),
+                },
+                Err(error) => Membership::Unreachable(chain(&error)),
+            }
+        };
+        tokio::time::timeout(patience, ask)
+            .await
+            .unwrap_or_else(|_| Membership::Unreachable("no answer in time".to_owned()))
+    }
+
+    /// Bootstraps etcd on a node.
+    pub(crate) async fn bootstrap(&self, node: &Node, patience: Duration) -> Bootstrapped {
+        let client = match self.connect(node, patience).await {
+            Ok(client) => client,
+            // Nothing was asked yet.
+            Err(error) => return Bootstrapped::NotYet(chain(&error)),
+        };
+        match client.bootstrap().await {
+            Ok(Bootstrap::Started) => Bootstrapped::Accepted,
+            Ok(Bootstrap::AlreadyDone) => Bootstrapped::Already,
+            Err(error) => match error.kind() {
+                Some(FailureKind::FailedPrecondition) => Bootstrapped::NotYet(chain(&error)),
+                Some(FailureKind::Unreachable | FailureKind::Timeout | FailureKind::Transient) => {
+                    Bootstrapped::Unknown(chain(&error))
+                }
+                _ => Bootstrapped::Refused(error),
+            },
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Every guest of the Proxmox cluster, and whose it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use daedal_inventory::Cluster;
+use daedal_planner::{GuestView, Identity, Judge, Ownership, VmConfig};
+use daedal_proxmox::{Client, Resource, TaskFilter, VmConfig as RawConfig, VmRow};
+use futures::future::join_all;
+use futures::stream::{self, StreamExt};
+
+use crate::error::chain;
+use crate::limits::Limits;
+use crate::machine::{FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK};
+use crate::observe::Blinds;
+
+/// Looks at all guests; reads the config of those that could be ours. Also names the hosts that did not list theirs.
+pub(crate) async fn look(
+    proxmox: &Client,
+    judge: &Judge<'_>,
+    cluster: &Cluster,
+    resources: &[Resource],
+    limits: &Limits,
+    blinds: &Blinds,
+) -> (BTreeMap<u32, GuestView>, BTreeSet<String>) {
+    let tag = format!("daedal-{}", cluster.name);
+    let vmids: BTreeSet<u32> = cluster.nodes.iter().map(|node| node.vmid).collect();
+    let names: BTreeSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
+    let could_be_ours = |vmid: u32, name: &str, tags: &[String]| {
+        vmids.contains(&vmid) || names.contains(name) || tags.contains(&tag)
+    };
+
+    let rows: Vec<&Resource> =
+        resources.iter().filter(|row| matches!(row.kind.as_str(), "qemu" | "lxc")).collect();
+    // A container on our VMID is in the way like any guest, but has no VM's config to read.
+    let containers: BTreeSet<u32> =
+        rows.iter().filter(|row| row.kind == "lxc").filter_map(|row| row.vmid).collect();
+    let mut guests: BTreeMap<u32, GuestView> = BTreeMap::new();
+    for row in &rows {
+        let Some(vmid) = row.vmid else { continue };
+        guests.insert(vmid, from_resource(vmid, row));
+    }
+
+    // The list of everything lags: identity and power state come from the nodes themselves. Asked are the declared
+    // hosts and wherever else something that could be ours is.
+    let online: BTreeSet<&str> = resources
+        .iter()
+        .filter(|row| row.kind == "node" && row.status == "online")
+        .map(|row| row.node.as_str())
+        .collect();
+    let declared = cluster.proxmox.hosts.iter().map(|host| host.name.as_str());
+    let elsewhere = rows
+        .iter()
+        .filter(|row| row.vmid.is_some_and(|vmid| could_be_ours(vmid, &row.name, &row.tags)))
+        .map(|row| row.node.as_str());
+    let wanted: BTreeSet<&str> = declared.chain(elsewhere).collect();
+    for host in wanted.difference(&online) {
+        blinds.say(format!("host {host}"), "it is offline or unknown");
+    }
+    let ask: Vec<&str> = wanted.intersection(&online).copied().collect();
+    let lists = join_all(ask.iter().map(|host| proxmox.vms(host))).await;
+    let mut unheard = BTreeSet::new();
+    for (host, list) in ask.iter().zip(lists) {
+        match list {
+            Ok(rows) => {
+                // What the node does not have is gone, whatever the lagging list says.
+                let here: BTreeSet<u32> = rows.iter().map(|row| row.vmid).collect();
+                guests.retain(|vmid, guest| {
+                    guest.host != *host || containers.contains(vmid) || here.contains(vmid)
+                });
+                for row in &rows {
+                    guests.insert(row.vmid, from_row(host, row, guests.get(&row.vmid)));
+                }
+            }
+            Err(error) => {
+                unheard.insert(*host);
+                blinds.add(format!("virtual machines of host {host}"), &error);
+            }
+        }
+    }
+
+    let candidates: Vec<(u32, String)> = guests
+        .values()
+        .filter(|guest| !containers.contains(&guest.vmid))
+        .filter(|guest| could_be_ours(guest.vmid, &guest.name, &guest.tags))
+        .map(|guest| (guest.vmid, guest.host.clone()))
+        .collect();
+    let looked: Vec<(u32, Ownership, Option<RawConfig>)> = stream::iter(candidates)
+        .map(|(vmid, host)| {
+            let heard = online.contains(host.as_str()) && !unheard.contains(host.as_str());
+            async move {
+                if !heard {
+                    let why = format!("host {host} does not answer");
+                    return (vmid, Ownership::Unreadable { why }, None);
+                }
+                match proxmox.vm_config(&host, vmid).await {
+                    Ok(config) => {
+                        (vmid, whose(proxmox, judge, cluster, &host, vmid, &config).await, Some(config))
+                    }
+                    Err(error) => (vmid, Ownership::Unreadable { why: chain(&error) }, None),
+                }
+            }
+        })
+        .buffer_unordered(limits.probes)
+        .collect()
+        .await;
+    for (vmid, ownership, config) in looked {
+        let Some(guest) = guests.get_mut(&vmid) else { continue };
+        if let Ownership::Unreadable { why } = &ownership {
+            blinds.say(format!("VM {vmid} on host {}", guest.host), why.clone());
+        }
+        guest.ownership = ownership;
+        if let Some(config) = config {
+            guest.lock.clone_from(&config.lock);
+            guest.tags.clone_from(&config.tags);
+            if let Some(name) = &config.name {
+                guest.name.clone_from(name);
+            }
+            guest.config = Some(compared(&config));
+        }
+    }
+    (guests, unheard.into_iter().map(str::to_owned).collect())
+}
+
+/// Whose a VM is, from its config and, while that shows nothing but `lock: create`, from its tasks.
+pub(crate) async fn whose(
+    proxmox: &Client,
+    judge: &Judge<'_>,
+    cluster: &Cluster,
+    host: &str,
+    vmid: u32,
+    config: &RawConfig,
+) -> Ownership {
+    let half_made = config.lock.as_deref() == Some("create") && config.description.is_none();
+    if !half_made {
+        return judged(judge, vmid, config);
+    }
+    let Some(node) = cluster.nodes.iter().find(|node| node.vmid == vmid) else { return Ownership::Foreign };
+    let filter = TaskFilter { vmid: Some(vmid), kind: Some("qmcreate".to_owned()), ..TaskFilter::default() };
+    match proxmox.tasks(host, &filter).await {
+        Err(error) => Ownership::Unreadable { why: chain(&error) },
+        // Tasks are listed newest first; only our own token's are known to be ours.
+        Ok(tasks) => {
+            match tasks.iter().find(|task| task.upid.kind() == "qmcreate" && task.upid.vmid() == Some(vmid)) {
+                Some(task) if task.upid.user() == proxmox.token_id() => Ownership::HalfMade {
+                    node: node.name.clone(),
+                    task_running: task.running(),
+                    upid: task.upid.to_string(),
+                },
+                _ => Ownership::Foreign,
+            }
+        }
+    }
+}
+
+/// Mark, VMID and SMBIOS uuid as the config has them.
+pub(crate) fn judged(judge: &Judge<'_>, vmid: u32, config: &RawConfig) -> Ownership {
+    judge.judge(&Identity {
+        vmid,
+        name: config.name.as_deref().unwrap_or_default(),
+        description: config.description.as_deref().unwrap_or_default(),
+        smbios: config.smbios_uuid.as_deref().and_then(|uuid| uuid.parse().ok()),
+        tags: &config.tags,
+    })
+}
+
+/// The parts of a config that are compared.
+fn compared(config: &RawConfig) -> VmConfig {
+    let nic = config.nics.get(FIRST_NIC);
+    VmConfig {
+        cores: config.vcpus(),
+        memory: config.memory_mib << 20,
+        disk: config.disks.get(SYSTEM_DISK).and_then(|disk| disk.size).unwrap_or(0),
+        mac: nic.and_then(|nic| nic.mac.clone()).unwrap_or_default(),
+        bridge: nic.map(|nic| nic.bridge.clone()).unwrap_or_default(),
+        vlan: nic.and_then(|nic| nic.vlan),
+        tags: config.tags.clone(),
+        on_boot: config.on_boot,
+        media: config.cdroms.get(MEDIA_DRIVE).cloned().flatten(),
+        config_digest: config.digest.clone(),
+        pending: false,
+    }
+}
+
+fn from_resource(vmid: u32, row: &Resource) -> GuestView {
+    GuestView {
+        vmid,
+        host: row.node.clone(),
+        name: row.name.clone(),
+        template: row.template,
+        running: row.status == "running",
+        cores: row.maxcpu,
+        memory: row.maxmem,
+        disk: row.maxdisk,
+        lock: row.lock.clone(),
+        tags: sorted(&row.tags),
+        ownership: Ownership::Foreign,
+        config: None,
+    }
+}
+
+fn from_row(host: &str, row: &VmRow, listed: Option<&GuestView>) -> GuestView {
+    GuestView {
+        vmid: row.vmid,
+        host: host.to_owned(),
+        name: row.name.clone(),
+        template: row.template,
+        running: row.running(),
+        cores: row.cpus,
+        memory: row.maxmem,
+        disk: row.maxdisk,
+        lock: row.lock.clone(),
+        tags: if row.tags.is_empty() {
+            listed.map(|l| l.tags.clone()).unwrap_or_default()
+        } else {
+            sorted(&row.tags)
+        },
+        ownership: Ownership::Foreign,
+        config: None,
+    }
+}
+
+fn sorted(tags: &[String]) -> Vec<String> {
+    let mut tags = tags.to_vec();
+    tags.sort();
+    tags
+}

@@ -1,0 +1,196 @@
+//! Looks at the world: in few calls, in parallel, saying what it could not see.
+
+pub(crate) mod guests;
+mod nodes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use daedal_inventory::Cluster;
+use daedal_planner::{Blind, HostView, ImagePin, Judge, Ownership, StorageView, VolumeView, World};
+use daedal_proxmox::{Client, Resource};
+use futures::future::join_all;
+
+use crate::engine::Engine;
+use crate::error::{Error, chain};
+use crate::outputs::Hosts;
+
+/// Collects what could not be seen.
+#[derive(Default)]
+pub(crate) struct Blinds(std::sync::Mutex<Vec<Blind>>);
+
+impl Blinds {
+    pub(crate) fn add(&self, what: impl Into<String>, why: &(dyn std::error::Error + 'static)) {
+        self.say(what, chain(why));
+    }
+
+    pub(crate) fn say(&self, what: impl Into<String>, why: impl Into<String>) {
+        let blind = Blind { what: what.into(), why: why.into() };
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(blind);
+    }
+
+    fn take(self) -> Vec<Blind> {
+        let mut all = self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Replies arrive in any order; the world does not depend on it.
+        all.sort_by(|a, b| (&a.what, &a.why).cmp(&(&b.what, &b.why)));
+        all
+    }
+}
+
+impl Engine {
+    /// Looks at everything the plan depends on. Only Proxmox itself being out of reach, or a damaged store, is an
+    /// error; whatever else cannot be seen is named in [`World::blind`].
+    pub async fn observe(&self, cluster: &Cluster) -> Result<World, Error> {
+        let proxmox = &self.parts.proxmox;
+        let blinds = Blinds::default();
+        let (version, resources) = tokio::try_join!(proxmox.version(), proxmox.resources())?;
+        let mut world = World { proxmox_version: version.version, ..World::default() };
+        let declared: BTreeSet<&str> = cluster.proxmox.hosts.iter().map(|host| host.name.as_str()).collect();
+        world.hosts = hosts(&resources, &declared);
+
+        let judge = Judge::new(cluster);
+        let ((guests, unlisted), volumes) = tokio::join!(
+            guests::look(proxmox, &judge, cluster, &resources, &self.parts.limits, &blinds),
+            volumes(proxmox, cluster, &world.hosts, &blinds),
+        );
+        world.guests = guests;
+        world.unlisted_hosts = unlisted;
+        world.volumes = volumes;
+        let incomplete = cluster.nodes.iter().any(|node| {
+            let guest = world.guests.get(&node.vmid);
+            !guest.is_some_and(
+                |guest| matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name),
+            )
+        });
+        if incomplete {
+            // Bridges matter only where a VM is still to be made.
+            bridges(proxmox, &mut world.hosts, &declared, &blinds).await;
+        }
+
+        let image = self.image(cluster);
+        world.image_pin = self.parts.store.pin(&image.file).await?.map(|pin| ImagePin {
+            file: pin.file,
+            size: pin.size,
+            sha256: pin.sha256,
+        });
+        let secrets = self.stored_secrets().await?;
+        world.secrets_stored = secrets.is_some();
+        if let Some(secrets) = secrets {
+            let hosts = placed(cluster, &world);
+            let outputs = self.outputs.are_current(cluster, &secrets, &hosts, self.parts.clock.now());
+            let (current, seen) =
+                tokio::join!(outputs, nodes::look(self, cluster, &world, &secrets, &blinds));
+            world.outputs_current = current;
+            world.nodes = seen.nodes;
+            world.endpoint_answers = seen.endpoint_answers;
+        }
+        world.blind = blinds.take();
+        Ok(world)
+    }
+}
+
+/// Which host each of our nodes is on.
+pub(crate) fn placed(cluster: &Cluster, world: &World) -> Hosts {
+    let mut hosts = Hosts::new();
+    for guest in world.guests.values() {
+        if let Ownership::Ours { node, .. } = &guest.ownership
+            && cluster.node(node).is_some()
+        {
+            hosts.insert(node.clone(), guest.host.clone());
+        }
+    }
+    hosts
+}
+
+/// Hosts and their storages, from the one list of everything.
+fn hosts(resources: &[Resource], declared: &BTreeSet<&str>) -> BTreeMap<String, HostView> {
+    let mut hosts: BTreeMap<String, HostView> = BTreeMap::new();
+    for row in resources.iter().filter(|row| row.kind == "node" && declared.contains(row.node.as_str())) {
+        let host = hosts.entry(row.node.clone()).or_default();
+        host.online = row.status == "online";
+        host.cpus = row.maxcpu;
+        host.memory = row.maxmem;
+    }
+    for row in resources.iter().filter(|row| row.kind == "storage") {
+        let Some(host) = hosts.get_mut(&row.node) else { continue };
+        host.storages.insert(
+            row.storage.clone(),
+            StorageView {
+                kind: row.plugintype.clone(),
+                content: row.content.iter().cloned().collect(),
+                active: row.status == "available",
+                shared: row.shared,
+                total: row.maxdisk,
+                available: row.maxdisk.saturating_sub(row.disk),
+            },
+        );
+    }
+    hosts
+}
+
+async fn bridges(
+    proxmox: &Client,
+    hosts: &mut BTreeMap<String, HostView>,
+    declared: &BTreeSet<&str>,
+    blinds: &Blinds,
+) {
+    let asked = hosts.iter_mut().filter(|(name, host)| host.online && declared.contains(name.as_str()));
+    join_all(asked.map(|(name, host)| async move {
+        match proxmox.bridges(name).await {
+            Ok(bridges) => {
+                host.bridges = bridges.into_iter().map(|bridge| bridge.iface).collect();
+                host.bridges_seen = true;
+            }
+            Err(error) => blinds.add(format!("bridges of host {name}"), &error),
+        }
+    }))
+    .await;
+}
+
+/// Images and config media: asked once per host, once in all on shared storage.
+async fn volumes(
+    proxmox: &Client,
+    cluster: &Cluster,
+    hosts: &BTreeMap<String, HostView>,
+    blinds: &Blinds,
+) -> Vec<VolumeView> {
+    let storage = cluster.proxmox.images_storage.as_str();
+    let online: Vec<&String> = hosts.iter().filter(|(_, host)| host.online).map(|(name, _)| name).collect();
+    let shared = hosts.values().any(|host| host.storages.get(storage).is_some_and(|view| view.shared));
+    let ask = if shared { &online[..online.len().min(1)] } else { &online[..] };
+    let lists = join_all(ask.iter().map(|host| async move {
+        // A storage the host does not have is a matter for the planner, not a thing unseen.
+        if !hosts.get(*host).is_some_and(|view| view.storages.contains_key(storage)) {
+            return Vec::new();
+        }
+        match proxmox.volumes(host, storage, None).await {
+            Ok(volumes) => volumes,
+            Err(error) => {
+                blinds.add(format!("storage {storage} on host {host}"), &error);
+                Vec::new()
+            }
+        }
+    }))
+    .await;
+    let view = |host: &str, volume: &daedal_proxmox::Volume| VolumeView {
+        host: host.to_owned(),
+        storage: storage.to_owned(),
+        volid: volume.volid.clone(),
+        content: volume.content.clone(),
+        size: volume.size.unwrap_or(0),
+    };
+    let of_interest = |volume: &&daedal_proxmox::Volume| matches!(volume.content.as_str(), "iso" | "import");
+    let mut all: Vec<VolumeView> = if shared {
+        let volumes = lists.first().map(Vec::as_slice).unwrap_or_default();
+        online
+            .iter()
+            .flat_map(|host| volumes.iter().filter(of_interest).map(|volume| view(host, volume)))
+            .collect()
+    } else {
+        ask.iter()
+            .zip(&lists)
+            .flat_map(|(host, volumes)| volumes.iter().filter(of_interest).map(|volume| view(host, volume)))
+            .collect()
+    };
+    all.sort_by(|a, b| (&a.host, &a.volid).cmp(&(&b.host, &b.volid)));
+    all
+}

@@ -1,0 +1,127 @@
+//! What the nodes say of themselves: Talos, etcd, Kubernetes; asked in parallel and with little patience.
+
+use std::collections::BTreeMap;
+
+use daedal_dial::Target;
+use daedal_inventory::{Cluster, Node, Role};
+use daedal_planner::{EtcdView, NodeView, Ownership, TalosView, World};
+use daedal_talos::SecretsBundle;
+use futures::stream::{self, StreamExt};
+
+use crate::engine::Engine;
+use crate::kubernetes::{API_SERVER_PORT, KubeNodes, Kubernetes};
+use crate::nodes::{Membership, Nodes, Probe};
+use crate::observe::Blinds;
+
+/// What was seen.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) nodes: BTreeMap<String, NodeView>,
+    pub(crate) endpoint_answers: bool,
+}
+
+/// Asks every node whose VM is ours and runs.
+pub(crate) async fn look(
+    engine: &Engine,
+    cluster: &Cluster,
+    world: &World,
+    secrets: &SecretsBundle,
+    blinds: &Blinds,
+) -> Seen {
+    let runs = |node: &&Node| {
+        world.guests.values().any(|guest| {
+            guest.running
+                && matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name)
+        })
+    };
+    let running: Vec<&Node> = cluster.nodes.iter().filter(runs).collect();
+    if running.is_empty() {
+        return Seen::default();
+    }
+    let parts = &engine.parts;
+    let (limits, now) = (&parts.limits, parts.clock.now());
+    let (nodes, kubernetes) = match (
+        Nodes::new(parts.nodes.clone(), secrets, &mut parts.entropy.generator(), now),
+        Kubernetes::new(parts.nodes.clone(), secrets, &mut parts.entropy.generator(), now),
+    ) {
+        (Ok(nodes), Ok(kubernetes)) => (nodes, kubernetes),
+        (Err(error), _) | (_, Err(error)) => {
+            blinds.add("nodes", &error);
+            return Seen::default();
+        }
+    };
+
+    let probes = stream::iter(running.iter().copied())
+        .map(|node| {
+            let nodes = &nodes;
+            async move {
+                let talos = nodes.probe(node, limits.probe_timeout).await;
+                let up = matches!(talos, Probe::Configured { .. });
+                let etcd = match (node.role, up) {
+                    (Role::ControlPlane, true) => Some(nodes.members(node, limits.probe_timeout).await),
+                    _ => None,
+                };
+                (node, talos, etcd)
+            }
+        })
+        .buffer_unordered(limits.probes)
+        .collect::<Vec<_>>();
+    let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
+    let endpoint = Target::new(&cluster.kubernetes.endpoint_host, cluster.kubernetes.endpoint_port);
+    let (probes, known, answers) = tokio::join!(
+        probes,
+        known(&kubernetes, &planes, limits.probe_timeout),
+        kubernetes.answers(&endpoint, limits.probe_timeout),
+    );
+
+    let mut seen = Seen { endpoint_answers: answers.is_ok(), ..Seen::default() };
+    // One member's list tells of all; the control plane itself tells whether it has joined.
+    let members: BTreeMap<String, bool> = probes
+        .iter()
+        .filter_map(|(_, _, etcd)| match etcd {
+            Some(Membership::Of(members)) => Some(members),
+            _ => None,
+        })
+        .flatten()
+        .map(|member| (member.name.clone(), member.learner))
+        .collect();
+    for (node, talos, etcd) in probes {
+        let talos = match talos {
+            Probe::Configured { version, stage } => TalosView::Configured { version, stage },
+            Probe::Maintenance => TalosView::Maintenance,
+            Probe::OtherCluster => TalosView::OtherCluster,
+            Probe::Unreachable(why) => {
+                blinds.say(format!("node {}", node.name), why);
+                TalosView::Unreachable
+            }
+        };
+        let etcd = match (members.get(&node.name), etcd) {
+            (Some(true), _) => EtcdView::Learner,
+            (Some(false), _) => EtcdView::Member,
+            (None, Some(Membership::NotJoined(_) | Membership::Of(_))) => EtcdView::NotJoined,
+            (None, Some(Membership::Unreachable(_)) | None) => EtcdView::Unknown,
+        };
+        let known = known.get(&node.name);
+        let view = NodeView {
+            talos,
+            etcd,
+            ready: known.map(|node| node.ready),
+            kubelet: known.map(|node| node.kubelet.clone()),
+        };
+        seen.nodes.insert(node.name.clone(), view);
+    }
+    seen
+}
+
+/// The nodes as Kubernetes knows them, from the first control plane that answers.
+async fn known(kubernetes: &Kubernetes, planes: &[&Node], patience: std::time::Duration) -> KubeNodes {
+    let asked = planes.iter().map(|node| {
+        let target = Target::new(node.address.addr().to_string(), API_SERVER_PORT);
+        Box::pin(async move { kubernetes.nodes(&target, patience).await })
+    });
+    match futures::future::select_ok(asked.collect::<Vec<_>>()).await {
+        Ok((nodes, _)) => nodes,
+        // Before bootstrap no API server answers; the endpoint's silence says so already.
+        Err(_) => KubeNodes::new(),
+    }
+}

@@ -1,0 +1,35 @@
+//! What a caller gives to one run: where events go, and how it is stopped.
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::event::Event;
+
+/// One run's connection to whoever started it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Where events go. A closed channel is no problem.
+    pub events: mpsc::UnboundedSender<Event>,
+    /// Cancelled: nothing new begins, waits end, mutating calls in flight are seen through.
+    pub stop: CancellationToken,
+    /// Cancelled: what is in flight is dropped as well.
+    pub abandon: CancellationToken,
+}
+
+impl Run {
+    /// A run and the receiving end of its events.
+    pub fn new() -> (Self, mpsc::UnboundedReceiver<Event>) {
+        let (events, receiver) = mpsc::unbounded_channel();
+        (Self { events, stop: CancellationToken::new(), abandon: CancellationToken::new() }, receiver)
+    }
+
+    /// A run nobody listens to.
+    pub fn silent() -> Self {
+        Self::new().0
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        // Whoever listened may be gone; the run goes on.
+        let _ = self.events.send(event);
+    }
+}
