@@ -105,4 +105,10 @@ pub enum Error {
         /// What happened, in the words of the node, of TLS or of the operating system.
         source: Cause,
     },
+    /// A `cidata` image could not be written or read.
+    #[error("the ISO image cannot be used: {reason}")]
+    Iso {
+        /// Why.
+        reason: &'static str,
+    },
 }

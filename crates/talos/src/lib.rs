@@ -6,6 +6,7 @@
 //! - [`client::Client`] talks to a node over a [`daedal_dial::Dialer`]: mutual TLS, or pinned in maintenance mode;
 //!   [`client::probe()`] finds out what answers at an address. Failures are told apart by
 //!   [`client::FailureKind`] (see [`Error::kind`]).
+//! - [`nocloud::Cidata`] is the CD-ROM that brings a machine its config on the first boot.
 //! - [`pki`] reads and issues certificates in the encodings that Talos accepts.
 //! - [`proto`] holds the wire types with client *and* server stubs.
 //!
@@ -16,6 +17,7 @@ mod access;
 pub mod client;
 pub mod config;
 mod error;
+pub mod nocloud;
 mod pem;
 pub mod pki;
 pub mod proto;
