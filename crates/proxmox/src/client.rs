@@ -6,7 +6,7 @@ use bytes::Bytes;
 use daedal_dial::{Dialer, Direct, Target, Trust, TrustError};
 use http::{
     HeaderValue, Method, Request,
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST},
+    header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST},
 };
 use http_body_util::Full;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -322,6 +322,9 @@ impl Client {
                 .header(AUTHORIZATION, &self.inner.authorization);
             if let Some(content_type) = &content_type {
                 request = request.header(CONTENT_TYPE, content_type);
+            } else if matches!(ask.method, Method::POST | Method::PUT) {
+                // hyper leaves it out for empty bodies.
+                request = request.header(CONTENT_LENGTH, 0);
             }
             let request = request.body(Full::new(body.clone())).map_err(|error| {
                 Error::new(

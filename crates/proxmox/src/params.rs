@@ -20,6 +20,7 @@ impl Params {
     }
 
     /// Sets one.
+    #[expect(clippy::needless_pass_by_value, reason = "texts and numbers are given alike")]
     pub fn set(&mut self, name: impl Into<String>, value: impl ToString) -> &mut Self {
         self.0.push((name.into(), value.to_string()));
         self

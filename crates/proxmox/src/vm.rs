@@ -281,6 +281,7 @@ impl UpdateVm {
     }
 
     /// Sets an option.
+    #[expect(clippy::needless_pass_by_value, reason = "texts and numbers are given alike")]
     pub fn set(mut self, option: impl Into<String>, value: impl ToString) -> Self {
         self.set.insert(option.into(), value.to_string());
         self

@@ -34,7 +34,7 @@ pub struct WatchOptions {
 impl Default for WatchOptions {
     fn default() -> Self {
         Self {
-            slack: Duration::from_millis(270),
+            slack: Duration::from_millis(285),
             relaxed_slack: Duration::from_secs(2),
             patience: Duration::from_secs(120),
         }
@@ -339,7 +339,7 @@ impl Watch {
                 Some((TaskState::Ended(outcome), end)) => {
                     shown += 1;
                     if let Some(task) = self.tasks.remove(upid) {
-                        self.end(task, outcome, end, seen_at);
+                        self.end(task, &outcome, end, seen_at);
                     }
                 }
                 None => self.take_absence(&place, upid),
@@ -399,7 +399,7 @@ impl Watch {
         }
     }
 
-    fn end(&mut self, task: Watched, outcome: TaskOutcome, end: Option<u64>, seen_at: Instant) {
+    fn end(&mut self, task: Watched, outcome: &TaskOutcome, end: Option<u64>, seen_at: Instant) {
         let Watched { upid, began, fresh, waiters, ran_at, .. } = task;
         if fresh && outcome.is_success() {
             let mut high = seen_at.saturating_duration_since(began);
