@@ -69,3 +69,32 @@ fn resolved_json_reads_back_as_the_cluster() {
     let value = resolved_json(&cluster).expect("shown");
     assert_eq!(serde_json::from_value::<daedal_inventory::Cluster>(value).expect("reads"), cluster);
 }
+
+#[test]
+fn the_least_inventory_of_the_manual_loads() {
+    let manual = include_str!("../../../docs/inventory.md");
+    let blocks: Vec<&str> = manual.split("```yaml\n").skip(1).filter_map(|b| b.split("```").next()).collect();
+    assert!(!blocks.is_empty());
+    for text in blocks {
+        let source = Source { name: "inventory.md".to_owned(), text: text.to_owned() };
+        let loaded = load(&[source], &|path: &Path| std::fs::read_to_string(path)).expect("loads");
+        insta::assert_snapshot!(resolved_yaml(&loaded.cluster).expect("shown"));
+    }
+}
+
+#[test]
+fn the_manual_has_the_table_of_versions() {
+    let manual = include_str!("../../../docs/inventory.md");
+    let row = |name: &str| -> Vec<&str> {
+        let line = manual.lines().find(|l| l.starts_with(&format!("| {name} | v"))).expect("row");
+        line.trim_matches('|').split('|').skip(1).map(str::trim).collect()
+    };
+    let rows: Vec<(&str, &str)> = row("Talos").into_iter().zip(row("Kubernetes")).collect();
+    for (talos, kubernetes) in &rows {
+        let version =
+            semver::Version::parse(&format!("{}.0", talos.trim_start_matches('v'))).expect("version");
+        let (low, high) = daedal_inventory::kubernetes_range(&version).expect("known");
+        assert_eq!(*kubernetes, format!("v1.{low}–v1.{high}"), "{talos}");
+    }
+    assert_eq!(rows.len(), 7);
+}

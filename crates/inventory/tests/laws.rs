@@ -147,7 +147,7 @@ fn garbled() -> impl Strategy<Value = String> {
 }
 
 /// A value for a schema: mostly what it asks for, sometimes anything else.
-fn fitting(schema: Value, root: Value, depth: u32) -> BoxedStrategy<Value> {
+fn fitting(schema: Value, root: Value) -> BoxedStrategy<Value> {
     let wild = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -167,7 +167,7 @@ fn fitting(schema: Value, root: Value, depth: u32) -> BoxedStrategy<Value> {
         None => schema,
     };
     if let Some(any) = schema.get("anyOf").or(schema.get("oneOf")).and_then(Value::as_array) {
-        let choices: Vec<_> = any.iter().map(|s| fitting(s.clone(), root.clone(), depth)).collect();
+        let choices: Vec<_> = any.iter().map(|s| fitting(s.clone(), root.clone())).collect();
         return prop_oneof![20 => proptest::strategy::Union::new(choices), 1 => wild].boxed();
     }
     if let Some(constant) = schema.get("const") {
@@ -192,7 +192,7 @@ fn fitting(schema: Value, root: Value, depth: u32) -> BoxedStrategy<Value> {
             .into_iter()
             .map(|(key, property)| {
                 let chance = if required.contains(&key) { 0.97 } else { 0.3 };
-                proptest::option::weighted(chance, fitting(property, root.clone(), depth + 1))
+                proptest::option::weighted(chance, fitting(property, root.clone()))
                     .prop_map(move |v| v.map(|v| (key.clone(), v)))
                     .boxed()
             })
@@ -206,9 +206,7 @@ fn fitting(schema: Value, root: Value, depth: u32) -> BoxedStrategy<Value> {
             })
             .boxed()
     } else if types.contains(&"array") {
-        proptest::collection::vec(fitting(schema["items"].clone(), root, depth + 1), 0..3)
-            .prop_map(Value::Array)
-            .boxed()
+        proptest::collection::vec(fitting(schema["items"].clone(), root), 0..3).prop_map(Value::Array).boxed()
     } else if let Some(examples) = schema.get("examples").and_then(Value::as_array) {
         select(examples.clone()).boxed()
     } else if types.contains(&"integer") {
@@ -225,7 +223,7 @@ fn fitting(schema: Value, root: Value, depth: u32) -> BoxedStrategy<Value> {
 
 /// A document that is right, with pools of any shape.
 fn proper() -> impl Strategy<Value = String> {
-    let workers = proptest::collection::vec((0_u32..40, any::<bool>()), 0..4);
+    let workers = proptest::collection::vec((0_u32..16, any::<bool>()), 0..4);
     (select(vec![1_u32, 3, 5, 7]), workers, any::<bool>(), "[a-z]{1,10}").prop_map(|(control, pools, prefix, name)| {
         let mut workers = String::new();
         for (i, (count, listed)) in pools.iter().enumerate() {
@@ -279,8 +277,9 @@ proptest! {
     #[test]
     fn proper_inventories_resolve_the_same_every_time(text in proper()) {
         let cluster = stands(&text).unwrap_or_else(|| panic!("{:#?}\n{text}", read(&text).err()));
-        prop_assert_eq!(&cluster, &read(&text).expect("again").cluster);
-        prop_assert_eq!(serde_json::to_string(&cluster).expect("JSON"), serde_json::to_string(&read(&text).expect("again").cluster).expect("JSON"));
+        let again = read(&text).expect("again").cluster;
+        prop_assert_eq!(serde_json::to_string(&cluster).expect("JSON"), serde_json::to_string(&again).expect("JSON"));
+        prop_assert_eq!(cluster, again);
     }
 }
 
@@ -288,7 +287,7 @@ proptest! {
     #![proptest_config(cases(100))]
 
     #[test]
-    fn what_fits_the_schema_fits_the_types(value in fitting(schema(), schema(), 0)) {
+    fn what_fits_the_schema_fits_the_types(value in fitting(schema(), schema())) {
         stands(&value.to_string());
     }
 }

@@ -463,7 +463,7 @@ mod tests {
             words.insert(word.clone());
             match word.as_str() {
                 "properties" | "$defs" => {
-                    inner.as_object().into_iter().flatten().for_each(|(_, s)| collect(s, words))
+                    inner.as_object().into_iter().flatten().for_each(|(_, s)| collect(s, words));
                 }
                 "anyOf" | "oneOf" => inner.as_array().into_iter().flatten().for_each(|s| collect(s, words)),
                 "items" | "additionalProperties" => collect(inner, words),
