@@ -5,7 +5,9 @@ use daedal_proxmox::{CreateVm, NewDisk, Nic};
 use daedal_talos::config::{
     ClusterOptions, Cni, Install, Link, MachineConfig, NodeOptions, Patch, Role as TalosRole, Route,
 };
+use daedal_talos::nocloud::Cidata;
 use daedal_talos::{Secret, SecretsBundle};
+use zeroize::Zeroizing;
 
 use crate::error::Error;
 use crate::image;
@@ -18,8 +20,29 @@ pub(crate) const MEDIA_DRIVE: &str = "ide2";
 /// The NIC that carries the node's address.
 pub(crate) const FIRST_NIC: &str = "net0";
 
-/// A node's whole machine config, patches applied, as YAML.
+/// A node's whole machine config as YAML.
 pub(crate) fn config(cluster: &Cluster, node: &Node, secrets: &SecretsBundle) -> Result<Secret, Error> {
+    Ok(patched(cluster, node, secrets)?.to_yaml())
+}
+
+/// A node's config media: a `cidata` volume, the same bytes for the same inventory and secrets.
+pub(crate) fn media(
+    cluster: &Cluster,
+    node: &Node,
+    secrets: &SecretsBundle,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
+    let config = patched(cluster, node, secrets)?;
+    let options = node_options(cluster, node)?;
+    // The network is there even before the config is read, so that a broken config can be seen from outside.
+    Cidata::new(&config, &daedal_planner::node_digest(cluster, node))
+        .with_network(&options.links, &options.nameservers)
+        .and_then(|media| media.to_iso())
+        .map_err(failed)
+}
+
+/// A node's machine config with all patches applied.
+fn patched(cluster: &Cluster, node: &Node, secrets: &SecretsBundle) -> Result<MachineConfig, Error> {
     let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
     let mut config =
         MachineConfig::generate(secrets, &cluster_options(cluster), &node_options(cluster, node)?)
@@ -28,7 +51,7 @@ pub(crate) fn config(cluster: &Cluster, node: &Node, secrets: &SecretsBundle) ->
         let patch = Patch::from_yaml(&patch.text).map_err(failed)?;
         config.apply_patch(&patch).map_err(failed)?;
     }
-    Ok(config.to_yaml())
+    Ok(config)
 }
 
 /// What all nodes of a role have in common, as `talosctl gen config` would write it: no name, no addresses.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::effects::EffectKind;
 use crate::error::Error;
 use crate::execute::{Executor, Outcome};
-use crate::{image, media};
+use crate::{image, machine};
 
 impl Executor<'_> {
     /// Makes the secrets, stores them, reads them back. Until that has happened nothing that depends on them exists.
@@ -154,7 +154,8 @@ impl Executor<'_> {
         if file != media_file(self.cluster, node) {
             return Err(Error::Plan { why: format!("`{file}` is not the config media of {}", node.name) });
         }
-        let upload = &Upload::iso(file, media::build(self.cluster, node, &*self.secrets().await?)?);
+        let upload =
+            &Upload::iso(file, machine::media(self.cluster, node, &*self.secrets().await?)?.to_vec());
         let parts = &self.engine.parts;
         self.persist(step, |_| async move {
             let call = async { Ok::<_, Error>(parts.proxmox.upload(host, storage, upload).await?) };

@@ -6,7 +6,7 @@ mod image;
 mod vm;
 mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_inventory::{Cluster, Node};
@@ -48,6 +48,11 @@ impl Engine {
         if plan.uuid != cluster.uuid || plan.intent != daedal_planner::intent(cluster) {
             return Err(Error::Plan { why: "it was made for another inventory".to_owned() });
         }
+        let findings = daedal_planner::check(cluster, world, plan);
+        if let [first, rest @ ..] = &findings[..] {
+            let more = if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
+            return Err(Error::Plan { why: format!("the checker refuses it: {first}{more}") });
+        }
         let executor = Executor::new(self, cluster, world, plan, run)?;
         executor.journal("run begun", &format!("{:?} {}", plan.purpose, plan.cluster), "");
         let began = self.parts.clock.now();
@@ -78,6 +83,7 @@ pub(crate) struct Executor<'a> {
     secrets: OnceCell<Arc<SecretsBundle>>,
     nodes: OnceCell<Nodes>,
     kubernetes: OnceCell<Kubernetes>,
+    by_name: HashMap<&'a str, &'a Node>,
     /// VMs this very run made: known to be ours without asking again.
     fresh: Mutex<BTreeSet<u32>>,
     turnstiles: Turnstiles,
@@ -104,6 +110,7 @@ impl<'a> Executor<'a> {
             secrets: OnceCell::new(),
             nodes: OnceCell::new(),
             kubernetes: OnceCell::new(),
+            by_name: cluster.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
             fresh: Mutex::default(),
             turnstiles: Turnstiles::new(engine, cluster, world, plan),
             // The journal is for people: a full disk must not stop a run that could still succeed.
@@ -167,9 +174,8 @@ impl<'a> Executor<'a> {
     /// The node a step is about.
     pub(crate) fn node(&self, step: &Step) -> Result<&'a Node, Error> {
         let name = step.node.as_deref().unwrap_or_default();
-        self.cluster
-            .node(name)
-            .ok_or_else(|| Error::Plan { why: format!("step {} names node `{name}`", step.id) })
+        let node = self.by_name.get(name).copied();
+        node.ok_or_else(|| Error::Plan { why: format!("step {} names node `{name}`", step.id) })
     }
 
     /// The host a step is to be done on.

@@ -91,11 +91,11 @@ impl Engine {
 /// Which host each of our nodes is on.
 pub(crate) fn placed(cluster: &Cluster, world: &World) -> Hosts {
     let mut hosts = Hosts::new();
-    for guest in world.guests.values() {
-        if let Ownership::Ours { node, .. } = &guest.ownership
-            && cluster.node(node).is_some()
+    for node in &cluster.nodes {
+        if let Some(guest) = world.guests.get(&node.vmid)
+            && matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name)
         {
-            hosts.insert(node.clone(), guest.host.clone());
+            hosts.insert(node.name.clone(), guest.host.clone());
         }
     }
     hosts

@@ -1,6 +1,6 @@
 //! What the nodes say of themselves: Talos, etcd, Kubernetes; asked in parallel and with little patience.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Role};
@@ -28,13 +28,16 @@ pub(crate) async fn look(
     secrets: &SecretsBundle,
     blinds: &Blinds,
 ) -> Seen {
-    let runs = |node: &&Node| {
-        world.guests.values().any(|guest| {
-            guest.running
-                && matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name)
+    let up: HashSet<&str> = world
+        .guests
+        .values()
+        .filter(|guest| guest.running)
+        .filter_map(|guest| match &guest.ownership {
+            Ownership::Ours { node, .. } => Some(node.as_str()),
+            _ => None,
         })
-    };
-    let running: Vec<&Node> = cluster.nodes.iter().filter(runs).collect();
+        .collect();
+    let running: Vec<&Node> = cluster.nodes.iter().filter(|node| up.contains(node.name.as_str())).collect();
     if running.is_empty() {
         return Seen::default();
     }
