@@ -264,7 +264,7 @@ impl Client {
     pub async fn destroy_vm(&self, node: &str, vmid: u32, purge: bool) -> Result<Upid, Error> {
         let mut query = Params::new();
         if purge {
-            query.flag("purge", true).flag("destroy-unreferenced-disks", true);
+            query.flag("purge", true);
         }
         let operation = format!("destroy VM {vmid} on node {node}");
         let ask = Ask::change(Method::DELETE, vm_path(node, vmid, ""), Repeat::Idempotent, operation);
