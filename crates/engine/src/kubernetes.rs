@@ -9,21 +9,24 @@ use daedal_talos::SecretsBundle;
 use daedal_talos::pki::{Leaf, Usage, certificate_from_pem};
 use futures::TryStreamExt;
 use hyper_util::rt::TokioExecutor;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use kube::client::{Body, middleware::BaseUriLayer};
 use rand::rngs::StdRng;
+use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::UnixTime;
 use tower::Layer;
 
+use crate::clock::Clock;
 use crate::error::Error;
 
 /// Where every control plane's own API server listens, whatever the endpoint's port is.
 pub(crate) const API_SERVER_PORT: u16 = 6443;
 
 /// How long the credentials minted for one run last.
-const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+const LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// What Kubernetes says of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,8 +53,9 @@ impl Kubernetes {
         dialer: Dialer,
         secrets: &SecretsBundle,
         rng: &mut StdRng,
-        now: Timestamp,
+        clock: &Arc<dyn Clock>,
     ) -> Result<Self, Error> {
+        let now = clock.now();
         let talos = |source| Error::Credentials { source };
         let leaf = Leaf {
             common_name: Some("admin".into()),
@@ -68,12 +72,13 @@ impl Kubernetes {
         let tls = |source| Error::Tls { source };
         let mut roots = RootCertStore::empty();
         roots.add(authority).map_err(tls)?;
-        let config = ClientConfig::builder_with_provider(daedal_dial::provider())
-            .with_safe_default_protocol_versions()
-            .map_err(tls)?
-            .with_root_certificates(roots)
-            .with_client_auth_cert(vec![certificate], identity.key.to_der())
-            .map_err(tls)?;
+        let config =
+            ClientConfig::builder_with_details(daedal_dial::provider(), Arc::new(Time(clock.clone())))
+                .with_safe_default_protocol_versions()
+                .map_err(tls)?
+                .with_root_certificates(roots)
+                .with_client_auth_cert(vec![certificate], identity.key.to_der())
+                .map_err(tls)?;
         Ok(Self { dialer, tls: Arc::new(config) })
     }
 
@@ -153,6 +158,22 @@ impl Kubernetes {
                 Some(WatchEvent::Bookmark(_)) => {}
             }
         }
+    }
+}
+
+/// The engine's clock, by which certificates are judged too.
+struct Time(Arc<dyn Clock>);
+
+impl std::fmt::Debug for Time {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Time")
+    }
+}
+
+impl TimeProvider for Time {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = u64::try_from(self.0.now().as_second()).ok()?;
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
     }
 }
 

@@ -1,20 +1,22 @@
 //! The nodes' Talos API, spoken over mTLS with credentials minted from the secrets.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use daedal_dial::{Dialer, Target};
 use daedal_inventory::Node;
 use daedal_talos::client::{self, Bootstrap, Client, ConnectOptions, EtcdMember, FailureKind};
 use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, SecretsBundle};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use rand::rngs::StdRng;
 
+use crate::clock::Clock;
 use crate::error::{Error, chain};
 
 /// Where every node's API listens.
 const API_PORT: u16 = 50_000;
 /// How long the credentials minted for one run last.
-const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+const LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// What a node's API says of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +71,7 @@ pub(crate) enum Bootstrapped {
 pub(crate) struct Nodes {
     dialer: Dialer,
     credentials: ClientCredentials,
+    clock: client::Clock,
 }
 
 impl Nodes {
@@ -77,26 +80,32 @@ impl Nodes {
         dialer: Dialer,
         secrets: &SecretsBundle,
         rng: &mut StdRng,
-        now: Timestamp,
+        clock: &Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         // Clocks of nodes that just booted may be a little behind.
-        let from = now - SignedDuration::from_secs(60);
+        let from = clock.now() - SignedDuration::from_secs(60);
         let credentials = secrets
             .client_credentials(ApiRole::Admin, LIFETIME, rng, from)
             .map_err(|source| Error::Credentials { source })?;
-        Ok(Self { dialer, credentials })
+        let clock = clock.clone();
+        Ok(Self { dialer, credentials, clock: Arc::new(move || clock.now()) })
     }
 
     fn target(node: &Node) -> Target {
         Target::new(node.address.addr().to_string(), API_PORT)
     }
 
-    fn options(patience: Duration) -> ConnectOptions {
-        ConnectOptions { connect_timeout: patience, call_timeout: patience, ..ConnectOptions::default() }
+    fn options(&self, patience: Duration) -> ConnectOptions {
+        ConnectOptions {
+            connect_timeout: patience,
+            call_timeout: patience,
+            clock: Some(self.clock.clone()),
+            ..ConnectOptions::default()
+        }
     }
 
     async fn connect(&self, node: &Node, patience: Duration) -> Result<Client, TalosError> {
-        let options = Self::options(patience);
+        let options = self.options(patience);
         Client::connect(self.dialer.clone(), Self::target(node), &self.credentials, &options).await
     }
 
@@ -117,7 +126,7 @@ impl Nodes {
         if error.kind() != Some(FailureKind::OtherCluster) {
             return Probe::Unreachable(chain(&error));
         }
-        let options = Self::options(patience);
+        let options = self.options(patience);
         let look = client::probe(self.dialer.clone(), Self::target(node), &self.credentials, &options);
         match tokio::time::timeout(patience, look).await {
             Ok(Ok(client::Probe::Maintenance { .. })) => Probe::Maintenance,

@@ -157,7 +157,7 @@ impl<'a> Executor<'a> {
     pub(crate) async fn nodes(&self) -> Result<&Nodes, Error> {
         let make = || async {
             let (secrets, parts) = (self.secrets().await?, &self.engine.parts);
-            Nodes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), parts.clock.now())
+            Nodes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), &parts.clock)
         };
         self.nodes.get_or_try_init(make).await
     }
@@ -166,7 +166,7 @@ impl<'a> Executor<'a> {
     pub(crate) async fn kubernetes(&self) -> Result<&Kubernetes, Error> {
         let make = || async {
             let (secrets, parts) = (self.secrets().await?, &self.engine.parts);
-            Kubernetes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), parts.clock.now())
+            Kubernetes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), &parts.clock)
         };
         self.kubernetes.get_or_try_init(make).await
     }

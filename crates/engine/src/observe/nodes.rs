@@ -42,10 +42,10 @@ pub(crate) async fn look(
         return Seen::default();
     }
     let parts = &engine.parts;
-    let (limits, now) = (&parts.limits, parts.clock.now());
+    let limits = &parts.limits;
     let (nodes, kubernetes) = match (
-        Nodes::new(parts.nodes.clone(), secrets, &mut parts.entropy.generator(), now),
-        Kubernetes::new(parts.nodes.clone(), secrets, &mut parts.entropy.generator(), now),
+        Nodes::new(parts.nodes.clone(), secrets, &mut parts.entropy.generator(), &parts.clock),
+        Kubernetes::new(parts.nodes.clone(), secrets, &mut parts.entropy.generator(), &parts.clock),
     ) {
         (Ok(nodes), Ok(kubernetes)) => (nodes, kubernetes),
         (Err(error), _) | (_, Err(error)) => {
