@@ -30,6 +30,13 @@ const SUITES: &[Suite] = &[
         cargo: &["test", "--package", "daedal-image-factory", "--test", "conformance", "--", "--nocapture"],
     },
     Suite {
+        name: "proxmox-client",
+        what: "recorded answers of the real API, as the client reads them",
+        peer: || Some(peers::proxmox_data()).filter(|data| data.is_dir()),
+        build: "the recorded exchanges",
+        cargo: &["test", "--package", "daedal-proxmox", "--test", "recordings", "--", "--nocapture"],
+    },
+    Suite {
         name: "proxmox",
         what: "recorded exchanges with the real API beside the client and the lab",
         peer: || Some(peers::proxmox_data()).filter(|data| data.is_dir()),
@@ -70,9 +77,9 @@ pub fn run(args: &[String]) -> ExitCode {
         };
         results.push((suite.name, verdict));
     }
-    println!("\n{:<10} verdict", "suite");
+    println!("\n{:<15} verdict", "suite");
     for (name, verdict) in &results {
-        println!("{name:<10} {verdict}");
+        println!("{name:<15} {verdict}");
     }
     if results.iter().any(|(_, v)| matches!(*v, "DIFFERS" | "missing")) {
         ExitCode::FAILURE
