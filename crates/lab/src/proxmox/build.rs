@@ -153,9 +153,10 @@ impl State {
                     let wanted = grant.privileges.iter();
                     let known = wanted.filter(|name| super::access::known_privilege(name, major)).cloned();
                     let known: std::collections::BTreeSet<String> = known.collect();
-                    let area: String = grant.path.chars().filter(char::is_ascii_alphanumeric).collect();
-                    let name = format!("Lab{area}");
-                    self.access.roles.entry(name.clone()).or_default().extend(known);
+                    let holder = to.last().map_or("", |(ugid, _)| *ugid);
+                    let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+                    let name = format!("Lab-{}{}", plain(holder), plain(grant.path.trim_end_matches('/')));
+                    self.access.roles.insert(name.clone(), known);
                     name
                 }
             };

@@ -82,11 +82,6 @@ pub(super) fn check_drives(context: &Context, host: &str, wanted: &Config) -> Re
         let wish = Wish::of(&option, &value)?;
         match &wish {
             Wish::New { storage, .. } | Wish::Import { storage, .. } | Wish::CloudInit { storage } => {
-                if !context.dc.with(|state| state.storages.contains_key(storage))
-                    && context.who.user == "root@pam"
-                {
-                    return Err(Fail::no_storage(storage));
-                }
                 context.need(&format!("/storage/{storage}"), &["Datastore.AllocateSpace"])?;
                 context.dc.with(|state| {
                     state.store_key(host, storage)?;

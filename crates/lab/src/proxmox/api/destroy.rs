@@ -67,7 +67,10 @@ fn check_linked_clones(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
     if !vm.is_template() {
         return Ok(());
     }
-    for volid in volumes(vm) {
+    // The variable store is looked at last.
+    let mut all = volumes(vm);
+    all.rotate_left(usize::from(vm.config.contains_key("efidisk0")));
+    for volid in all {
         let Some((storage, name)) = volid.split_once(':') else { continue };
         let Ok(store) = state.store(host, storage) else { continue };
         if store.volumes.values().any(|volume| volume.parent.as_deref() == Some(name)) {

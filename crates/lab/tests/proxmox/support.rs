@@ -1,5 +1,4 @@
 //! A pretend datacenter for tests, with a small client that shows every byte of the answers.
-#![allow(dead_code, missing_docs, reason = "each test file uses its own part")]
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -85,7 +84,6 @@ pub struct Lab {
     pub guests: Arc<Pretend>,
     pub faults: Faults,
     pub pki: Pki,
-    pub pace: Pace,
     pub endpoint: String,
 }
 
@@ -132,11 +130,10 @@ impl Lab {
 
     pub fn of(spec: &DatacenterSpec) -> Self {
         let (around, guests) = surroundings();
-        let (fabric, faults, pki, pace) =
-            (around.fabric.clone(), around.faults.clone(), around.pki.clone(), around.pace);
+        let (fabric, faults, pki) = (around.fabric.clone(), around.faults.clone(), around.pki.clone());
         let dc = Datacenter::start(spec, around).unwrap();
         let endpoint = format!("{}.lan", spec.hosts[0].name);
-        Self { dc, fabric, guests, faults, pki, pace, endpoint }
+        Self { dc, fabric, guests, faults, pki, endpoint }
     }
 
     /// A call as the administrator's token.

@@ -1,10 +1,8 @@
 //! One VM's life through the pretend Proxmox API: image, create, resize, seed ISO, start, eject, stop, destroy.
 
-mod support;
+use crate::support::{self, Lab, image};
 
-use support::{Lab, image};
-
-const CREATE: &[(&str, &str)] = &[
+pub(crate) const CREATE: &[(&str, &str)] = &[
     ("vmid", "900"),
     ("name", "cp-1"),
     ("cores", "2"),

@@ -1,0 +1,11 @@
+//! The pretend Proxmox API, seen through its own wire under paused time.
+#![allow(missing_docs, unreachable_pub, reason = "test code")]
+
+mod errors;
+mod faults;
+mod locks;
+mod replay;
+mod scale;
+mod story;
+mod support;
+mod world;
