@@ -241,7 +241,7 @@ impl Datacenter {
                 .collect::<Vec<_>>()
         });
         for (name, endpoints, leaf) in hosts {
-            let acceptor = server::acceptor(self.clone(), name.clone(), leaf.server_config(&[b"http/1.1"])?);
+            let acceptor = server::acceptor(self, name.clone(), leaf.server_config(&[b"http/1.1"])?);
             for target in targets(&name, &endpoints) {
                 self.inner.around.fabric.listen(target, acceptor.clone());
             }

@@ -34,7 +34,7 @@ const PREFIX: &str = "/api2/json";
 type Body = StreamBody<Pin<Box<dyn Stream<Item = io::Result<Frame<Bytes>>> + Send>>>;
 
 /// Takes connections for one host. Does not keep the datacenter alive.
-pub(super) fn acceptor(datacenter: Datacenter, host: String, tls: Arc<ServerConfig>) -> Acceptor {
+pub(super) fn acceptor(datacenter: &Datacenter, host: String, tls: Arc<ServerConfig>) -> Acceptor {
     let datacenter: Weak<Inner> = Arc::downgrade(&datacenter.inner);
     Arc::new(move |stream| {
         let Some(inner) = datacenter.upgrade() else { return };

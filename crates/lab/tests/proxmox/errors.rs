@@ -97,7 +97,8 @@ async fn chunked_bodies_are_not_implemented() {
 async fn parameters_are_refused_by_name() {
     let lab = Lab::new();
     let long = "property is not defined in schema and the schema does not allow additional properties";
-    let cases: &[(&[(&str, &str)], &str, &str)] = &[
+    type Params = &'static [(&'static str, &'static str)];
+    let cases: &[(Params, &str, &str)] = &[
         (&[("vmid", "abc")], "vmid", "type check ('integer') failed - got 'abc'"),
         (&[("vmid", "900"), ("bogus", "1")], "bogus", long),
         (&[], "vmid", "property is missing and it is not optional"),

@@ -1,5 +1,13 @@
 //! The pretend Proxmox API, seen through its own wire under paused time.
-#![allow(missing_docs, unreachable_pub, reason = "test code")]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "test code"
+)]
 
 mod errors;
 mod faults;

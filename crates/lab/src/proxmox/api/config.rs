@@ -273,10 +273,11 @@ impl Change {
         if vmconfig::is_drive(&name) {
             let cdrom = vmconfig::is_cdrom(&value);
             match vm.config.get(&name).cloned() {
-                Some(old) if !vmconfig::is_cdrom(&old) => {
-                    if vmconfig::drive_volume(&old) != vmconfig::drive_volume(&value) {
-                        keep_as_unused(&mut vm.config, &old);
-                    }
+                Some(old)
+                    if !vmconfig::is_cdrom(&old)
+                        && vmconfig::drive_volume(&old) != vmconfig::drive_volume(&value) =>
+                {
+                    keep_as_unused(&mut vm.config, &old);
                 }
                 None if cdrom && vm.config.contains_key("boot") => {
                     let mut order = vmconfig::boot_order(&vm.config);
