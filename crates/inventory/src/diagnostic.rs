@@ -256,7 +256,7 @@ fn mask<'a>(text: &str, spans: impl Iterator<Item = &'a Span>) -> String {
         let (Some(before), Some(hidden)) = (text.get(rest..start), text.get(start..end)) else { continue };
         masked.push_str(before);
         // Same number of bytes and lines, so that every span still fits.
-        masked.extend(hidden.bytes().map(|b| if b == b'\n' { '\n' } else { '*' }));
+        masked.extend(hidden.bytes().map(|b| if b.is_ascii_whitespace() { char::from(b) } else { '*' }));
         rest = end;
     }
     masked.push_str(text.get(rest..).unwrap_or(""));

@@ -177,6 +177,10 @@ refuses! {
     secret_literal_in_id: "daedal@pve!cli," => "\"daedal@pve!cli=canary-0004\",";
     secret_literal_in_place_of_token: "{id: daedal@pve!cli, secret: {env: PROXMOX_TOKEN_SECRET}}" => "daedal@pve!cli=canary-0005";
     secret_literal_in_endpoint: "https://atlas" => "https://root:canary-0006@atlas";
+    secret_literal_in_broken_endpoint: "https://atlas" => "https://root:canary-0009@atlas:port";
+    secret_literal_in_place_of_id: "id: daedal@pve!cli" => "id: canary-0010";
+    secret_literal_in_factory: "version: v1.12.0" => "version: v1.12.0, factory: \"https://me:canary-0011@factory.lan\"";
+    secret_in_a_patch_beside_a_mistake: "environment: lab" => "patches:\n    - inline: |\n        key: canary-0012\n  enviroment: lab";
     secret_beside_broken_yaml: "{env: PROXMOX_TOKEN_SECRET}" => "canary-0007", "hosts: [" => "hosts: [[";
     secret_not_yet: "{env: PROXMOX_TOKEN_SECRET}" => "{vault: secret/pve}";
     token_id_wrong: "daedal@pve!cli" => "daedal@pve";

@@ -97,7 +97,7 @@ impl<'s> Checker<'s> {
         let choices = self.choices(schema);
         let optional = schema.get("anyOf").is_some();
         let Some(schema) = choices.iter().copied().find(|s| fits(node, &types(s))) else {
-            if choices.iter().any(|s| s.get("writeOnly").is_some()) {
+            if choices.iter().any(|s| s.get("writeOnly").is_some() && types(s).contains(&"object")) {
                 self.literal_secret(node, path, at);
             } else {
                 self.wrong_type(node, &choices, path, at);
@@ -141,6 +141,9 @@ impl<'s> Checker<'s> {
             };
             if entry.value.is_null() && others.is_none() {
                 continue;
+            }
+            if property.get("writeOnly").is_some() {
+                self.mask(&entry.value);
             }
             match self.value(&entry.value, property, &path, entry.key_span) {
                 // The last of two equal keys wins; that there are two is already said.
@@ -437,7 +440,7 @@ mod tests {
     use crate::schema;
 
     /// What the checker acts on; the rest is for people, or left to the resolver (`pattern`), which says it better.
-    const UNDERSTOOD: [&str; 14] = [
+    const UNDERSTOOD: [&str; 15] = [
         "$ref",
         "type",
         "properties",
@@ -452,9 +455,9 @@ mod tests {
         "minProperties",
         "maxProperties",
         "format",
+        "writeOnly",
     ];
-    const FOR_PEOPLE: [&str; 7] =
-        ["$schema", "$defs", "title", "description", "examples", "writeOnly", "pattern"];
+    const FOR_PEOPLE: [&str; 6] = ["$schema", "$defs", "title", "description", "examples", "pattern"];
     const FORMATS: [&str; 3] = ["uint16", "uint32", "double"];
 
     fn collect(schema: &Json, words: &mut BTreeSet<String>) {

@@ -97,6 +97,8 @@ pub(crate) struct Patch {
     /// Path of a file with the patch, relative to the inventory.
     pub(crate) file: Option<String>,
     /// The patch itself, as text (a YAML block: `inline: |`).
+    // Patches hold keys and passwords often enough: not shown when something beside it is wrong.
+    #[schemars(extend("writeOnly" = true))]
     pub(crate) inline: Option<String>,
 }
 

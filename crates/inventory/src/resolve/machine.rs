@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use ipnet::IpNet;
 use semver::Version;
 
+use super::link::link;
 use super::network::{self, Network};
 use super::node::Draft;
 use super::{Context, Refusal};
@@ -61,12 +62,7 @@ pub(crate) fn talos(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>
 fn factory(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {
     let Some(text) = &talos.factory else { return Some(FACTORY.to_owned()) };
     let at = at.key("factory");
-    let url =
-        url::Url::parse(text).ok().filter(|u| u.host().is_some() && matches!(u.scheme(), "http" | "https"));
-    let Some(url) = url else {
-        cx.error("url", &at, format!("`{text}` is not a URL."), format!("Write for example `{FACTORY}`."));
-        return None;
-    };
+    let url = link(text, &["https", "http"], &format!("Write for example `{FACTORY}`."), &at, cx)?;
     if url.scheme() == "http" && talos.image_sha256.is_none() {
         let message = "Images from this factory come over plain HTTP: anyone on the way can change them.";
         cx.warn("plain-http", &at, message, "Use HTTPS, or pin the image with `imageSha256`.");

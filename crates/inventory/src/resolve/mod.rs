@@ -2,6 +2,7 @@
 
 mod clash;
 mod context;
+mod link;
 mod mac;
 mod machine;
 mod name;
@@ -114,24 +115,9 @@ fn reach(reach: Option<&document::Reach>, at: &Path<'_>, cx: &mut Context<'_>) -
         Some(document::Reach::Through(through)) => {
             let reach = at.key("reach");
             let path = reach.key("proxy");
-            let url = url::Url::parse(&through.proxy).ok();
-            let url =
-                url.filter(|u| matches!(u.scheme(), "http" | "socks5" | "socks5h") && u.host().is_some());
-            if url.as_ref().is_some_and(|u| u.password().is_some()) {
-                cx.hide(&path);
-                cx.error(
-                    "literal-secret",
-                    &path,
-                    "The proxy's password stands in the inventory.",
-                    "Use a proxy without one.",
-                );
-                return None;
-            }
-            let checked = url.map(|_| Reach::Proxy(through.proxy.clone())).ok_or_else(|| {
-                let help = "Write `http://host:port` for HTTP CONNECT or `socks5://host:port`.".to_owned();
-                (format!("`{}` is not the URL of a proxy.", through.proxy), help)
-            });
-            cx.take("url", &path, checked)
+            let help = "Write `http://host:port` for HTTP CONNECT or `socks5://host:port`.";
+            let url = link::link(&through.proxy, &["http", "socks5", "socks5h"], help, &path, cx);
+            url.map(|_| Reach::Proxy(through.proxy.clone()))
         }
     }
 }

@@ -174,7 +174,9 @@ pub(crate) fn network(network: &document::Network, at: &Path<'_>, cx: &mut Conte
 
 /// The gateway and the VIP must be usable, and different.
 fn taken_addresses(network: &Network, at: &Path<'_>, cx: &mut Context<'_>) {
-    for (key, address) in [("gateway", network.gateway), ("vip", network.vip)] {
+    // An IPv6 router is commonly known by its link-local address.
+    let link_local = |a: &IpAddr| matches!(a, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    for (key, address) in [("gateway", network.gateway.filter(|a| !link_local(a))), ("vip", network.vip)] {
         if let Some(Err((message, help))) = address.map(|a| network.usable(a)) {
             cx.error("address", &at.key(key), message, help);
         }

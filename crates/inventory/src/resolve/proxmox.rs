@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use url::Url;
-
+use super::link::link;
 use super::size::{self, Of};
 use super::{Context, Refusal, name};
 use crate::cluster::{Capacity, Host, Proxmox, SecretRef, TlsTrust};
@@ -54,41 +53,19 @@ pub(crate) fn proxmox(proxmox: &document::Proxmox, at: &Path<'_>, cx: &mut Conte
 }
 
 fn endpoint(text: &str, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {
-    const EXAMPLE: &str = "Write it as `https://host:8006`.";
-    let url = match Url::parse(text) {
-        Ok(url) => url,
-        Err(_) => {
-            let help = if text.contains("://") {
-                EXAMPLE.to_owned()
-            } else {
-                format!("Did you mean `https://{text}`?")
-            };
-            cx.error("url", at, format!("`{text}` is not a URL."), help);
-            return None;
-        }
+    let help = if text.contains("://") {
+        "Write it as `https://host:8006`.".to_owned()
+    } else {
+        format!("Did you mean `https://{text}`?")
     };
-    if !url.username().is_empty() || url.password().is_some() {
-        cx.hide(at);
-        cx.error(
-            "literal-secret",
-            at,
-            "The endpoint holds a user name or password.",
-            "Daedal signs in with `token` only.",
-        );
-        return None;
-    }
+    let url = link(text, &["https", "http"], &help, at, cx)?;
     if url.scheme() == "http" {
         let help =
             format!("Proxmox speaks HTTPS: write `https{}`.", text.strip_prefix("http").unwrap_or(text));
         cx.error("plain-http", at, "Over plain HTTP the token would be readable by anyone on the way.", help);
         return None;
     }
-    let Some(host) = url.host_str().filter(|_| url.scheme() == "https") else {
-        let help =
-            if text.contains("://") { EXAMPLE.to_owned() } else { format!("Did you mean `https://{text}`?") };
-        cx.error("url", at, format!("`{text}` is not an address of the Proxmox API."), help);
-        return None;
-    };
+    let host = url.host_str()?;
     let base = match url.port() {
         Some(port) => format!("https://{host}:{port}"),
         None => format!("https://{host}"),
@@ -123,6 +100,13 @@ fn token_id(text: &str, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {
             && !user.contains(|c: char| c.is_whitespace() || c.is_control() || ":/!".contains(c));
         user_ok && word(realm) && word(token)
     });
+    if !text.contains(['@', '!']) {
+        // Whoever writes this may have put the secret itself here.
+        cx.hide(at);
+        let help = "It has the form `user@realm!name`, for example `daedal@pve!cli`.";
+        cx.error("token", at, "This is not the id of an API token.", help);
+        return None;
+    }
     let checked = if fits {
         Ok(text.to_owned())
     } else {
