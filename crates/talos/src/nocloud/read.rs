@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(iso.files["user-data"], b"u");
 
         // The same image without its Rock Ridge names.
-        let mut without = image.clone();
+        let mut without = image;
         while let Some(at) = without.windows(2).position(|pair| pair == b"NM") {
             without[at..at + 2].copy_from_slice(b"XX");
         }
