@@ -1,0 +1,75 @@
+//! Serving HTTP over TLS on the lab's in-memory streams.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use daedal_dial::BoxStream;
+use futures::future::BoxFuture;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::Acceptor;
+use crate::talos::keys::Caller;
+
+/// Bodies of requests and answers.
+pub(crate) use tonic::body::Body;
+
+/// Answers requests; finds the [`Caller`] among the request's extensions.
+pub(crate) type Handler =
+    Arc<dyn Fn(http::Request<Body>) -> BoxFuture<'static, http::Response<Body>> + Send + Sync>;
+
+/// Takes connections with TLS and answers on them until `stop`.
+pub(crate) fn tls_service(tls: Arc<ServerConfig>, stop: CancellationToken, handler: Handler) -> Acceptor {
+    let acceptor = TlsAcceptor::from(tls);
+    Arc::new(move |stream: BoxStream| {
+        let (acceptor, handler, stop) = (acceptor.clone(), handler.clone(), stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = connection(acceptor, stream, handler) => {}
+            }
+        });
+    })
+}
+
+async fn connection(acceptor: TlsAcceptor, stream: BoxStream, handler: Handler) {
+    let tls = match acceptor.accept(stream).await {
+        Ok(tls) => tls,
+        Err(error) => {
+            tracing::debug!(%error, "lab: TLS handshake failed");
+            return;
+        }
+    };
+    let caller = Caller::from_peer(tls.get_ref().1.peer_certificates());
+    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(caller.clone());
+        let answer = handler(request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let served = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(tls), service).await;
+    if let Err(error) = served {
+        tracing::debug!(error = %error, "lab: connection ended");
+    }
+}
+
+/// An answer with a JSON body.
+pub(crate) fn json(status: http::StatusCode, value: &serde_json::Value) -> http::Response<Body> {
+    full(status, "application/json", value.to_string())
+}
+
+/// An answer with a whole body.
+pub(crate) fn full(
+    status: http::StatusCode,
+    content_type: &'static str,
+    body: impl Into<bytes::Bytes>,
+) -> http::Response<Body> {
+    let mut response = http::Response::new(Body::new(http_body_util::Full::new(body.into())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+}

@@ -1,0 +1,128 @@
+//! What a fresh cluster holds by itself: namespaces, system workloads, and the pods of each node.
+
+use serde_json::{Value, json};
+
+use super::store::{Key, Store, timestamp};
+use crate::talos::MachineConfig;
+
+/// The objects of a cluster at bootstrap.
+pub(crate) fn new_cluster(config: &MachineConfig, now: i64) -> Store {
+    let store = Store::new(&config.etcd_key());
+    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+        let object = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        });
+        store.put(&Key::new("namespaces", "", name), object, now);
+    }
+    let service_ip = config
+        .list_at("/cluster/network/serviceSubnets")
+        .first()
+        .and_then(|s| s.parse::<ipnet::IpNet>().ok())
+        .and_then(|net| net.hosts().next())
+        .map_or_else(|| "10.96.0.1".to_owned(), |ip| ip.to_string());
+    let object = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kubernetes", "namespace": "default",
+                     "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {"type": "ClusterIP", "clusterIP": service_ip, "clusterIPs": [service_ip],
+                 "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+                 "sessionAffinity": "None"},
+        "status": {"loadBalancer": {}},
+    });
+    store.put(&Key::new("services", "default", "kubernetes"), object, now);
+    if config.cni() == "flannel" {
+        daemon_set(&store, "kube-flannel", "flannel", "ghcr.io/siderolabs/flannel:v0.27.4", now);
+    }
+    if !config.flag_at("/cluster/proxy/disabled") {
+        let image = format!("registry.k8s.io/kube-proxy:v{}", config.kubernetes_version());
+        daemon_set(&store, "kube-proxy", "kube-proxy", &image, now);
+    }
+    store
+}
+
+fn daemon_set(store: &Store, name: &str, label: &str, image: &str, now: i64) {
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "kube-system", "labels": {"k8s-app": label}, "generation": 1},
+        "spec": {
+            "selector": {"matchLabels": {"k8s-app": label}},
+            "template": {
+                "metadata": {"labels": {"k8s-app": label}},
+                "spec": {"hostNetwork": true, "containers": [{"name": name, "image": image}],
+                         "tolerations": [{"operator": "Exists"}]},
+            },
+        },
+        "status": {"desiredNumberScheduled": 0, "currentNumberScheduled": 0, "numberReady": 0,
+                   "numberMisscheduled": 0, "observedGeneration": 1},
+    });
+    store.put(&Key::new("apps/daemonsets", "kube-system", name), object, now);
+}
+
+/// Starts the static pods and the daemons of a node.
+pub(crate) fn on_node(
+    store: &Store,
+    node: &str,
+    address: &str,
+    version: &str,
+    control_plane: bool,
+    now: i64,
+) {
+    if control_plane {
+        for name in ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
+            let image = format!("registry.k8s.io/{name}:{version}");
+            let mut pod = pod(&format!("{name}-{node}"), node, address, name, &image, now);
+            pod["metadata"]["labels"] = json!({"k8s-app": name, "component": name, "tier": "control-plane"});
+            pod["metadata"]["annotations"] = json!({"kubernetes.io/config.source": "file"});
+            put(store, pod, now);
+        }
+    }
+    let (sets, _) = store.list("apps/daemonsets", Some("kube-system"));
+    for set in sets {
+        let name = set["metadata"]["name"].as_str().unwrap_or_default();
+        let container = &set["spec"]["template"]["spec"]["containers"][0];
+        let image = container["image"].as_str().unwrap_or_default();
+        let mut pod = pod(&format!("{name}-{}", suffix(node)), node, address, name, image, now);
+        pod["metadata"]["labels"] = set["spec"]["template"]["metadata"]["labels"].clone();
+        pod["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": set["metadata"]["uid"],
+            "controller": true, "blockOwnerDeletion": true,
+        }]);
+        put(store, pod, now);
+    }
+}
+
+fn put(store: &Store, pod: Value, now: i64) {
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    store.put(&Key::new("pods", "kube-system", &name), pod, now);
+}
+
+/// Five letters that depend on the name only.
+fn suffix(name: &str) -> String {
+    use sha2::{Digest, Sha256};
+    const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    Sha256::digest(name).iter().take(5).map(|b| char::from(LETTERS[*b as usize % LETTERS.len()])).collect()
+}
+
+fn pod(name: &str, node: &str, address: &str, container: &str, image: &str, now: i64) -> Value {
+    let at = timestamp(now);
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {
+            "nodeName": node, "hostNetwork": true, "restartPolicy": "Always", "priorityClassName": "system-node-critical",
+            "containers": [{"name": container, "image": image}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+        "status": {
+            "phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "hostIP": address, "startTime": at,
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": at}],
+            "containerStatuses": [{
+                "name": container, "image": image, "imageID": image, "ready": true, "restartCount": 0,
+                "started": true, "state": {"running": {"startedAt": at}},
+            }],
+        },
+    })
+}

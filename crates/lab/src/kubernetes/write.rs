@@ -1,0 +1,435 @@
+//! Everything that changes objects: create, replace, patch, apply, delete, evict.
+
+use http::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::api::{Call, shown};
+use super::apply::{Writer, apply, note_update};
+use super::merge::{json_merge, json_patch, strategic};
+use super::status::Refusal;
+use super::store::{Key, Store, timestamp};
+use crate::http::Body;
+use crate::talos::keys::Caller;
+
+impl Call {
+    fn writer<'a>(&'a self, manager: &'a str, api_version: &'a str) -> Writer<'a> {
+        Writer {
+            manager,
+            subresource: &self.subresource,
+            api_version,
+            custom: self.is_custom(),
+            force: self.flag("force"),
+            now: self.now,
+        }
+    }
+
+    fn is_custom(&self) -> bool {
+        let key = Key::new(
+            "apiextensions.k8s.io/customresourcedefinitions",
+            "",
+            &format!("{}.{}", self.resource.plural, self.resource.group),
+        );
+        self.store.get(&key).is_some()
+    }
+}
+
+fn check_shape(call: &Call, object: &Value) -> Result<(), Refusal> {
+    let kind = object["kind"].as_str().unwrap_or(&call.resource.kind);
+    if !object.is_object() || kind != call.resource.kind {
+        return Err(Refusal::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {}",
+            object["apiVersion"].as_str().unwrap_or_default(),
+            call.resource.kind
+        )));
+    }
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or(&call.namespace);
+    if call.resource.namespaced && namespace != call.namespace {
+        return Err(Refusal::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if call.resource.namespaced && call.store.get(&Key::new("namespaces", "", &call.namespace)).is_none() {
+        return Err(Refusal::not_found("namespaces", &call.namespace));
+    }
+    Ok(())
+}
+
+/// Fills in what the server adds to a new object.
+fn complete(call: &Call, object: &mut Value, name: &str) {
+    object["apiVersion"] = json!(call.resource.api_version());
+    object["kind"] = json!(call.resource.kind);
+    object["metadata"]["name"] = json!(name);
+    if call.resource.namespaced {
+        object["metadata"]["namespace"] = json!(call.namespace);
+    }
+    if object.get("spec").is_some() {
+        object["metadata"]["generation"] = json!(1);
+    }
+    match call.resource.kind.as_str() {
+        "Namespace" => {
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
+            object["status"] = json!({"phase": "Active"});
+            object["spec"] = json!({"finalizers": ["kubernetes"]});
+        }
+        "CustomResourceDefinition" => {
+            let at = timestamp(call.now);
+            let met = |kind: &str| json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": at});
+            object["status"] = json!({
+                "acceptedNames": object["spec"]["names"], "storedVersions": [],
+                "conditions": [met("NamesAccepted"), met("Established")],
+            });
+        }
+        _ => {}
+    }
+}
+
+fn stored(
+    call: &Call,
+    key: &Key,
+    status: StatusCode,
+    result: Option<std::sync::Arc<Value>>,
+) -> Result<Response<Body>, Refusal> {
+    let object = result.ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
+    shown(call, status, &object)
+}
+
+/// POST to a collection.
+pub(crate) fn create(call: &Call) -> Result<Response<Body>, Refusal> {
+    let mut object = call.object()?;
+    check_shape(call, &object)?;
+    let name = match (object["metadata"]["name"].as_str(), object["metadata"]["generateName"].as_str()) {
+        (Some(name), _) if !name.is_empty() => name.to_owned(),
+        (_, Some(prefix)) => format!("{prefix}{:05x}", call.store.revision() + 0x1_0000),
+        _ => {
+            return Err(Refusal::invalid(format!(
+                "{} \"\" is invalid: metadata.name: Required value: name or generateName is required",
+                call.resource.kind
+            )));
+        }
+    };
+    let key = Key::new(&call.resource.stored(), &call.namespace, &name);
+    if call.resource.status
+        && call.resource.kind != "Node"
+        && let Some(object) = object.as_object_mut()
+    {
+        object.remove("status");
+    }
+    complete(call, &mut object, &name);
+    let (manager, version) = (call.manager(), call.resource.api_version());
+    note_update(None, &mut object, &call.writer(&manager, &version));
+    if call.store.get(&key).is_some() {
+        return Err(Refusal::exists(&key.resource, &name));
+    }
+    if call.dry_run() {
+        return shown(call, StatusCode::CREATED, &object);
+    }
+    let result = call.store.change(&key, call.now, |existing| match existing {
+        Some(_) => Err(Refusal::exists(&key.resource, &name)),
+        None => Ok(Some(object)),
+    })?;
+    stored(call, &key, StatusCode::CREATED, result)
+}
+
+/// PUT.
+pub(crate) fn replace(call: &Call) -> Result<Response<Body>, Refusal> {
+    let wanted = call.object()?;
+    if call.subresource == "finalize" {
+        return finalize(call, &wanted);
+    }
+    if call.subresource == "scale" {
+        return edit(call, |live| {
+            let mut object = live.clone();
+            object["spec"]["replicas"] = wanted["spec"]["replicas"].clone();
+            Ok(object)
+        });
+    }
+    check_shape(call, &wanted)?;
+    let key = call.key();
+    if call.store.get(&key).is_none() && call.subresource.is_empty() {
+        // Only server-side apply creates by name; an update of nothing is refused.
+        return Err(Refusal::not_found(&key.resource, &key.name));
+    }
+    let name = call.name.clone();
+    edit(call, |live| {
+        let asked = wanted["metadata"]["resourceVersion"].as_str().filter(|v| !v.is_empty());
+        if asked.is_some_and(|v| live["metadata"]["resourceVersion"] != v) {
+            return Err(Refusal::conflict(format!(
+                "Operation cannot be fulfilled on {} \"{name}\": the object has been modified; please apply your changes to the latest version and try again",
+                call.resource.plural
+            )));
+        }
+        Ok(wanted.clone())
+    })
+}
+
+/// PATCH, of any kind.
+pub(crate) fn patch(call: &Call) -> Result<Response<Body>, Refusal> {
+    let kind = call.content_type.split(';').next().unwrap_or_default().trim().to_owned();
+    let patch = call.object()?;
+    if kind.starts_with("application/apply-patch") {
+        return server_side_apply(call, &patch);
+    }
+    edit(call, |live| {
+        let mut object = live.clone();
+        match kind.as_str() {
+            "application/merge-patch+json" => json_merge(&mut object, &patch),
+            "application/strategic-merge-patch+json" => strategic(&mut object, &patch, "", ""),
+            "application/json-patch+json" => json_patch(&mut object, &patch).map_err(|problem| {
+                Refusal::invalid(format!(
+                    "the server rejected our request due to an error in our request: {problem}"
+                ))
+            })?,
+            other => return Err(Refusal::unsupported_media(other)),
+        }
+        let asked = patch["metadata"]["resourceVersion"].as_str();
+        if asked.is_some_and(|v| live["metadata"]["resourceVersion"] != v) {
+            return Err(Refusal::conflict("the object has been modified"));
+        }
+        Ok(object)
+    })
+}
+
+fn server_side_apply(call: &Call, wanted: &Value) -> Result<Response<Body>, Refusal> {
+    check_shape(call, wanted)?;
+    if wanted["metadata"]["name"].as_str().is_some_and(|n| n != call.name) {
+        return Err(Refusal::bad_request("the name of the object does not match the name on the URL"));
+    }
+    let manager = call.query.get("fieldManager").filter(|m| !m.is_empty()).cloned();
+    let manager = manager.ok_or_else(|| {
+        Refusal::invalid("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch")
+    })?;
+    let key = call.key();
+    let version = wanted["apiVersion"].as_str().unwrap_or_default().to_owned();
+    let created = call.store.get(&key).is_none();
+    let make = |existing: Option<&Value>| -> Result<Value, Refusal> {
+        let mut object = apply(existing, wanted, &call.writer(&manager, &version))?;
+        match existing {
+            None => {
+                complete(call, &mut object, &call.name);
+            }
+            Some(live) => finish_edit(call, live, &mut object),
+        }
+        Ok(object)
+    };
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    if call.dry_run() {
+        return shown(call, status, &make(call.store.get(&key).as_deref())?);
+    }
+    let result = call.store.change(&key, call.now, |existing| make(existing).map(Some))?;
+    stored(call, &key, status, result)
+}
+
+/// Keeps apart what an object and its status may change, and counts generations.
+fn finish_edit(call: &Call, live: &Value, object: &mut Value) {
+    if call.subresource == "status" {
+        let status = object["status"].take();
+        let fields = object["metadata"]["managedFields"].take();
+        *object = live.clone();
+        object["status"] = status;
+        object["metadata"]["managedFields"] = fields;
+    } else if call.resource.status {
+        match live.get("status") {
+            Some(status) => object["status"] = status.clone(),
+            None => {
+                if let Some(object) = object.as_object_mut() {
+                    object.remove("status");
+                }
+            }
+        }
+    }
+    for field in ["name", "namespace", "deletionTimestamp", "generation"] {
+        match live["metadata"].get(field) {
+            Some(value) => object["metadata"][field] = value.clone(),
+            None => {
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.remove(field);
+                }
+            }
+        }
+    }
+    if object.get("spec") != live.get("spec") {
+        let generation = live["metadata"]["generation"].as_u64().unwrap_or(1);
+        object["metadata"]["generation"] = json!(generation + 1);
+    }
+}
+
+fn edit(call: &Call, make: impl Fn(&Value) -> Result<Value, Refusal>) -> Result<Response<Body>, Refusal> {
+    let key = call.key();
+    let (manager, version) = (call.manager(), call.resource.api_version());
+    let change = |existing: Option<&Value>| -> Result<Option<Value>, Refusal> {
+        let live = existing.ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
+        let mut object = make(live)?;
+        finish_edit(call, live, &mut object);
+        note_update(Some(live), &mut object, &call.writer(&manager, &version));
+        let dying = live["metadata"]["deletionTimestamp"].is_string();
+        let finalizers = object["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
+        // The last finalizer's removal is what deletes a dying object.
+        Ok(if dying && !finalizers { None } else { Some(object) })
+    };
+    if call.dry_run() {
+        let live = call.store.get(&key);
+        let object = change(live.as_deref())?.unwrap_or_default();
+        return shown(call, StatusCode::OK, &object);
+    }
+    let result = call.store.change(&key, call.now, change)?;
+    stored(call, &key, StatusCode::OK, result)
+}
+
+fn finalize(call: &Call, wanted: &Value) -> Result<Response<Body>, Refusal> {
+    let key = call.key();
+    let result = call.store.change(&key, call.now, |live| {
+        let live = live.ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
+        let mut object = live.clone();
+        object["spec"]["finalizers"] = wanted["spec"]["finalizers"].clone();
+        let left = object["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
+        let dying = live["metadata"]["deletionTimestamp"].is_string();
+        Ok::<_, Refusal>(if dying && !left { None } else { Some(object) })
+    })?;
+    stored(call, &key, StatusCode::OK, result)
+}
+
+/// DELETE of one object.
+pub(crate) fn delete(call: &Call) -> Result<Response<Body>, Refusal> {
+    let key = call.key();
+    let live = call.store.get(&key).ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
+    let options: Value = serde_json::from_slice(&call.body).unwrap_or_default();
+    let wanted = &options["preconditions"]["uid"];
+    if wanted.is_string() && *wanted != live["metadata"]["uid"] {
+        return Err(Refusal::conflict("the UID in the precondition does not match the UID in record"));
+    }
+    let asked = call.query.get("dryRun").is_some() || options["dryRun"].is_array();
+    if asked {
+        return shown(call, StatusCode::OK, &live);
+    }
+    let orphan = options["propagationPolicy"] == "Orphan";
+    remove(&call.store, &key, orphan, call.now);
+    match call.store.get(&key) {
+        Some(dying) => shown(call, StatusCode::OK, &dying),
+        None => Ok(crate::http::json(
+            StatusCode::OK,
+            &json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                "details": {"name": key.name, "kind": call.resource.plural, "group": call.resource.group,
+                            "uid": live["metadata"]["uid"]},
+            }),
+        )),
+    }
+}
+
+/// Removes an object (or lets it die when finalizers hold it) and what hangs on it.
+fn remove(store: &Store, key: &Key, orphan: bool, now: i64) {
+    let Some(live) = store.get(key) else { return };
+    let held = live["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
+    if held {
+        let _ = store.change(key, now, |live| {
+            let mut object = live.cloned().unwrap_or_default();
+            if !object["metadata"]["deletionTimestamp"].is_string() {
+                object["metadata"]["deletionTimestamp"] = json!(timestamp(now));
+                object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            }
+            Ok::<_, std::convert::Infallible>(Some(object))
+        });
+    } else {
+        store.remove(key, now);
+    }
+    let uid = live["metadata"]["uid"].clone();
+    let inside = if key.resource == "namespaces" { Some(key.name.as_str()) } else { None };
+    let instances = (key.resource == "apiextensions.k8s.io/customresourcedefinitions").then(|| {
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        format!("{}/{}", text(&live["spec"]["group"]), text(&live["spec"]["names"]["plural"]))
+    });
+    let node = if key.resource == "nodes" { Some(key.name.as_str()) } else { None };
+    let dependents = store.keys(|k, object| {
+        let owners = object["metadata"]["ownerReferences"].as_array();
+        let owned = !orphan && owners.into_iter().flatten().any(|o| o["uid"] == uid);
+        owned
+            || inside.is_some_and(|n| k.namespace == n)
+            || instances.as_deref() == Some(k.resource.as_str())
+            || node.is_some_and(|n| k.resource == "pods" && object["spec"]["nodeName"] == n)
+    });
+    for dependent in dependents {
+        remove(store, &dependent, false, now);
+    }
+}
+
+/// DELETE of a collection.
+pub(crate) fn delete_collection(call: &Call) -> Result<Response<Body>, Refusal> {
+    let selector = call.selector();
+    let stored = call.resource.stored();
+    let keys = call.store.keys(|key, object| {
+        key.resource == stored && call.scope().is_none_or(|n| n == key.namespace) && selector.fits(object)
+    });
+    for key in keys {
+        remove(&call.store, &key, false, call.now);
+    }
+    Ok(crate::http::json(
+        StatusCode::OK,
+        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}),
+    ))
+}
+
+/// POST to a subresource.
+pub(crate) fn act(call: &Call) -> Result<Response<Body>, Refusal> {
+    let success =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    match (call.resource.plural.as_str(), call.subresource.as_str()) {
+        ("pods", "eviction") => {
+            let key = call.key();
+            call.store.get(&key).ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
+            remove(&call.store, &key, false, call.now);
+            Ok(crate::http::json(StatusCode::CREATED, &success))
+        }
+        ("pods", "binding") => {
+            let node = call.object()?["target"]["name"].clone();
+            edit(call, |live| {
+                let mut pod = live.clone();
+                pod["spec"]["nodeName"] = node.clone();
+                Ok(pod)
+            })?;
+            Ok(crate::http::json(StatusCode::CREATED, &success))
+        }
+        _ => Err(Refusal::no_such_page()),
+    }
+}
+
+/// The scale of an object with replicas.
+pub(crate) fn scale(object: &Value) -> Value {
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1",
+        "metadata": {"name": object["metadata"]["name"], "namespace": object["metadata"]["namespace"],
+                     "uid": object["metadata"]["uid"], "resourceVersion": object["metadata"]["resourceVersion"]},
+        "spec": {"replicas": object["spec"]["replicas"].as_u64().unwrap_or(0)},
+        "status": {"replicas": object["status"]["replicas"].as_u64().unwrap_or(0)},
+    })
+}
+
+/// Questions about the caller: who am I, may I.
+pub(crate) fn review(
+    group: &str,
+    plural: &str,
+    method: &Method,
+    body: &[u8],
+    caller: &Caller,
+) -> Option<Response<Body>> {
+    if method != Method::POST {
+        return None;
+    }
+    let mut object: Value = serde_json::from_slice(body).unwrap_or_default();
+    object["status"] = match (group, plural) {
+        (
+            "authorization.k8s.io",
+            "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews",
+        ) => {
+            json!({"allowed": true, "reason": "system:masters"})
+        }
+        ("authorization.k8s.io", "selfsubjectrulesreviews") => {
+            json!({"incomplete": false, "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+                   "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]})
+        }
+        ("authentication.k8s.io", "selfsubjectreviews") => {
+            json!({"userInfo": {"username": caller.name, "groups": caller.groups}})
+        }
+        _ => return None,
+    };
+    Some(crate::http::json(StatusCode::CREATED, &object))
+}

@@ -1,0 +1,326 @@
+//! The node API: who may connect, who may call what, and forwarding to other nodes.
+
+mod configure;
+mod etcd;
+mod fanout;
+mod logs;
+mod machine;
+mod other;
+
+use std::sync::Arc;
+
+use daedal_dial::Target;
+use daedal_talos::proto::cluster::cluster_service_server::ClusterServiceServer;
+use daedal_talos::proto::cosi::state_server::StateServer;
+use daedal_talos::proto::machine::machine_service_server::MachineServiceServer;
+use daedal_talos::proto::storage::storage_service_server::StorageServiceServer;
+use daedal_talos::proto::time::time_service_server::TimeServiceServer;
+use http::{Request, Response};
+use rustls::ServerConfig;
+use tonic::Status;
+use tonic::service::Routes;
+use tower::Service as _;
+
+use super::config::MachineConfig;
+use super::cosi::Resources;
+use super::keys::{Authority, Caller, Clients, KeyError, ServerNames, server_config};
+use super::node::{Node, Stage};
+use super::version_at_least;
+use super::world::{APID_PORT, Shared, chain};
+use crate::http::{Body, Handler};
+
+/// Requests up to this size are taken, as by the real one.
+const MAX_MESSAGE: usize = 32 * 1024 * 1024;
+
+/// One machine, as its services see it.
+#[derive(Clone)]
+pub(crate) struct Api {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) node: Arc<Node>,
+}
+
+fn names(node: &Node, config: Option<&MachineConfig>) -> ServerNames {
+    let state = node.state();
+    let mut names = ServerNames {
+        common_name: state.hostname.clone(),
+        addresses: state.links.iter().flat_map(|l| &l.addresses).map(|n| n.addr()).collect(),
+        hosts: vec![state.hostname.clone(), "localhost".into()],
+    };
+    names.addresses.push(std::net::Ipv4Addr::LOCALHOST.into());
+    for name in config.map(|c| c.list_at("/machine/certSANs")).unwrap_or_default() {
+        match name.parse() {
+            Ok(address) => names.addresses.push(address),
+            Err(_) => names.hosts.push(name),
+        }
+    }
+    names
+}
+
+/// TLS of a configured machine: its own authority on a control plane, a control plane's on a worker.
+pub(crate) fn server_tls(
+    shared: &Arc<Shared>,
+    node: &Arc<Node>,
+    config: &MachineConfig,
+) -> Result<Arc<ServerConfig>, KeyError> {
+    let signer = if config.is_control_plane() {
+        config.pem_at("/machine/ca/key")
+    } else {
+        let key = config.trust_key();
+        let world = shared.world();
+        world.nodes.values().find_map(|other| {
+            let state = other.state();
+            let theirs = state.config.as_ref().filter(|c| state.trustd && c.trust_key() == key)?;
+            theirs.pem_at("/machine/ca/key")
+        })
+    };
+    let certificate = config.pem_at("/machine/ca/crt").ok_or(KeyError::Pem)?;
+    let authority = match signer {
+        Some(key) => Authority::new(&certificate, &key)?,
+        // Only to find out whether the configuration is good: a worker without a control plane does not serve.
+        None => Authority::throw_away()?,
+    };
+    let chain = authority.server(&shared.key, &names(node, Some(config)))?;
+    server_config(chain, &shared.key, Clients::Required(config.client_cas()), &[b"h2"], shared.pace)
+}
+
+/// Makes a configured machine answer.
+pub(crate) fn serve(shared: &Arc<Shared>, node: &Arc<Node>) {
+    let Some(config) = ({ node.state().config.clone() }) else { return };
+    match server_tls(shared, node, &config) {
+        Ok(tls) => listen(shared, node, tls),
+        Err(error) => node.console(format!("[talos] apid failed: {}", chain(&error))),
+    }
+    node.update(|s| s.apid = s.address.is_some());
+}
+
+/// Makes a machine without a configuration answer, to anyone.
+pub(crate) fn serve_maintenance(shared: &Arc<Shared>, node: &Arc<Node>) {
+    let tls = Authority::throw_away().and_then(|authority| {
+        let chain = authority.server(&shared.key, &names(node, None))?;
+        server_config(chain, &shared.key, Clients::Anyone, &[b"h2"], shared.pace)
+    });
+    match tls {
+        Ok(tls) => listen(shared, node, tls),
+        Err(error) => node.console(format!("[talos] maintenance service failed: {}", chain(&error))),
+    }
+}
+
+fn listen(shared: &Arc<Shared>, node: &Arc<Node>, tls: Arc<ServerConfig>) {
+    let (address, session) = {
+        let state = node.state();
+        (state.address, state.session.clone())
+    };
+    let Some(address) = address else { return };
+    let local = local_handler(Api { shared: shared.clone(), node: node.clone() });
+    node.update(|s| s.handler = Some(local.clone()));
+    let handler = routing_handler(shared.clone(), node.clone(), local);
+    let acceptor = crate::http::tls_service(tls, session, handler);
+    shared.fabric.listen(Target::new(address.to_string(), APID_PORT), acceptor);
+}
+
+/// Answers what is addressed to this very machine, if the caller may ask it.
+fn local_handler(api: Api) -> Handler {
+    let state = StateServer::new(Resources::new(api.clone()));
+    let routes = Routes::new(MachineServiceServer::new(api.clone()).max_decoding_message_size(MAX_MESSAGE))
+        .add_service(state)
+        .add_service(StorageServiceServer::new(api.clone()))
+        .add_service(TimeServiceServer::new(api.clone()))
+        .add_service(ClusterServiceServer::new(api.clone()));
+    let routes = routes.prepare();
+    Arc::new(move |mut request: Request<Body>| {
+        let mut routes = routes.clone();
+        let node = api.node.clone();
+        Box::pin(async move {
+            if let Err(status) = authorize(&node, &mut request) {
+                return status.into_http();
+            }
+            match routes.call(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
+        })
+    })
+}
+
+/// Sends a call to the machine named in its headers.
+fn routing_handler(shared: Arc<Shared>, node: Arc<Node>, local: Handler) -> Handler {
+    Arc::new(move |request: Request<Body>| {
+        let (shared, node, local) = (shared.clone(), node.clone(), local.clone());
+        Box::pin(async move {
+            let maintenance = { node.state().stage == Some(Stage::Maintenance) };
+            if maintenance {
+                return local(request).await;
+            }
+            let one = header(&request, "node");
+            let many = header(&request, "nodes");
+            if let Some(name) = one.first() {
+                return match target(&shared, &node, &local, name) {
+                    Ok(handler) => handler(request).await,
+                    Err(status) => status.into_http(),
+                };
+            }
+            if many.is_empty() {
+                return local(request).await;
+            }
+            if request.uri().path().starts_with("/cosi.resource.State/") {
+                return Status::invalid_argument("one-2-many proxying is not supported for the resource API")
+                    .into_http();
+            }
+            let targets = many.into_iter().map(|name| {
+                let handler = target(&shared, &node, &local, &name);
+                (name, handler)
+            });
+            fanout::call(request, targets.collect()).await
+        })
+    })
+}
+
+fn header(request: &Request<Body>, name: &str) -> Vec<String> {
+    let values = request.headers().get_all(name);
+    values.iter().filter_map(|v| v.to_str().ok()).map(str::to_owned).collect()
+}
+
+/// The handler of the machine with this address or name, seen from `node`.
+fn target(shared: &Arc<Shared>, node: &Arc<Node>, local: &Handler, name: &str) -> Result<Handler, Status> {
+    let is = |other: &Node| {
+        let state = other.state();
+        state.hostname == name || state.address.is_some_and(|a| a.to_string() == name)
+    };
+    if is(node) || matches!(name, "localhost" | "127.0.0.1") {
+        return Ok(local.clone());
+    }
+    let config = { node.state().config.clone() };
+    if !config.as_ref().is_some_and(|c| c.is_control_plane()) {
+        return Err(Status::permission_denied("no request forwarding"));
+    }
+    let key = config.map(|c| c.trust_key());
+    let world = shared.world();
+    let found = world.nodes.values().find(|other| is(other)).and_then(|other| {
+        let state = other.state();
+        let trusted = state.apid && state.config.as_ref().map(|c| c.trust_key()) == key;
+        if trusted { state.handler.clone() } else { None }
+    });
+    found.ok_or_else(|| {
+        Status::unavailable(format!(
+            "connection error: desc = \"transport: Error while dialing: dial tcp {name}:50000: connect: connection refused\""
+        ))
+    })
+}
+
+const ADMIN: &str = "os:admin";
+const OPERATOR: &str = "os:operator";
+const READER: &str = "os:reader";
+const BACKUP: &str = "os:etcd:backup";
+
+/// Which roles may make a call.
+fn roles(path: &str) -> &'static [&'static str] {
+    let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
+    match (service, method) {
+        ("machine.MachineService", "EtcdSnapshot") => &[ADMIN, OPERATOR, BACKUP],
+        (
+            "machine.MachineService",
+            "Reboot"
+            | "Shutdown"
+            | "ServiceStart"
+            | "ServiceStop"
+            | "ServiceRestart"
+            | "EtcdForfeitLeadership"
+            | "EtcdAlarmDisarm"
+            | "EtcdDefragment"
+            | "ImagePull",
+        ) => &[ADMIN, OPERATOR],
+        (
+            "machine.MachineService",
+            "ApplyConfiguration"
+            | "Bootstrap"
+            | "EtcdLeaveCluster"
+            | "EtcdRecover"
+            | "EtcdRemoveMemberByID"
+            | "GenerateClientConfiguration"
+            | "Kubeconfig"
+            | "MetaWrite"
+            | "MetaDelete"
+            | "Read"
+            | "Reset"
+            | "Rollback"
+            | "Upgrade",
+        )
+        | ("storage.StorageService", "BlockDeviceWipe") => &[ADMIN],
+        ("cosi.resource.State", "Create" | "Update" | "Destroy" | "Teardown") => &[],
+        _ => &[ADMIN, OPERATOR, READER],
+    }
+}
+
+fn authorize(node: &Arc<Node>, request: &mut Request<Body>) -> Result<(), Status> {
+    let path = request.uri().path().to_owned();
+    let (stage, version) = {
+        let state = node.state();
+        (state.stage, state.image.as_ref().map(|i| i.version.clone()).unwrap_or_default())
+    };
+    if stage == Some(Stage::Maintenance) {
+        let wipe = path.ends_with("/BlockDeviceWipe") && version_at_least(&version, 11);
+        let open = wipe
+            || path == "/machine.MachineService/ApplyConfiguration"
+            || path == "/storage.StorageService/Disks"
+            || (path.starts_with("/cosi.resource.State/") && !roles(&path).is_empty());
+        if version_at_least(&version, 13) {
+            request.extensions_mut().insert(Caller {
+                name: String::new(),
+                groups: vec![READER.into()],
+                known: true,
+            });
+            return if open || roles(&path).contains(&READER) { Ok(()) } else { Err(denied()) };
+        }
+        request.extensions_mut().insert(Caller {
+            name: String::new(),
+            groups: vec![READER.into()],
+            known: true,
+        });
+        return if open {
+            Ok(())
+        } else {
+            Err(Status::unimplemented("API is not implemented in maintenance mode"))
+        };
+    }
+    let caller = request.extensions().get::<Caller>().cloned().unwrap_or_default();
+    if caller.any_of(roles(&path)) { Ok(()) } else { Err(denied()) }
+}
+
+fn denied() -> Status {
+    Status::permission_denied("not authorized")
+}
+
+/// Who makes a call.
+pub(crate) fn caller<T>(request: &tonic::Request<T>) -> Caller {
+    request.extensions().get::<Caller>().cloned().unwrap_or_default()
+}
+
+impl Api {
+    /// The machine's configuration.
+    fn config(&self) -> Result<Arc<MachineConfig>, Status> {
+        self.node
+            .state()
+            .config
+            .clone()
+            .ok_or_else(|| Status::failed_precondition("the machine is not configured"))
+    }
+
+    /// Refuses what only control planes do.
+    fn control_plane(&self, what: &str) -> Result<Arc<MachineConfig>, Status> {
+        let config = self.config()?;
+        if config.is_control_plane() {
+            Ok(config)
+        } else {
+            Err(Status::unimplemented(format!("{what} is only available on control plane nodes")))
+        }
+    }
+
+    fn now(&self) -> i64 {
+        self.shared.pace.now()
+    }
+}
+
+/// An answer with a gRPC status and no message.
+pub(crate) fn refused(status: &Status) -> Response<Body> {
+    status.clone().into_http()
+}

@@ -1,0 +1,307 @@
+//! Which types of resources a node has, and how tools may print them.
+
+/// A type of resource.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) singular: &'static str,
+    pub(super) namespace: &'static str,
+    pub(super) owner: &'static str,
+    pub(super) aliases: &'static [&'static str],
+    pub(super) columns: &'static [(&'static str, &'static str)],
+    pub(super) sensitive: bool,
+    /// Depends on other machines too.
+    pub(super) shared: bool,
+}
+
+const fn kind(
+    name: &'static str,
+    singular: &'static str,
+    namespace: &'static str,
+    owner: &'static str,
+    aliases: &'static [&'static str],
+    columns: &'static [(&'static str, &'static str)],
+) -> Kind {
+    Kind { name, singular, namespace, owner, aliases, columns, sensitive: false, shared: false }
+}
+
+const fn shared(kind: Kind) -> Kind {
+    Kind { shared: true, ..kind }
+}
+
+const fn sensitive(kind: Kind) -> Kind {
+    Kind { sensitive: true, ..kind }
+}
+
+pub(super) const KINDS: &[Kind] = &[
+    kind("Namespaces.meta.cosi.dev", "Namespace", "meta", "", &["ns"], &[]),
+    kind(
+        "ResourceDefinitions.meta.cosi.dev",
+        "ResourceDefinition",
+        "meta",
+        "",
+        &["api-resources"],
+        &[("Aliases", "{.aliases[:]}")],
+    ),
+    kind(
+        "MachineStatuses.runtime.talos.dev",
+        "MachineStatus",
+        "runtime",
+        "runtime.MachineStatusController",
+        &[],
+        &[("Stage", "{.stage}"), ("Ready", "{.status.ready}")],
+    ),
+    kind(
+        "Versions.runtime.talos.dev",
+        "Version",
+        "runtime",
+        "runtime.VersionController",
+        &[],
+        &[("Version", "{.version}")],
+    ),
+    kind(
+        "ExtensionStatuses.runtime.talos.dev",
+        "ExtensionStatus",
+        "runtime",
+        "runtime.ExtensionStatusController",
+        &["extensions"],
+        &[("Name", "{.metadata.name}"), ("Version", "{.metadata.version}")],
+    ),
+    kind(
+        "PlatformMetadatas.talos.dev",
+        "PlatformMetadata",
+        "runtime",
+        "network.PlatformConfigController",
+        &["platformmetadata"],
+        &[("Platform", "{.platform}"), ("Hostname", "{.hostname}")],
+    ),
+    kind("MetaKeys.runtime.talos.dev", "MetaKey", "runtime", "runtime.State", &[], &[("Value", "{.value}")]),
+    kind(
+        "Services.v1alpha1.talos.dev",
+        "Service",
+        "runtime",
+        "v1alpha1.ServiceController",
+        &["svc"],
+        &[("Running", "{.running}"), ("Healthy", "{.healthy}"), ("Health Unknown", "{.unknown}")],
+    ),
+    kind(
+        "SystemInformations.hardware.talos.dev",
+        "SystemInformation",
+        "hardware",
+        "hardware.SystemInfoController",
+        &["systeminformation"],
+        &[("Manufacturer", "{.manufacturer}"), ("ProductName", "{.productname}"), ("UUID", "{.uuid}")],
+    ),
+    kind(
+        "HostnameStatuses.net.talos.dev",
+        "HostnameStatus",
+        "network",
+        "network.HostnameSpecController",
+        &["hostname"],
+        &[("Hostname", "{.hostname}"), ("Domainname", "{.domainname}")],
+    ),
+    kind(
+        "NodeAddresses.net.talos.dev",
+        "NodeAddress",
+        "network",
+        "network.NodeAddressController",
+        &[],
+        &[("Addresses", "{.addresses}"), ("Sort Algorithm", "{.sortAlgorithm}")],
+    ),
+    kind(
+        "AddressStatuses.net.talos.dev",
+        "AddressStatus",
+        "network",
+        "network.AddressStatusController",
+        &["address", "addresses"],
+        &[("Address", "{.address}"), ("Link", "{.linkName}")],
+    ),
+    kind(
+        "LinkStatuses.net.talos.dev",
+        "LinkStatus",
+        "network",
+        "network.LinkStatusController",
+        &["link", "links"],
+        &[
+            ("Alias", "{.alias}"),
+            ("Type", "{.type}"),
+            ("Kind", "{.kind}"),
+            ("Hw Addr", "{.hardwareAddr}"),
+            ("Oper State", "{.operationalState}"),
+            ("Link State", "{.linkState}"),
+        ],
+    ),
+    kind(
+        "NetworkStatuses.net.talos.dev",
+        "NetworkStatus",
+        "network",
+        "network.StatusController",
+        &["netstatus", "netstatuses"],
+        &[
+            ("Address", "{.addressReady}"),
+            ("Connectivity", "{.connectivityReady}"),
+            ("Hostname", "{.hostnameReady}"),
+            ("Etc", "{.etcFilesReady}"),
+        ],
+    ),
+    kind(
+        "TimeStatuses.v1alpha1.talos.dev",
+        "TimeStatus",
+        "runtime",
+        "time.SyncController",
+        &["timestatus"],
+        &[("Synced", "{.synced}")],
+    ),
+    kind(
+        "Disks.block.talos.dev",
+        "Disk",
+        "runtime",
+        "block.DisksController",
+        &[],
+        &[
+            ("Size", "{.pretty_size}"),
+            ("Read Only", "{.readonly}"),
+            ("Transport", "{.transport}"),
+            ("Model", "{.model}"),
+        ],
+    ),
+    kind(
+        "SystemDisks.block.talos.dev",
+        "SystemDisk",
+        "runtime",
+        "block.SystemDiskController",
+        &[],
+        &[("Disk", "{.diskID}")],
+    ),
+    kind(
+        "DiscoveredVolumes.block.talos.dev",
+        "DiscoveredVolume",
+        "runtime",
+        "block.DiscoveryController",
+        &[],
+        &[
+            ("Type", "{.type}"),
+            ("Size", "{.pretty_size}"),
+            ("Discovered", "{.name}"),
+            ("Label", "{.partitionLabel}"),
+        ],
+    ),
+    shared(kind(
+        "Members.cluster.talos.dev",
+        "Member",
+        "cluster",
+        "cluster.EndpointController",
+        &[],
+        &[
+            ("Hostname", "{.hostname}"),
+            ("Machine Type", "{.machineType}"),
+            ("OS", "{.operatingSystem}"),
+            ("Addresses", "{.addresses}"),
+        ],
+    )),
+    kind(
+        "Infos.cluster.talos.dev",
+        "Info",
+        "cluster",
+        "cluster.InfoController",
+        &[],
+        &[("Cluster ID", "{.clusterId}"), ("Cluster Name", "{.clusterName}")],
+    ),
+    shared(kind(
+        "EtcdMembers.etcd.talos.dev",
+        "EtcdMember",
+        "etcd",
+        "etcd.MemberController",
+        &[],
+        &[("Member ID", "{.memberId}")],
+    )),
+    kind(
+        "Nodenames.kubernetes.talos.dev",
+        "Nodename",
+        "k8s",
+        "k8s.NodenameController",
+        &[],
+        &[("Nodename", "{.nodename}")],
+    ),
+    kind(
+        "NodeStatuses.kubernetes.talos.dev",
+        "NodeStatus",
+        "k8s",
+        "k8s.NodeStatusController",
+        &[],
+        &[("Ready", "{.nodeReady}"), ("Unschedulable", "{.unschedulable}")],
+    ),
+    sensitive(kind(
+        "MachineConfigs.config.talos.dev",
+        "MachineConfig",
+        "config",
+        "config.AcquireController",
+        &[],
+        &[],
+    )),
+    kind(
+        "MachineTypes.config.talos.dev",
+        "MachineType",
+        "config",
+        "config.MachineTypeController",
+        &[],
+        &[("Type", "{}")],
+    ),
+];
+
+/// A type by its full name, or by a name that tools accept for it.
+pub(super) fn find(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|k| k.name.eq_ignore_ascii_case(name))
+}
+
+impl Kind {
+    /// The short names that the server makes up by itself, and those that were given.
+    pub(super) fn own_aliases(&self) -> Vec<String> {
+        let plural = self.name.split('.').next().unwrap_or_default();
+        let mut aliases: Vec<String> = self.aliases.iter().map(|a| (*a).to_owned()).collect();
+        aliases.push(self.singular.to_ascii_lowercase());
+        let letters: String = plural.chars().filter(char::is_ascii_uppercase).collect();
+        if letters.len() > 1 {
+            aliases.push(letters.to_ascii_lowercase());
+            if !letters.ends_with('S') {
+                aliases.push(format!("{}s", letters.to_ascii_lowercase()));
+            }
+        }
+        aliases
+    }
+
+    /// All names that tools may use.
+    pub(super) fn all_aliases(&self) -> Vec<String> {
+        let (plural, suffix) = self.name.split_once('.').unwrap_or((self.name, ""));
+        let plural = plural.to_ascii_lowercase();
+        let mut all = vec![plural.clone()];
+        let parts: Vec<&str> = suffix.split('.').collect();
+        for end in 1..parts.len() {
+            all.push(format!("{plural}.{}", parts[..end].join(".")));
+        }
+        all.extend(self.own_aliases());
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unambiguous_where_tools_use_them() {
+        for name in [
+            "members",
+            "machinestatus",
+            "disks",
+            "links",
+            "addresses",
+            "hostname",
+            "machineconfig",
+            "services",
+        ] {
+            let hits: Vec<_> = KINDS.iter().filter(|k| k.all_aliases().iter().any(|a| a == name)).collect();
+            assert_eq!(hits.len(), 1, "{name}: {hits:?}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Simulated Talos machines: one per powered-on VM, with the node API, etcd and the kubelet's doings.
+
+mod apid;
+mod config;
+mod cosi;
+mod durations;
+mod etcd;
+mod iso9660;
+pub(crate) mod keys;
+mod life;
+mod machines;
+mod media;
+mod network;
+pub(crate) mod node;
+mod services;
+mod validate;
+mod world;
+
+pub use config::{ConfigError, MachineConfig, Role};
+pub use durations::Durations;
+pub use machines::{Machines, SavedMachines};
+
+/// Whether a version such as `v1.12.3` is of this 1.x minor or newer.
+pub(crate) fn version_at_least(version: &str, minor: u32) -> bool {
+    let mut parts = version.trim_start_matches('v').split(['.', '-']).map(|p| p.parse::<u32>().unwrap_or(0));
+    let major = parts.next().unwrap_or(0);
+    major > 1 || (major == 1 && parts.next().unwrap_or(0) >= minor)
+}

@@ -1,0 +1,337 @@
+//! The services of a configured machine: node API, etcd, API server, kubelet.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use daedal_talos::proto::machine::SequenceEvent;
+
+use super::apid;
+use super::config::MachineConfig;
+use super::etcd::{Cluster, Member, member_id};
+use super::node::{Node, Stage};
+use super::world::{EtcdData, Shared};
+use crate::kubernetes::{self, Store, kubelet};
+
+/// Runs all services of this boot. Never returns by itself.
+pub(super) async fn run(shared: &Arc<Shared>, node: &Arc<Node>, config: &Arc<MachineConfig>) {
+    let now = || shared.pace.now();
+    sequence(node, "boot", "", now());
+    if config.is_control_plane() {
+        node.service("apid", "Preparing", false, now());
+        shared.pass(node, shared.durations.apid).await;
+        apid::serve(shared, node);
+        node.service("trustd", "Running", true, now());
+        node.update(|s| s.trustd = true);
+        shared.settle();
+    } else {
+        node.service("apid", "Waiting", false, now());
+        node.console("[talos] waiting for a control plane to sign the API certificate");
+        await_trust(shared, &config.trust_key()).await;
+        shared.pass(node, shared.durations.apid.max(shared.durations.trustd)).await;
+        apid::serve(shared, node);
+    }
+    node.service("apid", "Running", true, now());
+    node.service("containerd", "Running", true, now());
+    shared.pass(node, shared.durations.cri).await;
+    node.service("cri", "Running", true, now());
+    node.update(|s| s.cri = true);
+    node.set_stage(Stage::Running, now());
+    if config.is_control_plane() {
+        tokio::join!(etcd(shared, node), run_kubelet(shared, node));
+    } else {
+        run_kubelet(shared, node).await;
+    }
+}
+
+/// Tells the event stream that a sequence has begun.
+pub(super) fn sequence(node: &Arc<Node>, name: &str, actor: &str, now: i64) {
+    let event = SequenceEvent { sequence: name.to_owned(), action: 1, error: None };
+    node.event("machine.SequenceEvent", &event, actor, now);
+}
+
+async fn await_trust(shared: &Arc<Shared>, trust_key: &str) {
+    let mut changes = shared.watch();
+    loop {
+        changes.mark_unchanged();
+        let signed = shared.world().nodes.values().any(|other| {
+            let state = other.state();
+            state.trustd && state.config.as_ref().is_some_and(|c| c.trust_key() == trust_key)
+        });
+        if signed {
+            return;
+        }
+        if changes.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Runs this control plane's etcd member and, on top of it, its API server.
+async fn etcd(shared: &Arc<Shared>, node: &Arc<Node>) {
+    let mut changes = shared.watch();
+    node.service("etcd", "Preparing", false, shared.pace.now());
+    loop {
+        changes.mark_unchanged();
+        match find_membership(shared, node) {
+            Membership::Member => {
+                serve_member(shared, node).await;
+                node.service("etcd", "Finished", false, shared.pace.now());
+                node.update(|s| {
+                    s.etcd = false;
+                    s.api_server = false;
+                });
+                shared.settle();
+            }
+            Membership::Removed => {
+                node.service("etcd", "Failed", false, shared.pace.now());
+                node.console("[talos] etcd: the member has been permanently removed from the cluster");
+                changed(&mut changes).await;
+            }
+            Membership::None => changed(&mut changes).await,
+        }
+    }
+}
+
+async fn changed(changes: &mut tokio::sync::watch::Receiver<u64>) {
+    if changes.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+enum Membership {
+    /// This machine's disk holds a member of a cluster (perhaps since this very moment).
+    Member,
+    /// Its data is of a cluster that has removed it.
+    Removed,
+    /// No data, and no cluster to join.
+    None,
+}
+
+fn find_membership(shared: &Arc<Shared>, node: &Arc<Node>) -> Membership {
+    let Some(disk) = node.disk.as_deref() else { return Membership::None };
+    let (config, hostname, address) = {
+        let state = node.state();
+        let Some(config) = state.config.clone() else { return Membership::None };
+        (config, state.hostname.clone(), state.address)
+    };
+    let Some(address) = address else { return Membership::None };
+    let mut world = shared.world();
+    if let Some(data) = world.disks.get(disk).and_then(|d| d.etcd.clone()) {
+        let known =
+            world.clusters.get(&data.cluster).is_some_and(|c| c.members.iter().any(|m| m.id == data.member));
+        return if known { Membership::Member } else { Membership::Removed };
+    }
+    let Some(id) = world.joinable(&config.etcd_key()) else { return Membership::None };
+    let member = member_id(shared.seed, disk, id, address);
+    let joined = Member { id: member, name: hostname, address, learner: true, disk: disk.to_owned() };
+    if let Some(cluster) = world.clusters.get_mut(&id) {
+        // A machine made anew on an old address takes the place of its dead predecessor, as Talos does.
+        cluster.members.retain(|m| m.address != address);
+        cluster.members.push(joined);
+    }
+    world.disks.entry(disk.to_owned()).or_default().etcd = Some(EtcdData { cluster: id, member });
+    Membership::Member
+}
+
+/// Runs a member until it is no member any more.
+async fn serve_member(shared: &Arc<Shared>, node: &Arc<Node>) {
+    let now = || shared.pace.now();
+    let Some(disk) = node.disk.clone() else { return };
+    shared.pass(node, shared.durations.etcd).await;
+    node.update(|s| s.etcd = true);
+    shared.settle();
+    if is_learner(shared, &disk) {
+        node.console("[talos] etcd: joined as learner");
+        shared.pass(node, shared.durations.etcd_promotion).await;
+        let mut world = shared.world();
+        let id = world.disks.get(&disk).and_then(|d| Some(d.etcd.as_ref()?.cluster));
+        if let Some(cluster) = id.and_then(|id| world.clusters.get_mut(&id)) {
+            for member in cluster.members.iter_mut().filter(|m| m.disk == disk) {
+                member.learner = false;
+            }
+        }
+        drop(world);
+        shared.settle();
+    }
+    node.service("etcd", "Running", true, now());
+    let mut changes = shared.watch();
+    let mut started = false;
+    loop {
+        changes.mark_unchanged();
+        let (member, quorum, seen) = {
+            let world = shared.world();
+            match world.cluster_of_disk(&disk) {
+                Some(c) => (c.member_on(&disk).is_some(), world.has_quorum(c), c.seen),
+                None => (false, false, false),
+            }
+        };
+        if !member {
+            return;
+        }
+        if quorum && !started {
+            started = true;
+            let wait = if seen { shared.durations.api_server } else { shared.durations.api_server_first };
+            shared.pass(node, wait).await;
+            {
+                let mut world = shared.world();
+                let id = world.disks.get(&disk).and_then(|d| Some(d.etcd.as_ref()?.cluster));
+                if let Some(cluster) = id.and_then(|id| world.clusters.get_mut(&id)) {
+                    cluster.seen = true;
+                }
+            }
+            node.update(|s| s.api_server = true);
+            shared.settle();
+            continue;
+        }
+        changed(&mut changes).await;
+    }
+}
+
+fn is_learner(shared: &Arc<Shared>, disk: &str) -> bool {
+    let world = shared.world();
+    world.cluster_of_disk(disk).and_then(|c| c.member_on(disk)).is_some_and(|m| m.learner)
+}
+
+/// Why bootstrap is refused.
+pub(super) enum BootstrapRefusal {
+    NotControlPlane,
+    NotYet,
+    Already,
+}
+
+/// Makes this machine's etcd the first member of a new cluster.
+pub(super) fn bootstrap(
+    shared: &Arc<Shared>,
+    node: &Arc<Node>,
+    store: Option<Store>,
+) -> Result<(), BootstrapRefusal> {
+    let (config, hostname, address, cri) = {
+        let state = node.state();
+        let config = state.config.clone().ok_or(BootstrapRefusal::NotYet)?;
+        (config, state.hostname.clone(), state.address, state.cri)
+    };
+    if !config.is_control_plane() {
+        return Err(BootstrapRefusal::NotControlPlane);
+    }
+    let (Some(disk), Some(address), true) = (node.disk.clone(), address, cri) else {
+        return Err(BootstrapRefusal::NotYet);
+    };
+    {
+        let mut world = shared.world();
+        if world.disks.get(&disk).is_some_and(|d| d.etcd.is_some()) {
+            return Err(BootstrapRefusal::Already);
+        }
+        world.last_cluster += 1;
+        let id = world.last_cluster;
+        let member = member_id(shared.seed, &disk, id, address);
+        let first = Member { id: member, name: hostname, address, learner: false, disk: disk.clone() };
+        let store = store.unwrap_or_else(|| kubernetes::new_cluster(&config, shared.pace.now()));
+        let cluster = Cluster::bootstrap(id, &config, first, Arc::new(store));
+        world.clusters.insert(id, cluster);
+        world.disks.entry(disk).or_default().etcd = Some(EtcdData { cluster: id, member });
+    }
+    node.console("[talos] bootstrap request received");
+    shared.settle();
+    Ok(())
+}
+
+/// Takes this machine's member out of its cluster and forgets its data.
+pub(super) fn leave_etcd(shared: &Arc<Shared>, node: &Arc<Node>) {
+    let Some(disk) = node.disk.as_deref() else { return };
+    {
+        let mut world = shared.world();
+        let Some(data) = world.disks.get_mut(disk).and_then(|d| d.etcd.take()) else { return };
+        if let Some(cluster) = world.clusters.get_mut(&data.cluster) {
+            cluster.members.retain(|m| m.id != data.member);
+        }
+        world.forget_empty_clusters();
+    }
+    shared.settle();
+}
+
+/// The kubelet: waits for an API server, registers the node, reports Ready.
+async fn run_kubelet(shared: &Arc<Shared>, node: &Arc<Node>) {
+    let now = || shared.pace.now();
+    node.service("kubelet", "Running", true, now());
+    node.update(|s| s.kubelet = true);
+    let Some(config) = ({ node.state().config.clone() }) else { return };
+    let key = config.kubernetes_key();
+    let mut changes = shared.watch();
+    let mut waited = false;
+    let store = loop {
+        changes.mark_unchanged();
+        let found = { shared.world().kubernetes(&key).map(|c| c.store.clone()) };
+        if let Some(store) = found {
+            break store;
+        }
+        waited = true;
+        changed(&mut changes).await;
+    };
+    let wait = if waited { shared.durations.kubelet_first } else { shared.durations.kubelet };
+    shared.pass(node, wait.mul_f64(0.6)).await;
+    let facts = kubelet::Facts::of(node, &config);
+    kubelet::register(&store, &facts, now());
+    shared.pass(node, wait.mul_f64(0.4)).await;
+    await_network_plugin(&store, &config).await;
+    kubelet::ready(&store, &facts, now());
+    node.update(|s| s.ready = true);
+    node.resumed.store(false, Ordering::Relaxed);
+    node.set_stage(Stage::Running, now());
+    node.console(format!("[talos] node {} is ready", facts.name));
+    // A machine's labels follow its configuration without a reboot.
+    let mut watch = node.watch();
+    loop {
+        watch.mark_unchanged();
+        let config = { node.state().config.clone() };
+        if let Some(config) = config {
+            kubelet::follow(&store, &kubelet::Facts::of(node, &config), now());
+        }
+        if watch.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+async fn await_network_plugin(store: &Store, config: &MachineConfig) {
+    if config.cni() == "flannel" {
+        return;
+    }
+    let mut changes = store.watch();
+    loop {
+        changes.mark_unchanged();
+        if kubelet::network_plugin_present(store) {
+            return;
+        }
+        if changes.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Lets Kubernetes find out, after its patience, that a machine has gone silent.
+pub(super) fn mark_lost(shared: &Arc<Shared>, node: &Arc<Node>) {
+    let (config, name) = {
+        let state = node.state();
+        (state.config.clone(), state.hostname.clone())
+    };
+    let Some(config) = config else { return };
+    let (shared, node) = (shared.clone(), node.clone());
+    let runtime = shared.runtime.clone();
+    runtime.spawn(async move {
+        shared.pace.pass(shared.durations.node_grace).await;
+        let store = {
+            let world = shared.world();
+            let back = world.nodes.values().any(|n| {
+                let state = n.state();
+                state.hostname == name
+                    && state.ready
+                    && state.config.as_ref().is_some_and(|c| c.kubernetes_key() == config.kubernetes_key())
+            });
+            if back { None } else { world.kubernetes(&config.kubernetes_key()).map(|c| c.store.clone()) }
+        };
+        if let Some(store) = store {
+            kubelet::lost(&store, &name, shared.pace.now());
+        }
+        drop(node);
+    });
+}
