@@ -45,16 +45,41 @@ async fn connection(acceptor: TlsAcceptor, stream: BoxStream, handler: Handler) 
         }
     };
     let caller = Caller::from_peer(tls.get_ref().1.peer_certificates());
+    let broken = CancellationToken::new();
+    let cut = broken.clone();
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(caller.clone());
         let answer = handler(request);
-        async move { Ok::<_, Infallible>(answer.await) }
+        let cut = cut.clone();
+        async move {
+            let answer = answer.await;
+            if answer.extensions().get::<Dropped>().is_some() {
+                cut.cancel();
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Infallible>(answer)
+        }
     });
-    let served = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(tls), service).await;
-    if let Err(error) = served {
-        tracing::debug!(error = %error, "lab: connection ended");
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let served = builder.serve_connection(TokioIo::new(tls), service);
+    tokio::select! {
+        () = broken.cancelled() => {}
+        served = served => if let Err(error) = served {
+            tracing::debug!(error = %error, "lab: connection ended");
+        }
     }
+}
+
+/// On an answer: there is none, the connection ends instead.
+#[derive(Clone, Copy)]
+pub(crate) struct Dropped;
+
+/// No answer: the connection ends.
+pub(crate) fn dropped() -> http::Response<Body> {
+    let mut response = http::Response::new(Body::empty());
+    response.extensions_mut().insert(Dropped);
+    response
 }
 
 /// An answer with a JSON body.

@@ -2,10 +2,13 @@
 
 mod activity;
 mod fabric;
+mod factory;
 pub mod faults;
+mod faulty;
 mod http;
 mod image;
 mod kubernetes;
+mod lab;
 mod loopback;
 mod machine;
 mod pace;
@@ -15,7 +18,9 @@ mod proxy;
 mod talos;
 
 pub use fabric::{Acceptor, Fabric};
+pub use factory::{Factory, SavedFactory};
 pub use image::{Format, SystemImage, virtual_size};
+pub use lab::{Lab, LabError, LabSpec};
 pub use machine::{Disk, GuestInterface, Guests, Hardware};
 pub use pace::Pace;
-pub use talos::{ConfigError, Durations, MachineConfig, Machines, Role, SavedMachines};
+pub use talos::{ConfigError, Durations, Ground, MachineConfig, Machines, Role, SavedMachines};

@@ -81,7 +81,7 @@ pub(crate) fn apply(live: Option<&Value>, wanted: &Value, writer: &Writer<'_>) -
         o.manager == writer.manager && o.operation == "Apply" && o.subresource == writer.subresource
     };
     let previous = owners.iter().find(|o| mine(o)).map(|o| o.fields.clone()).unwrap_or_default();
-    for dropped in previous.difference(&fields).collect::<Vec<_>>().into_iter().rev() {
+    for dropped in previous.difference(&fields) {
         let others = owners.iter().filter(|o| !mine(o));
         let kept = others.flat_map(|o| &o.fields).chain(&fields).any(|p| p.starts_with(dropped));
         if !kept {

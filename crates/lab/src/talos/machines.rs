@@ -9,14 +9,13 @@ use std::sync::atomic::Ordering;
 use rcgen::KeyPair;
 use serde::{Deserialize, Serialize};
 
-use super::durations::Durations;
 use super::etcd::{Cluster, Member};
 use super::life;
 use super::node::{Node, Order};
 use super::services;
-use super::world::{SavedDisk, Shared, World};
+use super::world::{Ground, SavedDisk, Shared, World};
 use crate::kubernetes::{SavedStore, Store};
-use crate::{Fabric, GuestInterface, Guests, Hardware, Pace};
+use crate::{GuestInterface, Guests, Hardware};
 
 /// Runs a simulated Talos machine in every powered-on VM. Cheap to clone; all clones are one datacenter's machines.
 #[derive(Clone)]
@@ -46,13 +45,7 @@ struct SavedCluster {
 
 impl Machines {
     /// Machines on a network, from what was saved. Must be called inside a tokio runtime.
-    pub fn new(
-        fabric: Fabric,
-        pace: Pace,
-        durations: Durations,
-        seed: u64,
-        saved: SavedMachines,
-    ) -> Result<Self, rcgen::Error> {
+    pub fn new(ground: Ground, saved: SavedMachines) -> Result<Self, rcgen::Error> {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let clusters = saved.clusters.into_iter().map(|c| {
             let cluster = Cluster {
@@ -76,7 +69,7 @@ impl Machines {
             last_cluster: saved.last_cluster,
             ..World::default()
         };
-        Ok(Self { shared: Arc::new(Shared::new(fabric, pace, durations, seed, key, world)) })
+        Ok(Self { shared: Arc::new(Shared::new(ground, key, world)) })
     }
 
     /// What must outlive the process.

@@ -19,6 +19,7 @@ mod world;
 pub use config::{ConfigError, MachineConfig, Role};
 pub use durations::Durations;
 pub use machines::{Machines, SavedMachines};
+pub use world::Ground;
 
 /// Whether a version such as `v1.12.3` is of this 1.x minor or newer.
 pub(crate) fn version_at_least(version: &str, minor: u32) -> bool {

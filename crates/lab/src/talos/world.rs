@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::durations::Durations;
 use super::etcd::Cluster;
 use super::node::Node;
+use crate::faults::Faults;
 use crate::http::Handler;
 use crate::image::SystemImage;
 use crate::{Fabric, Pace};
@@ -76,22 +77,40 @@ pub(crate) struct Shared {
     changed: watch::Sender<u64>,
     pub(crate) resuming: std::sync::atomic::AtomicBool,
     pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) faults: Faults,
+    /// Which extensions a schematic holds, once the factory knows it.
+    pub(crate) schematics: Schematics,
+}
+
+/// What a machine that runs an installer knows of the Image Factory's schematics.
+pub(crate) type Schematics = Arc<dyn Fn(&str) -> Option<Vec<String>> + Send + Sync>;
+
+/// What the machines stand in.
+pub struct Ground {
+    /// The network.
+    pub fabric: Fabric,
+    /// The clock.
+    pub pace: Pace,
+    /// How long things take.
+    pub durations: Durations,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// Decides every id that is made up.
+    pub seed: u64,
+    /// Who knows which extensions a schematic holds.
+    pub factory: Option<crate::factory::Factory>,
 }
 
 impl Shared {
-    pub(crate) fn new(
-        fabric: Fabric,
-        pace: Pace,
-        durations: Durations,
-        seed: u64,
-        key: KeyPair,
-        world: World,
-    ) -> Self {
+    pub(crate) fn new(ground: Ground, key: KeyPair, world: World) -> Self {
+        let factory = ground.factory;
         Self {
-            fabric,
-            pace,
-            durations,
-            seed,
+            fabric: ground.fabric,
+            pace: ground.pace,
+            durations: ground.durations,
+            seed: ground.seed,
+            faults: ground.faults,
+            schematics: Arc::new(move |id| factory.as_ref()?.extensions(id)),
             key,
             world: Mutex::new(world),
             changed: watch::Sender::new(0),
@@ -242,6 +261,7 @@ impl Shared {
     ) {
         let Some(config) = ({ node.state().config.clone() }) else { return };
         let handler: Handler = crate::kubernetes::handler(store.clone(), self.pace);
+        let handler = crate::faulty::http(handler, "kubernetes", self.faults.clone(), self.pace);
         match crate::kubernetes::tls(&config, node, &self.key, self.pace) {
             Ok(tls) => {
                 let acceptor = crate::http::tls_service(tls, stop, handler);

@@ -142,7 +142,7 @@ impl MachineService for Api {
         }
         let running =
             { self.node.state().image.clone() }.ok_or_else(|| Status::internal("no running system"))?;
-        let image = installer(&request.image, &running).ok_or_else(|| {
+        let image = installer(&request.image, &running, &*self.shared.schematics).ok_or_else(|| {
             Status::invalid_argument(format!("error validating installer image {:?}", request.image))
         })?;
         let stage = request.stage;
@@ -393,7 +393,11 @@ impl Api {
 }
 
 /// The system that an installer image puts on the disk: version from its tag, schematic from its path.
-fn installer(reference: &str, running: &SystemImage) -> Option<SystemImage> {
+fn installer(
+    reference: &str,
+    running: &SystemImage,
+    schematics: &dyn Fn(&str) -> Option<Vec<String>>,
+) -> Option<SystemImage> {
     let (path, version) = reference.split('@').next()?.rsplit_once(':')?;
     if !version.starts_with('v') {
         return None;

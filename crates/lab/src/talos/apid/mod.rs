@@ -15,7 +15,7 @@ use daedal_talos::proto::cosi::state_server::StateServer;
 use daedal_talos::proto::machine::machine_service_server::MachineServiceServer;
 use daedal_talos::proto::storage::storage_service_server::StorageServiceServer;
 use daedal_talos::proto::time::time_service_server::TimeServiceServer;
-use http::{Request, Response};
+use http::Request;
 use rustls::ServerConfig;
 use tonic::Status;
 use tonic::service::Routes;
@@ -114,6 +114,7 @@ fn listen(shared: &Arc<Shared>, node: &Arc<Node>, tls: Arc<ServerConfig>) {
     let local = local_handler(Api { shared: shared.clone(), node: node.clone() });
     node.update(|s| s.handler = Some(local.clone()));
     let handler = routing_handler(shared.clone(), node.clone(), local);
+    let handler = crate::faulty::grpc(handler, "talos", shared.faults.clone(), shared.pace);
     let acceptor = crate::http::tls_service(tls, session, handler);
     shared.fabric.listen(Target::new(address.to_string(), APID_PORT), acceptor);
 }
@@ -318,9 +319,4 @@ impl Api {
     fn now(&self) -> i64 {
         self.shared.pace.now()
     }
-}
-
-/// An answer with a gRPC status and no message.
-pub(crate) fn refused(status: &Status) -> Response<Body> {
-    status.clone().into_http()
 }

@@ -1,0 +1,287 @@
+//! The whole datacenter in one piece: network, clock, machines, Proxmox and the Image Factory, saved and loaded as one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use daedal_dial::Dialer;
+use serde::{Deserialize, Serialize};
+
+use crate::factory::{Factory, PUBLIC_FACTORY, SavedFactory};
+use crate::faults::Faults;
+use crate::pki::{Pki, PkiError};
+use crate::proxmox::{self, Datacenter, DatacenterSpec, SavedDatacenter, Surroundings};
+use crate::talos::{Durations, Ground, Machines, SavedMachines};
+use crate::{Fabric, Pace};
+
+/// File that holds a saved lab.
+const WORLD: &str = "world.json";
+
+/// What a lab should be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LabSpec {
+    /// Decides everything that is made up.
+    pub seed: u64,
+    /// How many times faster than the clock on the wall.
+    pub speed: f64,
+    /// Simulated Unix time at the start. Clients that check certificates should live in the same time.
+    pub epoch: i64,
+    /// Hosts, storages, accounts, VMs of others.
+    pub datacenter: DatacenterSpec,
+    /// Names on which an Image Factory answers.
+    pub factories: Vec<String>,
+}
+
+impl Default for LabSpec {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            speed: 1.0,
+            epoch: 1_767_225_600,
+            datacenter: DatacenterSpec::default(),
+            factories: vec![PUBLIC_FACTORY.into()],
+        }
+    }
+}
+
+/// Why a lab could not be started, saved or loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A certificate could not be made.
+    #[error("could not set up the lab's certificates")]
+    Pki(#[from] PkiError),
+    /// A key could not be made.
+    #[error("could not make the machines' key")]
+    Key(#[from] rcgen::Error),
+    /// The saved world could not be read or written.
+    #[error("could not {action} the lab's world at {path}")]
+    File {
+        /// `read` or `write`.
+        action: &'static str,
+        /// Where.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The saved world is not one.
+    #[error("could not understand the lab's world at {path}")]
+    Content {
+        /// Where.
+        path: String,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct World {
+    seed: u64,
+    now: i64,
+    factories: Vec<String>,
+    pki: Pki,
+    datacenter: SavedDatacenter,
+    machines: SavedMachines,
+    factory: SavedFactory,
+}
+
+/// A running lab. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Lab {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    seed: u64,
+    factories: Vec<String>,
+    fabric: Fabric,
+    pace: Pace,
+    pki: Pki,
+    faults: Faults,
+    machines: Machines,
+    factory: Factory,
+    datacenter: Datacenter,
+}
+
+impl Lab {
+    /// Starts a new lab. Must be called inside a tokio runtime.
+    pub fn new(spec: LabSpec) -> Result<Self, LabError> {
+        let pki = Pki::generate("Lab CA")?;
+        let pace = Pace::new(spec.speed, spec.epoch);
+        let parts = Parts::new(
+            spec.seed,
+            spec.factories,
+            pki,
+            pace,
+            SavedMachines::default(),
+            SavedFactory::default(),
+        )?;
+        let datacenter = Datacenter::start(&spec.datacenter, parts.surroundings())?;
+        Ok(parts.assemble(datacenter))
+    }
+
+    /// Goes on with the lab saved in a folder; none when there is none. `now` is the time on the wall: the lab's clock
+    /// never goes back.
+    pub fn load(dir: &Path, speed: f64, now: i64) -> Result<Option<Self>, LabError> {
+        let path = dir.join(WORLD);
+        let shown = path.display().to_string();
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(LabError::File { action: "read", path: shown, source }),
+        };
+        let world: World =
+            serde_json::from_slice(&bytes).map_err(|source| LabError::Content { path: shown, source })?;
+        let pace = Pace::new(speed, now.max(world.now));
+        let parts = Parts::new(world.seed, world.factories, world.pki, pace, world.machines, world.factory)?;
+        parts.machines.set_resuming(true);
+        let datacenter = Datacenter::resume(world.datacenter, parts.surroundings())?;
+        parts.machines.set_resuming(false);
+        Ok(Some(parts.assemble(datacenter)))
+    }
+
+    /// Keeps the lab in a folder, so that a crash in between leaves the old one.
+    pub fn save(&self, dir: &Path) -> Result<(), LabError> {
+        let inner = &self.inner;
+        let world = World {
+            seed: inner.seed,
+            now: inner.pace.now(),
+            factories: inner.factories.clone(),
+            pki: inner.pki.clone(),
+            datacenter: inner.datacenter.save(),
+            machines: inner.machines.save(),
+            factory: inner.factory.save(),
+        };
+        let path = dir.join(WORLD);
+        let shown = path.display().to_string();
+        let bytes =
+            serde_json::to_vec(&world).map_err(|source| LabError::Content { path: shown.clone(), source })?;
+        write_private(&path, &bytes).map_err(|source| LabError::File { action: "write", path: shown, source })
+    }
+
+    /// The lab's network.
+    pub fn fabric(&self) -> &Fabric {
+        &self.inner.fabric
+    }
+
+    /// Opens streams to the lab's addresses.
+    pub fn dialer(&self) -> Dialer {
+        Arc::new(self.inner.fabric.clone())
+    }
+
+    /// The lab's certificate authority.
+    pub fn pki(&self) -> &Pki {
+        &self.inner.pki
+    }
+
+    /// The lab's clock.
+    pub fn pace(&self) -> Pace {
+        self.inner.pace
+    }
+
+    /// The Proxmox cluster.
+    pub fn datacenter(&self) -> &Datacenter {
+        &self.inner.datacenter
+    }
+
+    /// What runs inside the VMs.
+    pub fn machines(&self) -> &Machines {
+        &self.inner.machines
+    }
+
+    /// The Image Factory.
+    pub fn factory(&self) -> &Factory {
+        &self.inner.factory
+    }
+
+    /// What goes wrong on purpose, and the log of all calls.
+    pub fn faults(&self) -> &Faults {
+        &self.inner.faults
+    }
+
+    /// Adds to the Proxmox cluster what it lacks.
+    pub fn ensure(&self, spec: &DatacenterSpec) -> Result<(), LabError> {
+        Ok(self.inner.datacenter.ensure(spec)?)
+    }
+}
+
+/// All parts but the one that needs the others.
+struct Parts {
+    seed: u64,
+    factories: Vec<String>,
+    fabric: Fabric,
+    pace: Pace,
+    pki: Pki,
+    faults: Faults,
+    machines: Machines,
+    factory: Factory,
+}
+
+impl Parts {
+    fn new(
+        seed: u64,
+        factories: Vec<String>,
+        pki: Pki,
+        pace: Pace,
+        machines: SavedMachines,
+        factory: SavedFactory,
+    ) -> Result<Self, LabError> {
+        let fabric = Fabric::default();
+        let faults = Faults::default();
+        let factory = Factory::new(factory);
+        if !factories.is_empty() {
+            factory.listen(&factories, &fabric, &pki, &faults, pace)?;
+        }
+        let ground = Ground {
+            fabric: fabric.clone(),
+            pace,
+            durations: Durations::default(),
+            faults: faults.clone(),
+            seed,
+            factory: Some(factory.clone()),
+        };
+        let machines = Machines::new(ground, machines)?;
+        Ok(Self { seed, factories, fabric, pace, pki, faults, machines, factory })
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            fabric: self.fabric.clone(),
+            pace: self.pace,
+            guests: Arc::new(self.machines.clone()),
+            faults: self.faults.clone(),
+            pki: self.pki.clone(),
+            durations: proxmox::Durations::default(),
+        }
+    }
+
+    fn assemble(self, datacenter: Datacenter) -> Lab {
+        let Self { seed, factories, fabric, pace, pki, faults, machines, factory } = self;
+        Lab {
+            inner: Arc::new(Inner {
+                seed,
+                factories,
+                fabric,
+                pace,
+                pki,
+                faults,
+                machines,
+                factory,
+                datacenter,
+            }),
+        }
+    }
+}
+
+/// Writes a file that only its owner may read, all of it or nothing.
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let fresh = path.with_extension("new");
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, path)
+}
