@@ -98,3 +98,14 @@ fn the_manual_has_the_table_of_versions() {
     }
     assert_eq!(rows.len(), 7);
 }
+
+#[test]
+fn the_schema_beside_the_manual_is_the_one_of_the_types() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/inventory.schema.json");
+    let now = format!("{}\n", serde_json::to_string_pretty(&schema()).expect("JSON"));
+    if std::env::var_os("INSTA_UPDATE").is_some_and(|v| v == "always") {
+        std::fs::write(&path, &now).expect("written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == now, "run `daedal inventory schema > docs/inventory.schema.json`");
+}
