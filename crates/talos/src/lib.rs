@@ -21,6 +21,7 @@ pub mod nocloud;
 mod pem;
 pub mod pki;
 pub mod proto;
+mod rsa_key;
 mod secret;
 mod secrets;
 mod yaml;
