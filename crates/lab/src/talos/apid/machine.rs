@@ -412,10 +412,12 @@ fn installer(
             Some("") | None => &running.platform,
             Some(prefix) => prefix.trim_end_matches('-'),
         };
+    let extensions = schematics(&schematic).unwrap_or_else(|| running.extensions.clone());
     Some(SystemImage {
         version: version.to_owned(),
         schematic,
         platform: platform.to_owned(),
+        extensions,
         ..running.clone()
     })
 }

@@ -95,9 +95,11 @@ pub(crate) fn serve(shared: &Arc<Shared>, node: &Arc<Node>) {
 
 /// Makes a machine without a configuration answer, to anyone.
 pub(crate) fn serve_maintenance(shared: &Arc<Shared>, node: &Arc<Node>) {
+    // A key of its own: who pins it pins this very machine.
     let tls = Authority::throw_away().and_then(|authority| {
-        let chain = authority.server(&shared.key, &names(node, None))?;
-        server_config(chain, &shared.key, Clients::Anyone, &[b"h2"], shared.pace)
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+        let chain = authority.server(&key, &names(node, None))?;
+        server_config(chain, &key, Clients::Anyone, &[b"h2"], shared.pace)
     });
     match tls {
         Ok(tls) => listen(shared, node, tls),
