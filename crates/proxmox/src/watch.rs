@@ -92,6 +92,11 @@ impl TaskWatcher {
         self.wait(upid).await?.into_result(operation)
     }
 
+    /// [`TaskWatcher::finish`] for a task whose end is not urgent.
+    pub async fn finish_relaxed(&self, upid: &Upid, operation: impl Into<String>) -> Result<(), Error> {
+        self.wait_relaxed(upid).await?.into_result(operation)
+    }
+
     async fn watch(&self, upid: &Upid, fresh: bool, slack: Duration) -> Result<TaskOutcome, Error> {
         let (waiter, answer) = oneshot::channel();
         let gone = || {
@@ -145,6 +150,8 @@ struct Watch {
     round_trip: f64,
     cluster_list_useful: bool,
     cluster_list_misses: u32,
+    /// The latest start by each node's clock, and when it was heard of.
+    clocks: HashMap<String, (u32, Instant)>,
     /// Since when, and until when not to look again.
     failing: HashMap<Place, (Instant, Instant)>,
 }
@@ -161,6 +168,7 @@ impl Watch {
             round_trip: 0.0,
             cluster_list_useful: true,
             cluster_list_misses: 0,
+            clocks: HashMap::new(),
             failing: HashMap::new(),
         }
     }
@@ -201,6 +209,7 @@ impl Watch {
 
     fn add(&mut self, request: Request) {
         let Request { upid, fresh, slack, waiter } = request;
+        let fresh = fresh && self.started_just_now(&upid);
         let task = self.tasks.entry(upid.clone()).or_insert_with(|| Watched {
             upid,
             began: Instant::now(),
@@ -214,6 +223,18 @@ impl Watch {
         });
         task.slack = task.slack.min(slack);
         task.waiters.push(waiter);
+    }
+
+    /// Whether a task is as young as its caller says, judged by what other tasks told of its node's clock: one that was
+    /// started long ago may end at any moment, and teaches nothing about durations.
+    fn started_just_now(&mut self, upid: &Upid) -> bool {
+        let (now, started) = (Instant::now(), u64::from(upid.start_time()));
+        let clock = self.clocks.entry(upid.node().to_owned()).or_insert((upid.start_time(), now));
+        let node_time = u64::from(clock.0) + now.duration_since(clock.1).as_secs();
+        if started >= node_time {
+            *clock = (upid.start_time(), now);
+        }
+        started + 3 >= node_time
     }
 
     fn forget_abandoned(&mut self) {

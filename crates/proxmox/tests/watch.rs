@@ -192,10 +192,8 @@ async fn futures_join(a: impl Future<Output = ()>, b: impl Future<Output = ()>) 
 async fn a_hundred_vms_cost_few_calls_and_little_time() {
     println!("hosts  latency  spread  audit  calls per VM  lateness p95");
     for (hosts, latency, spread, audit, most_calls) in [
-        (10, 1, 0.1, true, 1.0),
-        (10, 20, 0.3, true, 1.0),
+        (10, 1, 0.3, true, 1.0),
         (10, 100, 0.3, true, 1.2),
-        (4, 20, 0.0, true, 1.0),
         (4, 20, 0.3, true, 2.0),
         (1, 20, 0.0, true, 2.0),
         // One host takes nearly three minutes for a hundred; looking all the time would be six calls each.
@@ -293,4 +291,24 @@ async fn two_waits_for_one_task_both_end() {
     let upid = world.start("atlas", "qmcreate", 300, Duration::from_secs(2), "OK");
     let (one, two) = tokio::join!(watcher.wait(&upid), watcher.wait_relaxed(&upid));
     assert!(one.unwrap().is_success() && two.unwrap().is_success());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_task_is_recognised_by_its_nodes_clock() {
+    let world = World::new();
+    let (_server, client, _) = world.serve(Duration::ZERO);
+    let watcher = TaskWatcher::new(client);
+    for _ in 0..5 {
+        let upid = world.start("atlas", "qmcreate", 300, Duration::from_secs(20), "OK");
+        assert!(watcher.wait(&upid).await.unwrap().is_success());
+    }
+    // Twelve seconds old when the wait begins: looked for at once, not only after the twenty that such tasks take.
+    let old = world.start("atlas", "qmcreate", 301, Duration::from_secs(20), "OK");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let young = world.start("atlas", "qmstart", 302, Duration::from_secs(1), "OK");
+    watcher.wait(&young).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(watcher.wait(&old).await.unwrap().is_success());
+    let late = Instant::now().duration_since(world.ended(&old));
+    assert!(late <= Duration::from_millis(500), "{late:?} late");
 }
