@@ -9,6 +9,7 @@
     reason = "test code"
 )]
 
+mod client;
 mod errors;
 mod faults;
 mod locks;
