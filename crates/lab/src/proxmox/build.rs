@@ -177,11 +177,22 @@ fn host_names(name: &str, endpoints: &[String]) -> Vec<String> {
     let mut names =
         vec![name.to_owned(), format!("{name}.lan"), "localhost".to_owned(), "127.0.0.1".to_owned()];
     for endpoint in endpoints {
-        if !names.contains(endpoint) {
-            names.push(endpoint.clone());
+        let host = target(endpoint).host;
+        if !names.contains(&host) {
+            names.push(host);
         }
     }
     names
+}
+
+/// An endpoint is a name or address, with a port if it is not the usual one.
+fn target(endpoint: &str) -> Target {
+    match endpoint.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+            Target::new(host.trim_matches(['[', ']']), port.parse().unwrap_or(PORT))
+        }
+        _ => Target::new(endpoint.trim_matches(['[', ']']), PORT),
+    }
 }
 
 impl Datacenter {
@@ -264,5 +275,18 @@ impl Datacenter {
 
 fn targets(name: &str, endpoints: &[String]) -> Vec<Target> {
     let own = [name.to_owned(), format!("{name}.lan")];
-    own.into_iter().chain(endpoints.iter().cloned()).map(|host| Target::new(host, PORT)).collect()
+    own.iter().chain(endpoints).map(|endpoint| target(endpoint)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_may_have_a_port() {
+        assert_eq!(target("atlas.lan"), Target::new("atlas.lan", 8006));
+        assert_eq!(target("127.0.0.2:18006"), Target::new("127.0.0.2", 18006));
+        assert_eq!(target("fd00::1"), Target::new("fd00::1", 8006));
+        assert_eq!(target("[fd00::1]:443"), Target::new("fd00::1", 443));
+    }
 }

@@ -34,6 +34,8 @@ pub struct Durations {
     pub stop: Duration,
     /// Resizing a disk.
     pub resize: Duration,
+    /// Allocating the metadata of one TiB of qcow2.
+    pub preallocate_tib: Duration,
     /// Destroying a VM.
     pub destroy: Duration,
     /// Making a template.
@@ -62,6 +64,7 @@ impl Default for Durations {
             start: Duration::from_millis(1500),
             stop: Duration::from_millis(900),
             resize: Duration::from_millis(300),
+            preallocate_tib: Duration::from_secs(6),
             destroy: Duration::from_millis(500),
             template: Duration::from_millis(300),
             transfer: Duration::from_millis(600),

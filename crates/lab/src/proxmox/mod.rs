@@ -143,6 +143,17 @@ impl Datacenter {
         });
     }
 
+    /// The software inside a VM has switched it off by itself.
+    pub fn guest_ended(&self, vmid: u32) {
+        self.with(|state| {
+            if let Some(vm) = state.vms.get_mut(&vmid)
+                && vm.running.take().is_some()
+            {
+                vm.apply_pending();
+            }
+        });
+    }
+
     /// Moves a stopped or running VM to another host, as somebody else may. Disks must be on shared storage or are
     /// moved along. False if there is no such VM or host.
     pub fn migrate(&self, vmid: u32, target: &str) -> bool {

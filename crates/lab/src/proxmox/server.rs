@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -29,6 +30,9 @@ use crate::faults::{Call, Fault, TaskFault};
 /// A kept-alive connection is closed after this; it is the wire's own time, not the simulated one.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// A connection is closed after this many requests.
+const REQUESTS: u32 = 100;
+
 const PREFIX: &str = "/api2/json";
 
 type Body = StreamBody<Pin<Box<dyn Stream<Item = io::Result<Frame<Bytes>>> + Send>>>;
@@ -50,10 +54,18 @@ async fn serve(datacenter: Datacenter, host: String, tls: Arc<ServerConfig>, str
         return;
     }
     let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await else { return };
+    let served = AtomicU32::new(0);
     let service = hyper::service::service_fn(move |request| {
         let datacenter = datacenter.clone();
         let host = host.clone();
-        async move { answer(datacenter, host, request).await }
+        let last = served.fetch_add(1, Ordering::Relaxed) + 1 >= REQUESTS;
+        async move {
+            let mut response = answer(datacenter, host, request).await?;
+            if last {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Dropped>(response)
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())

@@ -10,7 +10,7 @@ pub struct DatacenterSpec {
     pub version: String,
     /// The hosts, the first of which answers on `endpoints`.
     pub hosts: Vec<HostSpec>,
-    /// Names and addresses besides the hosts' own on which the API answers.
+    /// Names and addresses besides the hosts' own on which the API answers, with a port if it is not 8006.
     pub endpoints: Vec<String>,
     /// VMs that belong to somebody else.
     pub vms: Vec<VmSpec>,

@@ -14,6 +14,9 @@ use super::access::Who;
 use super::fail::Fail;
 use crate::faults::TaskFault;
 
+/// How many tasks are remembered.
+const MANY: usize = 20_000;
+
 /// One worker task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
@@ -53,6 +56,12 @@ impl From<Tasks> for Vec<Task> {
 
 impl Tasks {
     pub(crate) fn add(&mut self, task: Task) {
+        if self.all.len() >= MANY {
+            // The oldest half of what is over is forgotten, as log rotation does.
+            let all = std::mem::take(&mut self.all);
+            let kept = all.into_iter().enumerate().filter(|(at, task)| *at >= MANY / 2 || task.end.is_none());
+            *self = kept.map(|(_, task)| task).collect::<Vec<_>>().into();
+        }
         self.index.insert(task.upid.clone(), self.all.len());
         self.all.push(task);
     }

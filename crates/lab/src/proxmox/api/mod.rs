@@ -11,6 +11,7 @@ mod destroy;
 mod download;
 mod guests;
 pub(super) mod login;
+mod migrate;
 mod nodes;
 mod pools;
 mod power;
@@ -131,6 +132,7 @@ async fn guest(context: &Context, host: &str, id: &str, parts: &[&str]) -> Answe
         ("POST", ["status", "reboot"]) => power::reboot(context, host, vmid(id)?),
         ("POST", ["status", "reset"]) => power::reset(context, host, vmid(id)?),
         ("POST", ["clone"]) => clone::start(context, host, vmid(id)?).await,
+        ("POST", ["migrate"]) => migrate::start(context, host, vmid(id)?),
         ("POST", ["template"]) => template::start(context, host, vmid(id)?),
         (_, ["agent", command]) => agent::run(context, host, vmid(id)?, command).await,
         _ => Err(unknown(context)),

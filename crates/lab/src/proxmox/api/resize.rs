@@ -45,7 +45,7 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
     let digest = context.param("digest").map(str::to_owned);
     context.fork(host, "resize", &vmid.to_string(), move |job| async move {
         let _lock = job.until(job.dc.lock_guest(vmid, job.dc.durations().long_lock)).await??;
-        let (volid, old) = job.dc.with(|state| {
+        let (volid, old, format) = job.dc.with(|state| {
             let vm = state.vm(&job.host, vmid)?;
             if digest.as_ref().is_some_and(|digest| *digest != vm.digest()) {
                 return Err(Fail::internal("checksum mismatch (file change by other user?)"));
@@ -68,7 +68,7 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
             let volume = state
                 .volume(&job.host, &volid)
                 .ok_or_else(|| Fail::internal(format!("volume '{volid}' does not exist")))?;
-            Ok((volid.clone(), volume.size))
+            Ok((volid.clone(), volume.size, volume.format.clone()))
         })?;
         let new = match wanted.strip_prefix('+') {
             Some(more) => old + parse_size(more).unwrap_or(0),
@@ -80,7 +80,19 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
         if new == old {
             return Ok(());
         }
-        job.pass(job.dc.durations().resize).await?;
+        let durations = job.dc.durations();
+        job.pass(durations.resize).await?;
+        if format == "qcow2" {
+            // Its metadata is allocated at once, and QEMU's patience is limited.
+            let gib = (new - old) as f64 / f64::from(1u32 << 30);
+            let needed = durations.preallocate_tib.mul_f64(gib / 1024.0);
+            job.pass(needed.min(durations.long_lock)).await?;
+            if needed > durations.long_lock {
+                let command =
+                    format!("/usr/bin/qemu-img resize --preallocation=metadata -f qcow2 {volid} {new}");
+                return Err(Stop::error(format!("command '{command}' failed: got timeout")));
+            }
+        }
         job.log("Image resized.");
         job.dc.with(|state| {
             if let Some(volume) = state.volume_mut(&job.host, &volid) {
