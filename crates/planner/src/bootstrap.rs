@@ -1,9 +1,13 @@
-//! Whether and where etcd may be bootstrapped. Twice would mean two clusters under one name, so every doubt means no.
+//! What etcd allows: whether and where it may be bootstrapped, and which control planes may be interrupted.
+//!
+//! Twice would mean two clusters under one name, so every doubt means no.
 //!
 //! The first control plane that nothing stands in the way of is chosen. If the first declared one is stuck (say, its
 //! create task died), the next may take its place, but only if nothing that exists could hold an etcd already: a VM that
 //! never ran cannot; one that once got its config and does not answer now may. Bootstrapping the very node that may hold
 //! an etcd is harmless, because Talos refuses when its data directory is not empty; the doubt is always about *others*.
+
+use std::fmt;
 
 use daedal_inventory::{Cluster, Role};
 
@@ -46,7 +50,7 @@ pub(crate) fn judge(
                 TalosView::Maintenance => false,
                 // Its medium is only taken out after it answered once. As long as it is in, we wait for its answer and
                 // ask it; once out, it had a life we know nothing of.
-                _ => present.config.media.is_none() || !reachable(*at),
+                _ => present.own_medium(cluster).is_none() || !reachable(*at),
             },
         })
         .map(|(_, sight)| sight.node.name.clone())
@@ -64,4 +68,49 @@ pub(crate) fn exists(cluster: &Cluster, world: &World) -> bool {
             .iter()
             .filter_map(|node| world.nodes.get(&node.name))
             .any(|view| view.ready.is_some() || matches!(view.etcd, EtcdView::Member | EtcdView::Learner))
+}
+
+/// How many control planes vote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Voters {
+    all: usize,
+    members: usize,
+    learners: usize,
+}
+
+/// What happens to etcd if one control plane loses its network for a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interruption {
+    /// It does not vote, or all others do.
+    Harmless,
+    /// A vote is missing for a moment, so one at a time.
+    OneByOne,
+    /// The quorum could be lost.
+    Risky,
+}
+
+impl Voters {
+    pub(crate) fn count(survey: &Survey<'_>) -> Self {
+        let of_role = || survey.nodes.iter().filter(|sight| sight.node.role == Role::ControlPlane);
+        let count = |state: EtcdView| of_role().filter(|sight| sight.view.etcd == state).count();
+        Self { all: of_role().count(), members: count(EtcdView::Member), learners: count(EtcdView::Learner) }
+    }
+
+    /// Judges an interruption of a running control plane by what its etcd says. One that does not answer may vote all
+    /// the same; it may be interrupted only if all others surely do.
+    pub(crate) fn interruption(&self, etcd: &EtcdView) -> Interruption {
+        let spare = self.learners == 0 && (self.all == 1 || self.all >= 3);
+        match etcd {
+            EtcdView::NotJoined if self.learners == 0 => Interruption::Harmless,
+            EtcdView::Unknown if spare && self.members + 1 == self.all => Interruption::Harmless,
+            EtcdView::Member if spare && self.members == self.all => Interruption::OneByOne,
+            _ => Interruption::Risky,
+        }
+    }
+}
+
+impl fmt::Display for Voters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} control planes are known to vote", self.members, self.all)
+    }
 }

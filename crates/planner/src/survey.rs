@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{Cluster, Node};
 
+use crate::names;
 use crate::plan::{Level, Note};
 use crate::world::{GuestView, NodeView, Ownership, TalosView, VmConfig, World};
 
@@ -36,7 +37,15 @@ pub(crate) struct Present<'w> {
     pub(crate) digest: &'w str,
 }
 
-impl Present<'_> {
+impl<'w> Present<'w> {
+    /// The config medium of this node in its drive, of whatever age; other people's ISOs do not count.
+    pub(crate) fn own_medium(&self, cluster: &Cluster) -> Option<&'w str> {
+        let Ownership::Ours { node, .. } = &self.guest.ownership else { return None };
+        let of_node =
+            |volid: &&str| names::media_node(cluster, names::volid_file(volid)) == Some(node.as_str());
+        self.config.media.as_deref().filter(of_node)
+    }
+
     /// Whether Proxmox would refuse changes.
     pub(crate) fn locked(&self) -> bool {
         self.guest.lock.is_some()
@@ -139,8 +148,8 @@ impl<'w> Survey<'w> {
                     undeclared.push(guest);
                 }
                 Ownership::LookAlike { why } if !vmids.contains(&guest.vmid) => notes.warning(
-                    format!("VM {}", guest.vmid),
-                    format!("{} looks like ours but is not: {why}. It is not touched.", full_name(guest)),
+                    full_name(guest),
+                    format!("Looks like ours but is not: {why}. It is not touched."),
                 ),
                 _ => {}
             }

@@ -3,6 +3,7 @@
 use daedal_inventory::Role;
 
 use super::{Checker, Rule, is_up};
+use crate::names;
 use crate::plan::{Action, Purpose, Step};
 use crate::world::{EtcdView, Ownership, TalosView};
 
@@ -60,7 +61,9 @@ impl Checker<'_> {
             }
             Some((TalosView::Unreachable, _)) | None => {
                 let config = guest.config.as_ref();
-                let never_ejected = config.is_some_and(|config| config.media.is_some());
+                let medium = config.and_then(|config| config.media.as_deref()).map(names::volid_file);
+                let never_ejected =
+                    medium.and_then(|file| names::media_node(self.cluster, file)) == Some(name);
                 let no_disk = config.is_some_and(|config| config.disk == 0);
                 no_disk || (never_ejected && self.answers_before(step, name))
             }

@@ -123,6 +123,8 @@ impl Checker<'_> {
             step,
             "An image is deleted that is not known to be wrong",
         );
+        let registered = self.after(step, |s| matches!(s.action, Action::RegisterSchematic { .. }));
+        self.demand(registered, Rule::Order, step, "An image is deleted before the factory can give another");
         let later = &self.plan.steps[step.id as usize + 1..];
         let again = later.iter().any(|s| {
             s.host == step.host

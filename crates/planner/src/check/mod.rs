@@ -115,7 +115,8 @@ impl<'a> Checker<'a> {
             }
             match (&step.action, step.node.as_deref()) {
                 (Action::AwaitApi, Some(node))
-                    if nodes.get(node).is_some_and(|node| node.role == Role::ControlPlane) =>
+                    if nodes.get(node).is_some_and(|node| node.role == Role::ControlPlane)
+                        && !is_up(world, node) =>
                 {
                     control_plane_apis.push(step.id);
                 }

@@ -134,11 +134,12 @@ impl Checker<'_> {
         let known =
             !changes.is_empty() && changes.iter().all(|change| UPDATABLE.contains(&change.option.as_str()));
         self.demand(known, Rule::Destruction, step, "The update changes what no update may");
-        let running = self.world.guests.get(&vmid).is_some_and(|guest| guest.running);
-        if running && changes.iter().any(|change| change.option == "net0") {
+        if self.interrupts(vmid, changes) {
             let said = step.impact >= Impact::Interrupt;
             self.demand(said, Rule::Destruction, step, "The step does more harm than it says");
-            if node.role == Role::ControlPlane {
+            let waits =
+                self.world.nodes.get(&node.name).is_some_and(|view| view.talos == TalosView::Maintenance);
+            if node.role == Role::ControlPlane && !waits {
                 self.interrupts_member(step, &node.name);
             }
         }
@@ -229,19 +230,26 @@ impl Checker<'_> {
         self.demand(ours || put, Rule::Ownership, step, "The medium in the drive is someone else's");
     }
 
+    /// Whether a change cuts a running VM's network.
+    fn interrupts(&self, vmid: u32, changes: &[Change]) -> bool {
+        let running = self.world.guests.get(&vmid).is_some_and(|guest| guest.running);
+        running && changes.iter().any(|change| change.option == "net0")
+    }
+
     /// A running control plane may lose its network for a moment only if etcd does not need it.
     fn interrupts_member(&mut self, step: &Step, name: &str) {
         let etcd = |name: &str| self.world.nodes.get(name).map_or(&EtcdView::Unknown, |view| &view.etcd);
-        let member = *etcd(name) == EtcdView::Member;
-        let all = self.cluster.control_planes().count();
-        let members =
-            self.cluster.control_planes().filter(|node| *etcd(&node.name) == EtcdView::Member).count();
-        let spare = members == all && (members == 1 || members >= 3);
-        self.demand(!member || spare, Rule::Etcd, step, "etcd could lose its quorum");
+        let others = || self.cluster.control_planes().filter(|node| node.name != name);
+        let none_learns = self.cluster.control_planes().all(|node| *etcd(&node.name) != EtcdView::Learner);
+        // Whatever does not say that it has not joined may vote.
+        let may_vote = *etcd(name) != EtcdView::NotJoined;
+        let spare = others().all(|node| *etcd(&node.name) == EtcdView::Member) && others().count() != 1;
+        self.demand(none_learns && (!may_vote || spare), Rule::Etcd, step, "etcd could lose its quorum");
         let previous = self.plan.steps[..step.id as usize].iter().rev().find(|s| {
+            let node = s.node.as_deref().and_then(|node| self.nodes.get(node));
             s.node != step.node
-                && matches!(&s.action, Action::UpdateVm { changes, .. } if changes.iter().any(|c| c.option == "net0"))
-                && s.node.as_deref().and_then(|node| self.nodes.get(node)).is_some_and(|n| n.role == Role::ControlPlane)
+                && matches!(&s.action, Action::UpdateVm { vmid, changes } if self.interrupts(*vmid, changes))
+                && node.is_some_and(|n| n.role == Role::ControlPlane && *etcd(&n.name) != EtcdView::NotJoined)
         });
         let one_by_one = previous.is_none_or(|previous| {
             self.after(step, |s| {
@@ -250,6 +258,6 @@ impl Checker<'_> {
                     && self.after(s, |s| s.id == previous.id)
             })
         });
-        self.demand(one_by_one, Rule::Etcd, step, "Two control planes are interrupted at once");
+        self.demand(one_by_one || !may_vote, Rule::Etcd, step, "Two control planes are interrupted at once");
     }
 }

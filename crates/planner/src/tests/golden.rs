@@ -1,18 +1,68 @@
 //! Whole plan texts. Someone chose every word; a change here is a change of what people read.
 
+use daedal_inventory::{Cluster, TlsTrust};
+
+use super::simulator::{IMAGE_SIZE, Sim};
 use crate::fixture::{self, GIB};
 use crate::*;
 
-fn apply_text(cluster: &daedal_inventory::Cluster, world: &World) -> String {
+fn apply_text(cluster: &Cluster, world: &World) -> String {
     match plan_apply(cluster, &fixture::image(cluster), world) {
-        Ok(plan) => render(&plan, RenderOptions::default()),
+        Ok(plan) => {
+            assert_eq!(check(cluster, world, &plan), []);
+            render(&plan, RenderOptions::default())
+        }
         Err(error) => format!("error: {error}\n"),
+    }
+}
+
+fn destroy_text(cluster: &Cluster, world: &World) -> String {
+    match plan_destroy(cluster, world) {
+        Ok(plan) => {
+            assert_eq!(check(cluster, world, &plan), []);
+            render(&plan, RenderOptions::default())
+        }
+        Err(error) => format!("error: {error}\n"),
+    }
+}
+
+fn made() -> (Cluster, Sim) {
+    let cluster = fixture::home();
+    let sim = Sim::made(&cluster, &fixture::home_world());
+    (cluster, sim)
+}
+
+/// The home cluster after a crash: only steps that `done` lets through happened.
+fn crashed(done: impl Fn(&Step) -> bool) -> (Cluster, Sim) {
+    let cluster = fixture::home();
+    let mut sim = Sim::new(&cluster, &fixture::home_world());
+    let plan = sim.plan();
+    sim.run(&plan, |at| done(&plan.steps[at]));
+    (cluster, sim)
+}
+
+fn nas(vmid: u32) -> GuestView {
+    GuestView {
+        vmid,
+        host: "atlas".into(),
+        name: "nas".into(),
+        running: true,
+        cores: 2,
+        memory: 4 * GIB,
+        disk: 100 * GIB,
+        ..GuestView::default()
     }
 }
 
 #[test]
 fn create_home() {
     insta::assert_snapshot!(apply_text(&fixture::home(), &fixture::home_world()));
+}
+
+#[test]
+fn empty() {
+    let (cluster, sim) = made();
+    insta::assert_snapshot!(apply_text(&cluster, &sim.world));
 }
 
 #[test]
@@ -25,23 +75,161 @@ fn shortfall() {
     insta::assert_snapshot!(apply_text(&fixture::home(), &world));
 }
 
-fn made() -> (daedal_inventory::Cluster, super::simulator::Sim) {
-    let cluster = fixture::home();
-    let sim = super::simulator::Sim::made(&cluster, &fixture::home_world());
-    (cluster, sim)
+#[test]
+fn shortfall_on_several_hosts() {
+    let cluster = fixture::cluster("home", &["atlas", "boreas", "ceres"], 3, 4);
+    let mut world =
+        fixture::empty_world(&[("atlas", 8, 20, 1000), ("boreas", 16, 20, 1000), ("ceres", 32, 64, 1000)]);
+    world.hosts.get_mut("ceres").unwrap().storages.get_mut("local").unwrap().content.remove("import");
+    insta::assert_snapshot!(apply_text(&cluster, &world));
 }
 
 #[test]
-fn empty() {
-    let (cluster, sim) = made();
+fn crash_after_the_first_vm_was_made() {
+    let (cluster, sim) = crashed(|step| match step.action {
+        Action::CreateVm { vmid, .. } => vmid == 300,
+        Action::GrowDisk { .. } => false,
+        _ => true,
+    });
     insta::assert_snapshot!(apply_text(&cluster, &sim.world));
 }
 
-fn destroy_text(cluster: &daedal_inventory::Cluster, world: &World) -> String {
-    match plan_destroy(cluster, world) {
-        Ok(plan) => render(&plan, RenderOptions::default()),
-        Err(error) => format!("error: {error}\n"),
+#[test]
+fn crash_before_bootstrap() {
+    let (cluster, sim) = crashed(|step| {
+        let cp_3 = step.node.as_deref() == Some("cp-3");
+        step.action != Action::Bootstrap && (step.action != Action::AwaitApi || !cp_3)
+    });
+    insta::assert_snapshot!(apply_text(&cluster, &sim.world));
+}
+
+#[test]
+fn crash_before_the_media_were_deleted() {
+    let (cluster, sim) = crashed(|step| {
+        let left = matches!(
+            (step.node.as_deref(), &step.action),
+            (Some("worker-1" | "worker-2"), Action::DeleteMedia { .. })
+                | (Some("worker-2"), Action::EjectMedia { .. })
+        );
+        !left
+    });
+    insta::assert_snapshot!(apply_text(&cluster, &sim.world));
+}
+
+#[test]
+fn drift() {
+    let (mut cluster, mut sim) = made();
+    cluster.nodes[1].cores = 6;
+    cluster.nodes[1].memory = 12 * GIB;
+    cluster.nodes[3].disk = 80 * GIB;
+    cluster.nodes[4].disk = 20 * GIB;
+    cluster.proxmox.vlan = Some(20);
+    for vmid in [300, 301, 302, 303, 304] {
+        let config = sim.world.guests.get_mut(&vmid).unwrap().config.as_mut().unwrap();
+        // Everything is on VLAN 20 already, but for one control plane and a worker that someone moved.
+        config.vlan = if matches!(vmid, 302 | 303) { None } else { Some(20) };
     }
+    sim.world.guests.get_mut(&304).unwrap().config.as_mut().unwrap().tags.push("mine".into());
+    // A changed label is part of the machine config, which this plan does not touch.
+    cluster.nodes[0].labels.insert("rack".into(), "a".into());
+    insta::assert_snapshot!(apply_text(&cluster, &sim.world));
+}
+
+#[test]
+fn a_stopped_and_an_unready_node() {
+    let (cluster, mut sim) = made();
+    sim.world.guests.get_mut(&301).unwrap().running = false;
+    sim.world.nodes.insert("cp-2".into(), NodeView { ready: Some(false), ..NodeView::default() });
+    sim.world.nodes.get_mut("worker-1").unwrap().ready = Some(false);
+    insta::assert_snapshot!(apply_text(&cluster, &sim.world));
+}
+
+#[test]
+fn a_node_in_maintenance_mode() {
+    let (cluster, mut sim) = made();
+    sim.world
+        .nodes
+        .insert("worker-2".into(), NodeView { talos: TalosView::Maintenance, ..NodeView::default() });
+    insta::assert_snapshot!(apply_text(&cluster, &sim.world));
+}
+
+#[test]
+fn foreign_vm_on_our_vmid() {
+    let mut world = fixture::home_world();
+    world.guests.insert(301, nas(301));
+    let look_alike = Ownership::LookAlike { why: "it has the tag daedal-home but no mark".into() };
+    world.guests.insert(900, GuestView { name: "cp-1".into(), ownership: look_alike, ..nas(900) });
+    insta::assert_snapshot!(apply_text(&fixture::home(), &world));
+}
+
+#[test]
+fn half_made() {
+    let mut world = fixture::home_world();
+    let half = |node: &str, task_running| Ownership::HalfMade {
+        node: node.into(),
+        task_running,
+        upid: "UPID:atlas:0001:qmcreate:".into(),
+    };
+    world.secrets_stored = true;
+    for (vmid, node, running) in [(300, "cp-1", false), (303, "worker-1", true)] {
+        let guest =
+            GuestView { vmid, host: "atlas".into(), lock: Some("create".into()), ..GuestView::default() };
+        world.guests.insert(vmid, GuestView { ownership: half(node, running), ..guest });
+    }
+    insta::assert_snapshot!(apply_text(&fixture::home(), &world));
+}
+
+#[test]
+fn blind_spots() {
+    let (mut cluster, mut sim) = made();
+    cluster.proxmox.tls = TlsTrust::Insecure;
+    sim.world.unlisted_hosts.insert("boreas".into());
+    sim.world
+        .blind
+        .push(Blind { what: "guests on boreas".into(), why: "it did not answer within 5 s".into() });
+    sim.world.guests.remove(&302);
+    sim.world.guests.remove(&304);
+    sim.world.nodes.remove("cp-3");
+    sim.world.nodes.remove("worker-2");
+    insta::assert_snapshot!(apply_text(&cluster, &sim.world));
+}
+
+#[test]
+fn secrets_lost() {
+    let (cluster, mut sim) = made();
+    sim.world.secrets_stored = false;
+    insta::assert_snapshot!(apply_text(&cluster, &sim.world));
+}
+
+#[test]
+fn multi_host_spread() {
+    let mut cluster = fixture::cluster("prod", &["atlas", "boreas", "ceres", "dione"], 3, 7);
+    cluster.placement.pin.insert("worker-7".into(), "atlas".into());
+    cluster.proxmox.cpu_overcommit = 2.0;
+    cluster.proxmox.hosts[2].capacity =
+        Some(daedal_inventory::Capacity { cores: Some(8), memory: None, disk: None });
+    let mut world = fixture::empty_world(&[
+        ("atlas", 16, 64, 1000),
+        ("boreas", 8, 32, 500),
+        ("ceres", 32, 128, 2000),
+        ("dione", 32, 128, 2000),
+    ]);
+    world.hosts.get_mut("dione").unwrap().online = false;
+    world.guests.insert(100, nas(100));
+    world.guests.insert(101, GuestView { running: false, memory: 48 * GIB, ..nas(101) });
+    // The wrong image is on one host, the right one on another.
+    let image = fixture::image(&cluster);
+    world.image_pin = Some(ImagePin { file: image.file.clone(), size: IMAGE_SIZE, sha256: "ab".repeat(32) });
+    world.volumes = [("atlas", 9), ("boreas", IMAGE_SIZE)]
+        .map(|(host, size)| VolumeView {
+            host: host.into(),
+            storage: "local".into(),
+            volid: names::image_volid("local", &image.file),
+            content: "import".into(),
+            size,
+        })
+        .to_vec();
+    insta::assert_snapshot!(apply_text(&cluster, &world));
 }
 
 #[test]
@@ -50,21 +238,10 @@ fn destroy() {
     // A node that is no longer declared, a stranger on the side, and a medium someone forgot.
     let mut old = cluster.nodes[4].clone();
     (old.name, old.vmid) = ("worker-9".into(), 309);
-    let mut guest = super::simulator::Sim::made_vm(&cluster, &old, "atlas");
+    let mut guest = Sim::made_vm(&cluster, &old, "atlas");
     guest.config.as_mut().unwrap().media = None;
     sim.world.guests.insert(309, guest);
-    sim.world.guests.insert(
-        100,
-        GuestView {
-            vmid: 100,
-            host: "atlas".into(),
-            name: "nas".into(),
-            running: true,
-            cores: 2,
-            memory: 4 * GIB,
-            ..GuestView::default()
-        },
-    );
+    sim.world.guests.insert(100, nas(100));
     sim.world.volumes.push(VolumeView {
         host: "atlas".into(),
         storage: "local".into(),
@@ -72,6 +249,17 @@ fn destroy() {
         content: "iso".into(),
         size: 1,
     });
+    insta::assert_snapshot!(destroy_text(&cluster, &sim.world));
+}
+
+#[test]
+fn destroy_around_locks() {
+    let (cluster, mut sim) = made();
+    sim.world.guests.get_mut(&303).unwrap().lock = Some("backup".into());
+    let half = Ownership::HalfMade { node: "worker-2".into(), task_running: false, upid: "UPID:x".into() };
+    let guest = sim.world.guests.get_mut(&304).unwrap();
+    (guest.ownership, guest.lock, guest.config, guest.running) = (half, Some("create".into()), None, false);
+    sim.world.guests.insert(302, nas(302));
     insta::assert_snapshot!(destroy_text(&cluster, &sim.world));
 }
 

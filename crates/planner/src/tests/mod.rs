@@ -3,7 +3,10 @@
 mod golden;
 mod laws;
 mod mutations;
+mod placement;
+mod rules;
 mod simulator;
+mod speed;
 
 use proptest::test_runner::Config;
 

@@ -237,7 +237,10 @@ impl Sim {
             }
             Action::StartVm { vmid } => {
                 let media = self.ours(*vmid, step).config.as_ref().unwrap().media.clone();
-                if let Some(media) = media {
+                // Other people's ISOs are not modelled.
+                let ours =
+                    |volid: &String| names::media_node(&self.cluster, names::volid_file(volid)).is_some();
+                if let Some(media) = media.filter(ours) {
                     assert!(self.volume(&host, &media).is_some(), "volume '{media}' does not exist");
                 }
                 let guest = self.ours(*vmid, step);
@@ -327,7 +330,13 @@ impl Sim {
                 let readable = medium.is_some_and(|volid| self.volume(&guest.host, &volid).is_some());
                 let disk = self.disk(&node.name);
                 disk.configured |= readable;
-                if !(disk.configured && trust) {
+                if !disk.configured {
+                    // It boots without a config; the next look shows it waiting for one.
+                    let view = NodeView { talos: TalosView::Maintenance, ..NodeView::default() };
+                    self.world.nodes.insert(node.name, view);
+                    return false;
+                }
+                if !trust {
                     return false;
                 }
                 self.show(&node.name);

@@ -233,8 +233,10 @@ impl Page<'_> {
             said.push(format!("Interrupts the network of {}.", some_of(&interrupts)));
         }
         if destroys > 0 {
-            let files = if destroys == 1 { "one image file" } else { "image files" };
-            said.push(format!("Deletes {files} that is not what it should be."));
+            said.push(match destroys {
+                1 => "Deletes an image file that is not what it should be.".to_owned(),
+                _ => format!("Deletes {destroys} image files that are not what they should be."),
+            });
         }
         if said.is_empty() {
             said.push("Nothing is restarted or destroyed.".to_owned());

@@ -1,0 +1,203 @@
+//! What the nodes do together: answering, etcd, the endpoint, readiness.
+
+use daedal_inventory::{Cni, Role};
+
+use super::Planner;
+use crate::bootstrap::{self, Verdict};
+use crate::error::some_of;
+use crate::graph::Subject;
+use crate::plan::{Action, Impact, Level, Quorum, StepId};
+use crate::survey::{Sight, State, Survey};
+use crate::world::EtcdView;
+
+impl<'w> Planner<'w> {
+    /// etcd, the endpoint, readiness; and the media go as soon as they are not needed.
+    pub(super) fn cluster_life(&mut self, survey: &Survey<'w>) -> Quorum {
+        let count = survey.nodes.len();
+        let is_control_plane = |at: usize| survey.nodes[at].node.role == Role::ControlPlane;
+        let control_planes: Vec<usize> = (0..count).filter(|at| is_control_plane(*at)).collect();
+        let workers: Vec<usize> = (0..count).filter(|at| !is_control_plane(*at)).collect();
+
+        for at in &control_planes {
+            self.await_api(&survey.nodes[*at], *at, &[]);
+        }
+        let verdict = bootstrap::judge(self.cluster, self.world, survey, |at| self.tracks[at].reachable);
+        let bootstrap = self.bootstrap(&verdict, survey, &control_planes);
+        let some_up = control_planes.iter().any(|at| survey.nodes[*at].up());
+        let apis: Vec<Option<StepId>> = control_planes.iter().map(|at| self.tracks[*at].api).collect();
+
+        let mut joined: Vec<Option<StepId>> = vec![None; count];
+        let mut quorum = Quorum::default();
+        for at in &control_planes {
+            let (sight, track) = (&survey.nodes[*at], &self.tracks[*at]);
+            let member = sight.view.etcd == EtcdView::Member;
+            quorum.before += u32::from(member);
+            if member || !(track.reachable || sight.up()) {
+                quorum.after += u32::from(member);
+                continue;
+            }
+            let reason = match (track.created, &verdict) {
+                (_, Verdict::Here(target)) if target == at => "the others join it",
+                (true, _) => "it joins etcd by itself",
+                (false, _) => "it is not a voting member",
+            };
+            let subject = Subject { node: Some(&sight.node.name), host: None };
+            joined[*at] = Some(self.graph.add(subject, Action::AwaitEtcd, reason, [track.api, bootstrap]));
+            quorum.after += 1;
+        }
+        quorum.lowest = quorum.before.min(quorum.after);
+        let interrupted = self.networks_one_by_one(survey, &control_planes, &mut joined);
+        // A single member keeps its quorum of one whatever happens to its network.
+        quorum.lowest -= u32::from(interrupted && quorum.before > 1);
+
+        let mut endpoint = None;
+        let expected = control_planes.iter().any(|at| self.tracks[*at].reachable || survey.nodes[*at].up());
+        if !self.world.endpoint_answers && expected {
+            let needs: Vec<Option<StepId>> = match bootstrap {
+                Some(step) => vec![Some(step)],
+                None if some_up => vec![],
+                None => apis.clone(),
+            };
+            let reason = format!(
+                "https://{}:{} does not answer yet",
+                self.cluster.kubernetes.endpoint_host, self.cluster.kubernetes.endpoint_port
+            );
+            endpoint = Some(self.graph.add(Subject::default(), Action::AwaitEndpoint, reason, needs));
+        }
+        // A worker's API needs a certificate from some control plane's trustd: if one is up, nothing to wait for.
+        let trust = if some_up { vec![] } else { apis };
+        if expected {
+            for at in workers {
+                self.await_api(&survey.nodes[at], at, &trust);
+            }
+            self.await_ready(survey, &joined, endpoint);
+        }
+        quorum
+    }
+
+    pub(super) fn await_api(&mut self, sight: &Sight<'w>, at: usize, trust: &[Option<StepId>]) {
+        let track = &self.tracks[at];
+        let (running, reachable, host) = (track.running, track.reachable, track.host.clone());
+        let subject = Subject { node: Some(&sight.node.name), host: None };
+        if !sight.up() && reachable {
+            let reason = match running {
+                Some(_) => "its config must be in force",
+                None => "it does not answer",
+            };
+            let needs = trust.iter().copied().chain([running]);
+            self.tracks[at].api = Some(self.graph.add(subject, Action::AwaitApi, reason, needs));
+        }
+        // As soon as the node answers over mTLS it has its config and keeps it on its own disk: the medium with its
+        // keys need not wait for etcd or Kubernetes, and the shorter it lies on the storage the better. Should the node
+        // lose the config all the same, it comes up in maintenance mode, and the next run gives it a new medium.
+        let answers = sight.up() || self.tracks[at].api.is_some();
+        let (Some(host), Some(volid), true) = (host, self.tracks[at].medium.take(), answers) else { return };
+        let subject = Subject { node: Some(&sight.node.name), host: Some(&host) };
+        let action = Action::EjectMedia { vmid: sight.node.vmid };
+        let ejected = self.graph.add(subject, action, "the node has its config", [self.tracks[at].api]);
+        self.graph.add(subject, Action::DeleteMedia { volid }, "it holds keys", [Some(ejected)]);
+    }
+
+    pub(super) fn await_ready(
+        &mut self,
+        survey: &Survey<'w>,
+        joined: &[Option<StepId>],
+        endpoint: Option<StepId>,
+    ) {
+        let mut unready = false;
+        for (at, sight) in survey.nodes.iter().enumerate() {
+            let track = &self.tracks[at];
+            if sight.view.ready == Some(true) || !(track.reachable || sight.up()) {
+                continue;
+            }
+            unready = true;
+            if self.cluster.kubernetes.cni == Cni::None {
+                continue;
+            }
+            let reason = match sight.view.ready {
+                Some(_) => "Kubernetes calls it NotReady",
+                None if track.created => "the last thing a new node needs",
+                None => "Kubernetes does not know it yet",
+            };
+            let subject = Subject { node: Some(&sight.node.name), host: None };
+            let needs = [track.api, joined[at], endpoint];
+            self.graph.add(subject, Action::AwaitReady, reason, needs);
+        }
+        if unready && self.cluster.kubernetes.cni == Cni::None {
+            let text = "Nodes stay NotReady until an add-on brings a network (`cni: none`), so this plan does not wait \
+                        for them.";
+            self.notes.info("kubernetes.cni", text);
+        }
+    }
+
+    pub(super) fn bootstrap(
+        &mut self,
+        verdict: &Verdict,
+        survey: &Survey<'w>,
+        control_planes: &[usize],
+    ) -> Option<StepId> {
+        match verdict {
+            Verdict::Here(target) => {
+                // New ones cannot have an etcd; every other one is asked before.
+                let asked = control_planes
+                    .iter()
+                    .filter(|at| *at == target || !matches!(survey.nodes[**at].state, State::Absent))
+                    .map(|at| self.tracks[*at].api);
+                let asked: Vec<_> = asked.collect();
+                let name = &survey.nodes[*target].node.name;
+                let subject = Subject { node: Some(name), host: None };
+                let first = control_planes.first() == Some(target);
+                let reason = match first {
+                    true => "no control plane has an etcd yet; once, on the first",
+                    false => "no control plane has an etcd yet; the first is in trouble, so here",
+                };
+                Some(self.graph.add(subject, Action::Bootstrap, reason, asked))
+            }
+            Verdict::Exists | Verdict::Nowhere => None,
+            Verdict::Unsure(suspects) => {
+                self.notes.add(
+                    Level::Warning,
+                    "etcd",
+                    format!(
+                        "Not bootstrapped: {} may hold this cluster's etcd and cannot be asked. New control planes \
+                         wait to join it.",
+                        some_of(suspects)
+                    ),
+                    Some("bring it back, or remove it for good, and run again".to_owned()),
+                );
+                None
+            }
+        }
+    }
+
+    /// Changes network cards of voting members one at a time, each only after the one before votes again. Says whether
+    /// there is any.
+    fn networks_one_by_one(
+        &mut self,
+        survey: &Survey<'w>,
+        control_planes: &[usize],
+        joined: &mut [Option<StepId>],
+    ) -> bool {
+        let mut previous = None;
+        for at in control_planes {
+            let (Some(change), Some(host)) = (self.tracks[*at].network.take(), self.tracks[*at].host.clone())
+            else {
+                continue;
+            };
+            let node = survey.nodes[*at].node;
+            let subject = Subject { node: Some(&node.name), host: Some(&host) };
+            let action = Action::UpdateVm { vmid: node.vmid, changes: vec![change] };
+            let reason = "it differs from the inventory; one control plane at a time";
+            let needs = [previous, self.tracks[*at].running];
+            let changed = self.graph.add_with(subject, action, reason, needs, Impact::Interrupt);
+            let subject = Subject { node: Some(&node.name), host: None };
+            let reason = "it must answer on the changed network";
+            let api = self.graph.add(subject, Action::AwaitApi, reason, [Some(changed)]);
+            let reason = "etcd must be whole before the next one";
+            let back = self.graph.add(subject, Action::AwaitEtcd, reason, [Some(api)]);
+            joined[*at] = Some(back);
+            previous = Some(back);
+        }
+        previous.is_some()
+    }
+}

@@ -1,0 +1,265 @@
+//! One node's VM: everything up to the point where it runs with its config in reach.
+
+use daedal_inventory::{Node, Role};
+
+use super::{Planner, Track};
+use crate::bootstrap::Interruption;
+use crate::drift::drift;
+use crate::graph::Subject;
+use crate::names::{self, ImageRef};
+use crate::plan::{Action, Change, Impact, Level, StepId};
+use crate::size;
+use crate::survey::{Present, Sight, State};
+use crate::world::TalosView;
+
+impl<'w> Planner<'w> {
+    /// Everything up to the point where the VM runs with its config in reach.
+    pub(super) fn machine(&mut self, sight: &Sight<'w>, place: Option<&str>, image: &ImageRef) -> Track {
+        match sight.state {
+            State::Absent => match place {
+                Some(host) => self.create(sight.node, host, image),
+                None => Track::default(),
+            },
+            State::Creating { guest, upid } => {
+                let subject = Subject { node: Some(&sight.node.name), host: Some(&guest.host) };
+                let vmid = sight.node.vmid;
+                let action = Action::AwaitCreate { vmid, upid: upid.to_owned() };
+                let made =
+                    self.graph.add(subject, action, "an earlier run began to create it", [self.secrets]);
+                let (volid, file) = self.medium_of(sight.node);
+                let uploaded = match self.volume_exists(&guest.host, &volid) {
+                    true => None,
+                    false => Some(self.upload(sight.node, &guest.host, &file, "its config medium is gone")),
+                };
+                self.known_media.insert(self.volumes.place(&guest.host, &volid));
+                self.grow_and_start(sight.node, &guest.host, volid, [Some(made), uploaded])
+            }
+            State::Present(present) => self.existing(sight, present),
+            State::Blocked { .. } => Track::default(),
+        }
+    }
+
+    pub(super) fn create(&mut self, node: &Node, host: &str, image: &ImageRef) -> Track {
+        let subject = Subject { node: Some(&node.name), host: Some(host) };
+        let (volid, file) = self.medium_of(node);
+        let uploaded = self.upload(node, host, &file, "its machine config, for the first boot");
+        let action = Action::CreateVm {
+            vmid: node.vmid,
+            image: names::image_volid(&self.cluster.proxmox.images_storage, &image.file),
+            media: volid.clone(),
+            digest: self.digests.of(node).to_owned(),
+        };
+        let needs = [Some(uploaded), self.image.ready_on(&self.volumes, host, image)];
+        let made = self.graph.add(subject, action, "declared, and not there", needs);
+        let mut track = self.grow_and_start(node, host, volid, [Some(made), None]);
+        track.created = true;
+        track
+    }
+
+    /// The way of a VM that was just made.
+    pub(super) fn grow_and_start(
+        &mut self,
+        node: &Node,
+        host: &str,
+        volid: String,
+        made: [Option<StepId>; 2],
+    ) -> Track {
+        let subject = Subject { node: Some(&node.name), host: Some(host) };
+        let (vmid, size) = (node.vmid, node.disk);
+        let reason = "the imported image is smaller";
+        let grown = self.graph.add(subject, Action::GrowDisk { vmid, size }, reason, made);
+        let reason = "first boot, straight into its config";
+        let started = self.graph.add(subject, Action::StartVm { vmid }, reason, [Some(grown)]);
+        Track {
+            host: Some(host.to_owned()),
+            running: Some(started),
+            reachable: true,
+            medium: Some(volid),
+            ..Track::default()
+        }
+    }
+
+    /// A VM that is there: what it lacks.
+    pub(super) fn existing(&mut self, sight: &Sight<'w>, present: Present<'w>) -> Track {
+        let Present { guest, config, digest } = present;
+        let node = sight.node;
+        let subject = Subject { node: Some(&node.name), host: Some(&guest.host) };
+        let wanted_digest = self.digests.of(node).to_owned();
+        let (current, up, vmid) = (wanted_digest == digest, sight.up(), node.vmid);
+        let mut track =
+            Track { host: Some(guest.host.clone()), reachable: guest.running, ..Track::default() };
+        let attached = present.own_medium(self.cluster);
+        if let Some(volid) = attached {
+            self.known_media.insert(self.volumes.place(&guest.host, volid));
+            track.medium = Some(volid.to_owned());
+        }
+        let maintenance = guest.running && matches!(sight.view.talos, TalosView::Maintenance);
+        if !current && !maintenance {
+            self.notes.warning(
+                node.name.clone(),
+                "Its declared machine config changed after it was made. A running node's config is not changed by \
+                 this plan.",
+            );
+        }
+        if let Some(lock) = &guest.lock {
+            track.medium = None;
+            let text = format!(
+                "Its VM {vmid} is locked ({lock}). It is left as it is{}; run again when the lock is gone.",
+                if guest.running { "" } else { ", stopped" }
+            );
+            let level = if guest.running { Level::Warning } else { Level::Problem };
+            self.notes.add(level, node.name.clone(), text, None);
+            return track;
+        }
+        if config.pending {
+            self.notes.info(node.name.clone(), "Has changes that take effect at its next start.");
+        }
+        let drift = drift(self.cluster, node, &present, current);
+        if drift.mac_held_back {
+            self.notes.warning(
+                node.name.clone(),
+                format!(
+                    "Its network card has the MAC {}, not the declared {}; its own config names the old one, so the \
+                     card is left as it is.",
+                    config.mac, node.mac
+                ),
+            );
+        }
+        let mut changes = drift.quiet;
+        if maintenance && !current {
+            // It gets the declared config now, so its mark may say so.
+            changes.push(Change {
+                option: "description".to_owned(),
+                from: digest.to_owned(),
+                to: wanted_digest,
+                needs_restart: false,
+            });
+        }
+        let mut impact = Impact::None;
+        if let Some(change) = drift.network {
+            let voter = node.role == Role::ControlPlane && guest.running && !maintenance;
+            let interrupts = if guest.running { Impact::Interrupt } else { Impact::None };
+            match (voter, self.voters.interruption(&sight.view.etcd)) {
+                (false, _) | (true, Interruption::Harmless) => {
+                    impact = interrupts;
+                    changes.push(change);
+                }
+                (true, Interruption::OneByOne) => track.network = Some(change),
+                (true, Interruption::Risky) => {
+                    let text = format!(
+                        "Its network card should become {}, but etcd could lose its quorum ({}). Not done.",
+                        change.to, self.voters
+                    );
+                    let fix =
+                        "bring all control planes back into etcd, or change the card by hand".to_owned();
+                    self.notes.add(Level::Warning, node.name.clone(), text, Some(fix));
+                }
+            }
+        }
+        let mut done: Vec<Option<StepId>> = Vec::new();
+        if !changes.is_empty() {
+            let action = Action::UpdateVm { vmid, changes };
+            done.push(Some(self.graph.add_with(
+                subject,
+                action,
+                "it differs from the inventory",
+                [],
+                impact,
+            )));
+        }
+        if config.disk < node.disk {
+            let reason = format!("it has {}", size::show(config.disk));
+            let needs: Vec<_> = done.clone();
+            done.push(Some(self.graph.add(
+                subject,
+                Action::GrowDisk { vmid, size: node.disk },
+                reason,
+                needs,
+            )));
+        } else if config.disk > node.disk {
+            let (has, declared) = (size::show(config.disk), size::show(node.disk));
+            self.notes.info(
+                node.name.clone(),
+                format!("Its disk has {has}, declared are {declared}: disks only grow."),
+            );
+        }
+        if !up {
+            done.extend(self.media_for(sight, &present, attached, maintenance, &mut track));
+        }
+        let mut start = !guest.running;
+        if maintenance {
+            let reason = "it waits for a config, which it reads only when it boots";
+            let needs: Vec<_> = done.clone();
+            done.push(Some(self.graph.add_with(
+                subject,
+                Action::StopVm { vmid },
+                reason,
+                needs,
+                Impact::Restart,
+            )));
+            start = true;
+        }
+        if start {
+            let reason = if maintenance { "boots into its config" } else { "it is stopped" };
+            track.running = Some(self.graph.add(subject, Action::StartVm { vmid }, reason, done));
+            track.reachable = true;
+        } else {
+            track.running = done.into_iter().flatten().last();
+        }
+        track
+    }
+
+    /// Sees to it that a node which does not answer yet has its config medium, if it still needs one.
+    pub(super) fn media_for(
+        &mut self,
+        sight: &Sight<'w>,
+        present: &Present<'w>,
+        attached: Option<&str>,
+        maintenance: bool,
+        track: &mut Track,
+    ) -> Vec<Option<StepId>> {
+        let (node, guest) = (sight.node, present.guest);
+        let subject = Subject { node: Some(&node.name), host: Some(&guest.host) };
+        let (volid, file) = self.medium_of(node);
+        // An empty drive means that the node once answered (only then do we eject): its config is on its disk. A
+        // medium in the drive is left there even if the inventory has changed since, because the node may have taken it.
+        let there = attached.is_some_and(|volid| self.volume_exists(&guest.host, volid));
+        if (attached.is_none() || there) && !maintenance {
+            return Vec::new();
+        }
+        let mut done = Vec::new();
+        if !(attached == Some(&volid) && there) {
+            let reason = if attached.is_some() {
+                "the medium in its drive is gone"
+            } else {
+                "it never got its config"
+            };
+            done.push(Some(self.upload(node, &guest.host, &file, reason)));
+        }
+        if attached != Some(&volid) {
+            let action = Action::AttachMedia { vmid: node.vmid, media: volid.clone() };
+            done.push(Some(self.graph.add(subject, action, "the node still needs its config", done.clone())));
+        }
+        self.known_media.insert(self.volumes.place(&guest.host, &volid));
+        track.medium = Some(volid);
+        done
+    }
+
+    pub(super) fn upload(&mut self, node: &Node, host: &str, file: &str, reason: &str) -> StepId {
+        let subject = Subject { node: Some(&node.name), host: Some(host) };
+        let storage = self.cluster.proxmox.images_storage.clone();
+        self.known_media.insert(self.volumes.place(host, &names::media_volid(&storage, file)));
+        let action = Action::UploadMedia { storage, file: file.to_owned() };
+        self.graph.add(subject, action, reason, [self.secrets])
+    }
+
+    /// Volume id and file name of the medium a node gets now.
+    pub(super) fn medium_of(&self, node: &Node) -> (String, String) {
+        let file = names::media_file_of(self.cluster, &node.name, self.digests.of(node));
+        (names::media_volid(&self.cluster.proxmox.images_storage, &file), file)
+    }
+
+    pub(super) fn volume_exists(&self, host: &str, volid: &str) -> bool {
+        self.volumes.find(host, volid).is_some()
+    }
+}

@@ -1,0 +1,208 @@
+//! `plan_apply`: what must happen so that the world becomes what the inventory says.
+
+mod life;
+mod machine;
+mod media;
+mod notes;
+
+use std::collections::{HashMap, HashSet};
+
+use daedal_inventory::{BootConfig, BootFrom, Cluster, Node, Role};
+
+use crate::basis;
+use crate::bootstrap::Voters;
+use crate::capacity::Rooms;
+use crate::digest::{self, NodeDigests};
+use crate::error::PlanError;
+use crate::graph::{Graph, Subject};
+use crate::image::ImageSteps;
+use crate::names::ImageRef;
+use crate::placement::place;
+use crate::plan::{Action, Change, Fate, Plan, PlannedNode, Purpose, StepId, Versions};
+use crate::survey::{Notes, State, Survey, full_name};
+use crate::volumes::{Place, Volumes};
+use crate::world::World;
+
+/// Version of the plan format.
+pub(crate) const FORMAT: u32 = 1;
+
+/// Plans how to make the world what the inventory says. Nodes that something stands in the way of are left alone and
+/// named in a note; the rest goes on as far as it can.
+pub fn plan_apply(cluster: &Cluster, image: &ImageRef, world: &World) -> Result<Plan, PlanError> {
+    supported(cluster)?;
+    let survey = Survey::new(cluster, world);
+    let vms = Survey::vms_with_secrets(world);
+    if let (false, [first, ..]) = (world.secrets_stored, &vms[..]) {
+        return Err(PlanError::SecretsLost {
+            cluster: cluster.name.clone(),
+            vms: vms.len(),
+            example: full_name(first),
+        });
+    }
+    // A worker gets its certificate from a control plane. Where none can ever come up, its config medium would only lie
+    // on the storage with its keys, so it is not made.
+    let control_planes_possible = survey
+        .nodes
+        .iter()
+        .any(|sight| sight.node.role == Role::ControlPlane && !matches!(sight.state, State::Blocked { .. }));
+    let creatable = |node: &Node| node.role == Role::ControlPlane || control_planes_possible;
+
+    let before = Rooms::count(cluster, world, &survey);
+    let mut rooms = before.clone();
+    let places = place(cluster, &survey, &mut rooms, creatable)?;
+    let hosts: HashMap<&str, String> =
+        places.iter().map(|(node, at)| (*node, rooms.rooms[*at].host.clone())).collect();
+
+    let mut planner = Planner {
+        cluster,
+        world,
+        digests: NodeDigests::new(cluster),
+        graph: Graph::default(),
+        notes: Notes(survey.notes.clone()),
+        voters: Voters::count(&survey),
+        secrets: None,
+        volumes: Volumes::new(cluster, world),
+        image: ImageSteps::default(),
+        tracks: Vec::with_capacity(survey.nodes.len()),
+        known_media: HashSet::new(),
+    };
+    planner.general_notes(&survey, control_planes_possible);
+    planner.room_notes(&rooms, &hosts);
+    planner.prepare(image, &survey, &hosts);
+    for sight in &survey.nodes {
+        let host = hosts.get(sight.node.name.as_str()).map(String::as_str);
+        let track = planner.machine(sight, host, image);
+        planner.tracks.push(track);
+    }
+    planner.single_points(&survey);
+    let quorum = planner.cluster_life(&survey);
+    planner.orphan_media(&survey);
+
+    let nodes = planner.planned_nodes(&survey);
+    let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
+    for node in &nodes {
+        if let Some(host) = &node.host {
+            on_host.entry(host).or_default().push(node.name.clone());
+        }
+    }
+    let hosts = rooms.budgets(&before, &on_host);
+    Ok(Plan {
+        format: FORMAT,
+        purpose: Purpose::Apply,
+        cluster: cluster.name.clone(),
+        uuid: cluster.uuid,
+        intent: digest::intent(cluster),
+        basis: basis::basis(cluster, world),
+        versions: versions(cluster, world),
+        nodes,
+        steps: planner.graph.steps,
+        hosts,
+        quorum,
+        notes: planner.notes.sorted(),
+    })
+}
+
+pub(crate) fn versions(cluster: &Cluster, world: &World) -> Versions {
+    Versions {
+        talos: format!("v{}", cluster.talos.version),
+        kubernetes: format!("v{}", cluster.kubernetes.version),
+        proxmox: world.proxmox_version.clone(),
+    }
+}
+
+fn supported(cluster: &Cluster) -> Result<(), PlanError> {
+    if (cluster.boot.from, cluster.boot.config) == (BootFrom::DiskImage, BootConfig::Cidata) {
+        return Ok(());
+    }
+    let word = |value: serde_json::Result<serde_json::Value>| match value {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    };
+    Err(PlanError::Boot {
+        from: word(serde_json::to_value(cluster.boot.from)),
+        config: word(serde_json::to_value(cluster.boot.config)),
+    })
+}
+
+/// A node on its way: the steps later ones depend on.
+#[derive(Debug, Default)]
+struct Track {
+    /// Host its VM is or will be on.
+    host: Option<String>,
+    /// What its VM waits for before it can answer; none if it runs already.
+    running: Option<StepId>,
+    /// Whether the node can be expected to answer at all.
+    reachable: bool,
+    /// [`Action::AwaitApi`].
+    api: Option<StepId>,
+    /// The medium to eject and delete once it answers.
+    medium: Option<String>,
+    /// A change of the network card of a voting member, to be done one by one.
+    network: Option<Change>,
+    created: bool,
+}
+
+struct Planner<'w> {
+    cluster: &'w Cluster,
+    world: &'w World,
+    digests: NodeDigests<'w>,
+    graph: Graph,
+    notes: Notes,
+    voters: Voters,
+    secrets: Option<StepId>,
+    volumes: Volumes<'w>,
+    image: ImageSteps,
+    /// In declared order, as [`Survey::nodes`].
+    tracks: Vec<Track>,
+    /// Media this plan uploads, leaves in a drive, or deletes together with their node's other steps.
+    known_media: HashSet<Place>,
+}
+
+impl<'w> Planner<'w> {
+    /// Secrets, outputs and images.
+    fn prepare(&mut self, image: &ImageRef, survey: &Survey<'w>, hosts: &HashMap<&str, String>) {
+        let nothing = Subject::default();
+        // With hosts we cannot look at, VMs with other secrets may exist: no new secrets then.
+        if !self.world.secrets_stored && self.world.unlisted_hosts.is_empty() {
+            let reason = "this cluster has none yet";
+            self.secrets = Some(self.graph.add(nothing, Action::CreateSecrets, reason, []));
+        }
+        if !self.world.outputs_current && (self.world.secrets_stored || self.secrets.is_some()) {
+            let reason = "they are missing or older than the inventory";
+            self.graph.add(nothing, Action::WriteOutputs, reason, [self.secrets]);
+        }
+        // In declared order of nodes, so that the same input gives the same bytes.
+        let wanted =
+            survey.nodes.iter().filter_map(|sight| hosts.get(sight.node.name.as_str())).map(String::as_str);
+        self.image =
+            ImageSteps::plan(self.cluster, image, self.world, &self.volumes, wanted, &mut self.graph);
+    }
+
+    fn planned_nodes(&self, survey: &Survey<'w>) -> Vec<PlannedNode> {
+        let touched: HashSet<&str> =
+            self.graph.steps.iter().filter_map(|step| step.node.as_deref()).collect();
+        let planned = survey.nodes.iter().zip(&self.tracks).map(|(sight, track)| {
+            let node = sight.node;
+            let fate = match sight.state {
+                State::Absent if track.created => Fate::Create,
+                State::Absent | State::Blocked { .. } => Fate::Blocked,
+                State::Creating { .. } => Fate::Create,
+                State::Present(_) if touched.contains(node.name.as_str()) => Fate::Change,
+                State::Present(present) if present.locked() && !present.guest.running => Fate::Blocked,
+                State::Present(_) => Fate::Keep,
+            };
+            PlannedNode {
+                name: node.name.clone(),
+                role: Some(node.role),
+                vmid: node.vmid,
+                host: track.host.clone().or_else(|| sight.host().map(str::to_owned)),
+                address: node.address.addr().to_string(),
+                cores: node.cores,
+                memory: node.memory,
+                disk: node.disk,
+                fate,
+            }
+        });
+        planned.collect()
+    }
+}

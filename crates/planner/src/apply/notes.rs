@@ -1,0 +1,103 @@
+//! What the user should know about the whole plan and its hosts.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use daedal_inventory::{Role, TlsTrust};
+
+use super::Planner;
+use crate::capacity::Rooms;
+use crate::error::some_of;
+use crate::plan::Level;
+use crate::size;
+use crate::survey::{State, Survey, full_name};
+
+impl<'w> Planner<'w> {
+    /// What concerns the whole plan.
+    pub(super) fn general_notes(&mut self, survey: &Survey<'w>, control_planes_possible: bool) {
+        let cluster = self.cluster;
+        if cluster.proxmox.tls == TlsTrust::Insecure {
+            self.notes.add(
+                Level::Warning,
+                "proxmox.tls",
+                format!(
+                    "The certificate of {} is not verified: whoever is on the way can read the token and the \
+                     machine configs.",
+                    cluster.proxmox.endpoint
+                ),
+                Some("set `tls: {fingerprint: …}` or `tls: {ca: …}`".to_owned()),
+            );
+        }
+        for blind in &self.world.blind {
+            self.notes.warning(blind.what.clone(), format!("Could not be seen: {}", blind.why));
+        }
+        for guest in &survey.undeclared {
+            self.notes.info(
+                full_name(guest),
+                "Belongs to this cluster, but the inventory no longer names its node. It is left as it is.",
+            );
+        }
+        let waiting: Vec<String> = survey
+            .nodes
+            .iter()
+            .filter(|sight| matches!(sight.state, State::Absent) && sight.node.role == Role::Worker)
+            .map(|sight| sight.node.name.clone())
+            .collect();
+        if !control_planes_possible && !waiting.is_empty() {
+            self.notes.problem(
+                some_of(&waiting),
+                "Not created: no control plane can come up, and a worker gets its certificate from one.",
+                None,
+            );
+        }
+    }
+
+    /// What concerns the hosts' room.
+    pub(super) fn room_notes(&mut self, rooms: &Rooms, hosts: &HashMap<&str, String>) {
+        let used: HashSet<&str> = hosts.values().map(String::as_str).collect();
+        for (at, room) in rooms.rooms.iter().enumerate() {
+            if let Some(unusable) = room.unusable.as_ref().filter(|_| room.declared) {
+                let text = format!("No new nodes go there: {}.", unusable.why);
+                self.notes.add(Level::Warning, format!("host {}", room.host), text, unusable.fix.clone());
+            }
+            if room.sleepers == 0 || !used.contains(room.host.as_str()) {
+                continue;
+            }
+            let free = rooms.free(at);
+            let fits = room.asleep.cores <= free.cores && room.asleep.memory <= free.memory;
+            let (level, verdict) = match fits {
+                true => (Level::Info, "would still fit"),
+                false => (Level::Warning, "would not fit any more"),
+            };
+            let text = format!(
+                "{} stopped guest{} there ({} vCPU, {} of memory) {} not counted and {verdict} if started.",
+                room.sleepers,
+                if room.sleepers == 1 { "" } else { "s" },
+                room.asleep.cores,
+                size::show(room.asleep.memory),
+                if room.sleepers == 1 { "is" } else { "are" },
+            );
+            self.notes.add(level, format!("host {}", room.host), text, None);
+        }
+    }
+
+    /// Says which host etcd cannot lose, when this plan makes control planes.
+    pub(super) fn single_points(&mut self, survey: &Survey<'w>) {
+        let control_planes = || {
+            survey.nodes.iter().zip(&self.tracks).filter(|(sight, _)| sight.node.role == Role::ControlPlane)
+        };
+        if !control_planes().any(|(_, track)| track.created) {
+            return;
+        }
+        let all = control_planes().count();
+        let mut on_host: BTreeMap<&str, usize> = BTreeMap::new();
+        for host in control_planes().filter_map(|(_, track)| track.host.as_deref()) {
+            *on_host.entry(host).or_default() += 1;
+        }
+        let most = on_host.into_iter().find(|(_, count)| *count > 1 && *count > all / 2);
+        let most = most.map(|(host, count)| (host.to_owned(), count));
+        if let Some((host, count)) = most {
+            let text = format!("Holds {count} of {all} control planes: etcd cannot outlive it.");
+            self.notes.info(format!("host {host}"), text);
+        }
+    }
+}

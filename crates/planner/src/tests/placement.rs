@@ -1,0 +1,176 @@
+//! Where nodes go.
+
+use std::collections::BTreeMap;
+
+use daedal_inventory::{Capacity, Cluster};
+use proptest::prelude::*;
+
+use super::simulator::Sim;
+use crate::fixture::{self, GIB};
+use crate::*;
+
+fn plan(cluster: &Cluster, world: &World) -> Result<Plan, PlanError> {
+    plan_apply(cluster, &fixture::image(cluster), world)
+}
+
+fn places(cluster: &Cluster, world: &World) -> Vec<String> {
+    let plan = plan(cluster, world).unwrap();
+    plan.nodes.iter().map(|node| format!("{}@{}", node.name, node.host.clone().unwrap_or_default())).collect()
+}
+
+#[test]
+fn worker_slots_are_interleaved_over_unequal_hosts() {
+    // After one control plane each: room for 3, 1 and 2 workers.
+    let cluster = fixture::cluster("home", &["a", "b", "c"], 3, 6);
+    let world = fixture::empty_world(&[("a", 16, 64, 1000), ("b", 8, 64, 1000), ("c", 12, 64, 1000)]);
+    let places = places(&cluster, &world);
+    assert_eq!(places[..3], ["cp-1@a", "cp-2@b", "cp-3@c"]);
+    let hosts: String = places[3..].iter().map(|place| place.split('@').nth(1).unwrap()).collect();
+    assert_eq!(hosts, "abcaca");
+}
+
+#[test]
+fn control_planes_share_a_host_only_when_no_other_fits() {
+    let cluster = fixture::cluster("home", &["a", "b"], 3, 0);
+    let world = fixture::empty_world(&[("a", 64, 256, 1000), ("b", 4, 16, 1000)]);
+    assert_eq!(places(&cluster, &world), ["cp-1@a", "cp-2@b", "cp-3@a"]);
+}
+
+#[test]
+fn what_is_there_stays_and_new_ones_fill_the_gaps() {
+    let small = fixture::cluster("home", &["a", "b", "c"], 1, 2);
+    let world = fixture::empty_world(&[("a", 64, 256, 1000), ("b", 64, 256, 1000), ("c", 64, 256, 1000)]);
+    let mut sim = Sim::made(&small, &world);
+    // Someone moved the first worker to c.
+    sim.world.guests.get_mut(&301).unwrap().host = "c".into();
+    let mut large = fixture::cluster("home", &["a", "b", "c"], 3, 4);
+    large.nodes = small
+        .nodes
+        .iter()
+        .chain(large.nodes.iter().filter(|n| small.node(&n.name).is_none()))
+        .cloned()
+        .collect();
+    large.nodes.sort_by_key(|node| node.role);
+    for (at, node) in large.nodes.iter_mut().enumerate().filter(|(_, n)| small.node(&n.name).is_none()) {
+        node.vmid = 400 + u32::try_from(at).unwrap();
+    }
+    assert_eq!(
+        places(&large, &sim.world),
+        ["cp-1@a", "cp-2@b", "cp-3@c", "worker-1@c", "worker-2@b", "worker-3@a", "worker-4@a"]
+    );
+}
+
+#[test]
+fn pins_are_kept_or_refused() {
+    let mut cluster = fixture::cluster("home", &["a", "b"], 1, 2);
+    cluster.placement.pin =
+        BTreeMap::from([("worker-1".into(), "b".into()), ("worker-2".into(), "b".into())]);
+    let mut world = fixture::empty_world(&[("a", 64, 256, 1000), ("b", 64, 256, 1000)]);
+    assert_eq!(places(&cluster, &world), ["cp-1@a", "worker-1@b", "worker-2@b"]);
+    world.hosts.get_mut("b").unwrap().memory = 17 * GIB;
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("it cannot fit") };
+    let short = Shortfall {
+        host: "b".into(),
+        resource: Resource::Memory,
+        wanted: 16 * GIB,
+        free: 15 * GIB,
+        nodes: vec!["worker-1".into(), "worker-2".into()],
+    };
+    assert_eq!(room.shortfalls, [short]);
+    world.hosts.get_mut("b").unwrap().online = false;
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("its host is offline") };
+    assert_eq!(room.homeless, ["worker-1 (pinned to b)", "worker-2 (pinned to b)"]);
+}
+
+#[test]
+fn a_declared_capacity_bounds_only_what_is_ours() {
+    let mut cluster = fixture::cluster("home", &["a"], 1, 1);
+    let capacity = |cores, memory, disk| Some(Capacity { cores, memory, disk });
+    let mut world = fixture::empty_world(&[("a", 64, 256, 1000)]);
+    let nas = GuestView {
+        vmid: 100,
+        host: "a".into(),
+        running: true,
+        cores: 16,
+        memory: 64 * GIB,
+        ..GuestView::default()
+    };
+    world.guests.insert(100, nas);
+    cluster.proxmox.hosts[0].capacity = capacity(Some(8), Some(16 * GIB), Some(100 * GIB));
+    assert!(plan(&cluster, &world).is_ok());
+    for (declared, resource, wanted, free) in [
+        (capacity(Some(7), None, None), Resource::Cores, 8, 7),
+        (capacity(None, Some(15 * GIB), None), Resource::Memory, 16 * GIB, 15 * GIB),
+        (capacity(None, None, Some(99 * GIB)), Resource::Disk, 100 * GIB, 99 * GIB),
+    ] {
+        cluster.proxmox.hosts[0].capacity = declared;
+        let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("{resource} is short") };
+        let [short] = &room.shortfalls[..] else { panic!("{room:?}") };
+        assert_eq!((short.resource, short.wanted, short.free), (resource, wanted, free));
+    }
+}
+
+#[test]
+fn what_runs_counts_and_what_sleeps_does_not() {
+    let cluster = fixture::cluster("home", &["a"], 1, 0);
+    let mut world = fixture::empty_world(&[("a", 4, 10, 1000)]);
+    let guest =
+        GuestView { vmid: 100, host: "a".into(), cores: 1, memory: GIB, disk: GIB, ..GuestView::default() };
+    world.guests.insert(100, guest.clone());
+    world.guests.insert(101, GuestView { vmid: 101, template: true, running: true, ..guest.clone() });
+    assert!(plan(&cluster, &world).is_ok());
+    world.guests.insert(100, GuestView { running: true, ..guest });
+    assert!(matches!(plan(&cluster, &world), Err(PlanError::NoRoom(_))));
+}
+
+#[test]
+fn shared_disk_space_is_counted_once_for_all_hosts() {
+    let cluster = fixture::cluster("home", &["a", "b"], 1, 3);
+    let mut world = fixture::empty_world(&[("a", 64, 256, 220), ("b", 64, 256, 220)]);
+    for host in world.hosts.values_mut() {
+        host.storages.get_mut("local-lvm").unwrap().shared = true;
+    }
+    assert!(plan(&cluster, &world).is_ok(), "40 + 3 × 60 = 220");
+    for host in world.hosts.values_mut() {
+        host.storages.get_mut("local-lvm").unwrap().available = 219 * GIB;
+    }
+    assert!(matches!(plan(&cluster, &world), Err(PlanError::NoRoom(_))));
+}
+
+proptest! {
+    #![proptest_config(super::config())]
+
+    /// Whatever the hosts: a plan that is made keeps every bound (the checker counts anew), and control planes share a
+    /// host only if no host with fewer of them has room left for one.
+    #[test]
+    fn placements_keep_their_promises(
+        hosts in prop::collection::vec((4u32..40, 8u64..100, 100u64..600), 1..5),
+        workers in 0u32..12,
+    ) {
+        let names = ["a", "b", "c", "d"];
+        let cluster = fixture::cluster("home", &names[..hosts.len()], 3, workers);
+        let rooms: Vec<_> = hosts.iter().zip(names).map(|((c, m, d), n)| (n, *c, *m, *d)).collect();
+        let world = fixture::empty_world(&rooms);
+        match plan(&cluster, &world) {
+            Ok(plan) => {
+                prop_assert_eq!(check(&cluster, &world, &plan), []);
+                let mut count: BTreeMap<&str, usize> = names[..hosts.len()].iter().map(|n| (*n, 0)).collect();
+                for node in &plan.nodes[..3] {
+                    *count.get_mut(node.host.as_deref().unwrap()).unwrap() += 1;
+                }
+                let most = *count.values().max().unwrap();
+                for host in plan.hosts.iter().filter(|host| count[host.host.as_str()] + 1 < most) {
+                    // Its room before workers came.
+                    let node = &cluster.nodes[0];
+                    let own = count[host.host.as_str()] as u64;
+                    let fits = host.cores.total >= (own + 1) * u64::from(node.cores)
+                        && host.memory.total >= (own + 1) * node.memory
+                        && host.disk.total >= (own + 1) * node.disk;
+                    prop_assert!(!fits, "{} could have taken one", host.host);
+                }
+            }
+            Err(PlanError::NoRoom(room)) => prop_assert!(!room.shortfalls.is_empty()),
+            Err(other) => prop_assert!(false, "{other}"),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Single rules of safety, one story each.
+
+use super::simulator::Sim;
+use crate::fixture;
+use crate::*;
+
+fn made() -> Sim {
+    Sim::made(&fixture::home(), &fixture::home_world())
+}
+
+fn bootstraps(plan: &Plan) -> Vec<&str> {
+    let steps = plan.steps.iter().filter(|step| step.action == Action::Bootstrap);
+    steps.filter_map(|step| step.node.as_deref()).collect()
+}
+
+fn rules(sim: &Sim, plan: &Plan) -> Vec<Rule> {
+    let mut rules: Vec<Rule> =
+        check(&sim.cluster, &sim.world, plan).into_iter().map(|finding| finding.rule).collect();
+    rules.dedup();
+    rules
+}
+
+#[test]
+fn a_lost_first_control_plane_joins_the_etcd_of_the_others() {
+    let mut sim = made();
+    sim.world.guests.remove(&300);
+    sim.world.nodes.remove("cp-1");
+    sim.disks.remove("cp-1");
+    let plan = sim.plan();
+    assert_eq!(bootstraps(&plan), [""; 0]);
+    assert_eq!(plan.quorum, Quorum { before: 2, lowest: 2, after: 3 });
+}
+
+#[test]
+fn silence_of_a_control_plane_that_once_lived_keeps_others_from_bootstrapping() {
+    let mut sim = made();
+    sim.world.guests.remove(&300);
+    sim.world.nodes.remove("cp-1");
+    sim.disks.remove("cp-1");
+    sim.world.endpoint_answers = false;
+    for node in ["cp-2", "cp-3", "worker-1", "worker-2"] {
+        sim.world.nodes.insert(node.into(), NodeView::default());
+    }
+    let plan = sim.plan();
+    assert_eq!(bootstraps(&plan), [""; 0]);
+    let note = plan.notes.iter().find(|note| note.about == "etcd").unwrap();
+    assert!(note.text.contains("cp-2, cp-3"), "{}", note.text);
+    // A plan that bootstraps all the same is refused.
+    let mut bad = plan.clone();
+    let await_first =
+        bad.steps.iter().find(|s| s.action == Action::AwaitApi && s.node.as_deref() == Some("cp-1"));
+    let step = Step {
+        id: u32::try_from(plan.steps.len()).unwrap(),
+        needs: vec![await_first.unwrap().id],
+        node: Some("cp-1".into()),
+        host: None,
+        action: Action::Bootstrap,
+        reason: String::new(),
+        impact: Impact::None,
+    };
+    bad.steps.push(step);
+    assert!(rules(&sim, &bad).contains(&Rule::Etcd));
+}
+
+#[test]
+fn one_silent_control_plane_that_never_answered_is_asked_first() {
+    // All three run, none was seen yet: the first bootstraps, after the others have been asked.
+    let cluster = fixture::home();
+    let mut sim = Sim::new(&cluster, &fixture::home_world());
+    let plan = sim.plan();
+    sim.run(&plan, |at| !matches!(plan.steps[at].action, Action::AwaitApi));
+    let plan = sim.plan();
+    assert_eq!(bootstraps(&plan), ["cp-1"]);
+    let bootstrap = plan.steps.iter().find(|step| step.action == Action::Bootstrap).unwrap();
+    let asked: Vec<_> =
+        bootstrap.needs.iter().map(|id| plan.steps[*id as usize].node.as_deref().unwrap()).collect();
+    assert_eq!(asked, ["cp-1", "cp-2", "cp-3"]);
+}
+
+#[test]
+fn an_undeclared_vm_of_ours_may_hold_the_etcd() {
+    let small = fixture::cluster("home", &["atlas"], 3, 0);
+    let mut sim = Sim::made(&small, &fixture::home_world());
+    for (node, vmid) in [("cp-1", 300), ("cp-2", 301)] {
+        sim.world.guests.remove(&vmid);
+        sim.world.nodes.remove(node);
+    }
+    sim.world.endpoint_answers = false;
+    sim.world.nodes.remove("cp-3");
+    sim.cluster.nodes.truncate(1);
+    let plan = plan_apply(&sim.cluster, &sim.image, &sim.world).unwrap();
+    assert_eq!(bootstraps(&plan), [""; 0]);
+    assert_eq!(rules(&sim, &plan), []);
+    let touched = plan.steps.iter().any(|step| serde_json::to_string(step).unwrap().contains("302"));
+    assert!(!touched, "an undeclared VM is left alone");
+}
+
+#[test]
+fn two_claimants_are_both_left_alone() {
+    let mut sim = made();
+    let copy = GuestView { vmid: 700, ..sim.world.guests[&303].clone() };
+    sim.world.guests.insert(700, copy);
+    sim.world.guests.get_mut(&303).unwrap().running = false;
+    for plan in [sim.plan(), sim.plan_destroy()] {
+        let text = serde_json::to_string(&plan.steps).unwrap();
+        assert!(!text.contains("303") && !text.contains("700"), "{text}");
+        assert!(plan.notes.iter().any(|note| note.level == Level::Problem && note.about == "worker-1"));
+    }
+}
+
+#[test]
+fn a_network_change_takes_control_planes_one_at_a_time_and_only_with_a_spare() {
+    let mut sim = made();
+    sim.cluster.proxmox.bridge = "vmbr1".into();
+    for host in sim.world.hosts.values_mut() {
+        host.bridges.insert("vmbr1".into());
+    }
+    let plan = sim.plan();
+    let interrupted: Vec<_> = plan
+        .steps
+        .iter()
+        .filter(|step| step.impact == Impact::Interrupt)
+        .filter_map(|step| step.node.as_deref())
+        .filter(|node| node.starts_with("cp"))
+        .collect();
+    assert_eq!(interrupted, ["cp-1", "cp-2", "cp-3"]);
+    assert_eq!(plan.quorum, Quorum { before: 3, lowest: 2, after: 3 });
+    // The same steps side by side are refused.
+    let mut bad = plan.clone();
+    for step in bad.steps.iter_mut().filter(|step| step.impact == Impact::Interrupt) {
+        step.needs.clear();
+    }
+    assert!(rules(&sim, &bad).contains(&Rule::Etcd));
+    // With one member missing there is no spare one; while one learns, nothing moves at all.
+    for (etcd, expected) in [(EtcdView::NotJoined, &["cp-3"][..]), (EtcdView::Learner, &[][..])] {
+        sim.world.nodes.get_mut("cp-3").unwrap().etcd = etcd;
+        let careful = sim.plan();
+        let interrupts = careful.steps.iter().filter(|s| s.impact == Impact::Interrupt);
+        let nodes: Vec<_> =
+            interrupts.filter_map(|s| s.node.as_deref()).filter(|n| n.starts_with("cp")).collect();
+        assert_eq!(nodes, expected);
+        assert!(rules(&sim, &plan).contains(&Rule::Etcd), "the bold plan is refused now");
+    }
+}
+
+#[test]
+fn a_new_mac_is_held_back_from_a_node_whose_config_names_the_old_one() {
+    let mut sim = made();
+    let old = sim.cluster.nodes[3].mac.clone();
+    sim.cluster.nodes[3].mac = "BC:24:11:00:00:01".into();
+    let plan = sim.plan();
+    assert!(plan.is_empty());
+    assert!(plan.notes.iter().any(|note| note.text.contains(&old)));
+    // But a MAC that someone changed on the VM is put back.
+    let mut sim = made();
+    sim.world.guests.get_mut(&303).unwrap().config.as_mut().unwrap().mac = "BC:24:11:00:00:01".into();
+    let plan = sim.plan();
+    assert!(matches!(&plan.steps[..], [Step { action: Action::UpdateVm { vmid: 303, .. }, .. }]));
+}
+
+#[test]
+fn media_of_others_stay() {
+    let mut sim = made();
+    let mut other = fixture::home();
+    other.name = "home-2".into();
+    let mut volume = |file: String| {
+        sim.world.volumes.push(VolumeView {
+            host: "atlas".into(),
+            storage: "local".into(),
+            volid: names::media_volid("local", &file),
+            content: "iso".into(),
+            size: 1,
+        });
+    };
+    volume(names::media_file(&other, &other.nodes[0]));
+    volume("debian.iso".into());
+    volume("daedal-home.iso".into());
+    assert!(sim.plan().is_empty());
+    let deletes =
+        sim.plan_destroy().steps.iter().any(|step| matches!(step.action, Action::DeleteMedia { .. }));
+    assert!(!deletes);
+}
+
+#[test]
+fn a_medium_in_a_strangers_drive_stays() {
+    let mut sim = made();
+    let volid = names::media_volid("local", &names::media_file(&sim.cluster, &sim.cluster.nodes[0]));
+    sim.world.volumes.push(VolumeView {
+        host: "atlas".into(),
+        storage: "local".into(),
+        volid: volid.clone(),
+        content: "iso".into(),
+        size: 1,
+    });
+    let config = VmConfig { media: Some(volid), ..VmConfig::default() };
+    let guest = GuestView { vmid: 800, host: "atlas".into(), config: Some(config), ..GuestView::default() };
+    sim.world.guests.insert(800, guest);
+    assert!(sim.plan().is_empty());
+    assert!(!sim.plan_destroy().steps.iter().any(|step| matches!(step.action, Action::DeleteMedia { .. })));
+}
+
+#[test]
+fn a_locked_vm_is_left_alone() {
+    let mut sim = made();
+    let guest = sim.world.guests.get_mut(&304).unwrap();
+    guest.lock = Some("backup".into());
+    guest.config.as_mut().unwrap().cores = 1;
+    let plan = sim.plan();
+    assert!(plan.is_empty());
+    assert!(plan.notes.iter().any(|note| note.about == "worker-2" && note.text.contains("backup")));
+}
+
+#[test]
+fn workers_are_not_made_where_no_control_plane_can_come_up() {
+    let cluster = fixture::cluster("home", &["atlas"], 1, 2);
+    let mut world = fixture::home_world();
+    let half = Ownership::HalfMade { node: "cp-1".into(), task_running: false, upid: "UPID:x".into() };
+    let guest = GuestView { vmid: 300, host: "atlas".into(), ownership: half, ..GuestView::default() };
+    world.guests.insert(300, guest);
+    let plan = plan_apply(&cluster, &fixture::image(&cluster), &world).unwrap();
+    assert!(!plan.steps.iter().any(|step| matches!(step.action, Action::CreateVm { .. })));
+    assert!(plan.notes.iter().any(|note| note.about == "worker-1, worker-2"));
+}
+
+#[test]
+fn a_saved_plan_fits_only_the_world_it_was_made_for() {
+    let cluster = fixture::home();
+    let image = fixture::image(&cluster);
+    let world = fixture::home_world();
+    let plan = plan_apply(&cluster, &image, &world).unwrap();
+    assert_eq!(fits(&plan, &cluster, &image, &world), Ok(()));
+
+    let mut busier = world.clone();
+    busier
+        .guests
+        .insert(100, GuestView { vmid: 100, host: "atlas".into(), running: true, ..GuestView::default() });
+    assert_eq!(fits(&plan, &cluster, &image, &busier), Ok(()), "someone else's guest does not matter");
+
+    let mut taken = world.clone();
+    taken.guests.insert(301, GuestView { vmid: 301, host: "atlas".into(), ..GuestView::default() });
+    let unfit = fits(&plan, &cluster, &image, &taken).unwrap_err();
+    assert!(unfit.to_string().contains("cp-2: create VM 301 is no longer needed or possible"), "{unfit}");
+
+    let mut full = world.clone();
+    full.hosts.get_mut("atlas").unwrap().memory = 1 << 30;
+    assert!(matches!(fits(&plan, &cluster, &image, &full), Err(Unfit::NoPlan(PlanError::NoRoom(_)))));
+
+    let mut changed = cluster.clone();
+    changed.nodes[0].cores = 2;
+    assert_eq!(fits(&plan, &changed, &image, &world), Err(Unfit::Inventory));
+
+    let mut altered = plan;
+    altered.steps.pop();
+    assert_eq!(fits(&altered, &cluster, &image, &world), Err(Unfit::Altered));
+}
+
+#[test]
+fn only_the_way_that_is_built_is_planned() {
+    let mut cluster = fixture::home();
+    cluster.boot.from = daedal_inventory::BootFrom::Iso;
+    let error = plan_apply(&cluster, &fixture::image(&cluster), &fixture::home_world()).unwrap_err();
+    assert!(error.to_string().contains("{from: iso, config: cidata}"), "{error}");
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    let sim = Sim::new(&fixture::home(), &fixture::home_world());
+    let plan = sim.plan();
+    let plain = render(&plan, RenderOptions::default());
+    let mut coloured = render(&plan, RenderOptions { color: true, ..RenderOptions::default() });
+    for code in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"] {
+        coloured = coloured.replace(code, "");
+    }
+    let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    assert_eq!(trimmed(&coloured), trimmed(&plain));
+    let narrow = render(&plan, RenderOptions { color: false, width: 72 });
+    assert!(narrow.lines().all(|line| line.chars().count() <= 90), "{narrow}");
+}

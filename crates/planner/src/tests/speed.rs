@@ -1,0 +1,66 @@
+//! Plan time: linear in the number of nodes.
+
+use std::time::{Duration, Instant};
+
+use super::simulator::Sim;
+use crate::fixture;
+use crate::*;
+
+/// A cluster of that many nodes on hosts with just enough room, and half of it already there.
+fn scene(nodes: u32) -> (daedal_inventory::Cluster, World) {
+    let hosts: Vec<String> = (0..nodes.div_ceil(50)).map(|at| format!("host-{at}")).collect();
+    let names: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let cluster = fixture::cluster("large", &names, 5, nodes - 5);
+    let rooms: Vec<_> = names.iter().map(|name| (*name, 256, 512, 4000)).collect();
+    let mut world = fixture::empty_world(&rooms);
+    world.secrets_stored = true;
+    for (at, node) in cluster.nodes.iter().enumerate().filter(|(at, _)| at % 2 == 1) {
+        let mut guest = Sim::made_vm(&cluster, node, names[at % names.len()]);
+        guest.running = true;
+        world.guests.insert(node.vmid, guest);
+    }
+    (cluster, world)
+}
+
+fn best_of<T>(runs: usize, mut work: impl FnMut() -> T) -> Duration {
+    let time = |_| {
+        let start = Instant::now();
+        std::hint::black_box(work());
+        start.elapsed()
+    };
+    (0..runs).map(time).min().unwrap()
+}
+
+fn plan_time(nodes: u32, runs: usize) -> (Duration, Duration, Duration) {
+    let (cluster, world) = scene(nodes);
+    let image = fixture::image(&cluster);
+    let plan = plan_apply(&cluster, &image, &world).unwrap();
+    assert_eq!(check(&cluster, &world, &plan), []);
+    (
+        best_of(runs, || plan_apply(&cluster, &image, &world)),
+        best_of(runs, || check(&cluster, &world, &plan)),
+        best_of(runs, || render(&plan, RenderOptions::default())),
+    )
+}
+
+#[test]
+fn growth_is_linear() {
+    // Four times the nodes; sixteen times the time would be quadratic. Other work may run beside this test, so a bad
+    // measurement gets another chance.
+    let linear = || {
+        let (small, large) = (plan_time(250, 3), plan_time(1000, 3));
+        let pairs = [(small.0, large.0), (small.1, large.1), (small.2, large.2)];
+        pairs.iter().all(|(small, large)| *large < *small * 9)
+    };
+    assert!((0..5).any(|_| linear()));
+}
+
+/// `cargo test --release -p daedal-planner figures -- --ignored --nocapture`
+#[test]
+#[ignore = "prints figures that only mean something in release mode"]
+fn figures() {
+    for nodes in [1_000, 10_000] {
+        let (plan, check, render) = plan_time(nodes, 10);
+        println!("{nodes} nodes: plan {plan:.1?}, check {check:.1?}, render {render:.1?}");
+    }
+}
