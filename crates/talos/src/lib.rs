@@ -10,6 +10,26 @@
 //! - [`pki`] reads and issues certificates in the encodings that Talos accepts.
 //! - [`proto`] holds the wire types with client *and* server stubs.
 //!
+//! ```
+//! use daedal_talos::config::{ClusterOptions, MachineConfig, NodeOptions, Patch, Role};
+//! use daedal_talos::{SecretsBundle, nocloud::Cidata};
+//! # fn main() -> Result<(), daedal_talos::Error> {
+//! # use rand::SeedableRng;
+//! # let (mut rng, now) = (rand::rngs::StdRng::seed_from_u64(1), jiff::Timestamp::UNIX_EPOCH);
+//! # let generate = |rng: &mut _, now| SecretsBundle::generate_with_key_size(rng, now, 512);
+//! // `SecretsBundle::generate` in earnest.
+//! let secrets = generate(&mut rng, now)?;
+//! let cluster = ClusterOptions::new("home", "https://10.0.0.20:6443", "v1.12.0", "v1.35.0");
+//! let node = NodeOptions::new(Role::ControlPlane, "cp-1");
+//! let mut config = MachineConfig::generate(&secrets, &cluster, &node)?;
+//! config.apply_patch(&Patch::from_yaml("machine: {sysctls: {vm.max_map_count: '262144'}}")?)?;
+//! assert!(config.lint().is_empty());
+//! let medium = Cidata::new(&config, "home-cp-1").to_iso()?;
+//! # assert!(medium.len() > 2048 * 26);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Invariants: nothing here reads a clock, randomness or an environment by itself; secrets have no printable form
 //! ([`Secret`]).
 

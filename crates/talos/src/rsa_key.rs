@@ -20,7 +20,7 @@ pub(crate) fn generate<R: RngCore + CryptoRng>(
     bits: usize,
 ) -> Result<RsaPrivateKey, rsa::Error> {
     if bits < 512 || !bits.is_multiple_of(16) {
-        return Err(rsa::Error::ModulusTooLarge);
+        return Err(rsa::Error::InvalidModulus);
     }
     let small = small_primes();
     loop {

@@ -209,7 +209,7 @@ impl SecretsBundle {
 
     /// Writes the bundle as `talosctl gen secrets` does.
     pub fn to_yaml(&self) -> Secret {
-        let b64 = |text: &str| STANDARD.encode(text);
+        let b64 = |text: &str| Zeroizing::new(STANDARD.encode(text));
         let mut out = String::with_capacity(16 * 1024);
         let (encryption_key, encryption) = match &self.encryption {
             EncryptionSecret::Secretbox(secret) => ("secretboxencryptionsecret", secret),
@@ -230,15 +230,15 @@ impl SecretsBundle {
             let _ = write!(
                 out,
                 "    {name}:\n        crt: {}\n        key: {}\n",
-                b64(&pair.crt),
-                b64(pair.key.expose())
+                *b64(&pair.crt),
+                *b64(pair.key.expose())
             );
         };
         pair(&mut out, "etcd", &self.etcd);
         pair(&mut out, "k8s", &self.k8s);
         pair(&mut out, "k8saggregator", &self.k8s_aggregator);
         let _ =
-            write!(out, "    k8sserviceaccount:\n        key: {}\n", b64(self.k8s_service_account.expose()));
+            write!(out, "    k8sserviceaccount:\n        key: {}\n", *b64(self.k8s_service_account.expose()));
         pair(&mut out, "os", &self.os);
         Secret::new(out)
     }
@@ -334,6 +334,8 @@ impl<'a> Fields<'a> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::sync::OnceLock;
+
     use rand::{SeedableRng, rngs::StdRng};
 
     use super::*;
@@ -343,14 +345,19 @@ pub(crate) mod tests {
         Timestamp::from_second(1_767_225_600).unwrap()
     }
 
+    fn small_bundle() -> SecretsBundle {
+        SecretsBundle::generate_with_key_size(&mut StdRng::seed_from_u64(7), now(), 512).unwrap()
+    }
+
     pub(crate) fn test_bundle() -> SecretsBundle {
-        SecretsBundle::generate_with_key_size(&mut StdRng::seed_from_u64(7), now(), 1024).unwrap()
+        static BUNDLE: OnceLock<SecretsBundle> = OnceLock::new();
+        BUNDLE.get_or_init(small_bundle).clone()
     }
 
     #[test]
     fn same_seed_same_bundle_and_it_survives_the_file() {
         let bundle = test_bundle();
-        assert_eq!(bundle, test_bundle());
+        assert_eq!(bundle, small_bundle());
         let text = bundle.to_yaml();
         assert_eq!(SecretsBundle::from_yaml(text.expose()).unwrap(), bundle);
     }

@@ -120,7 +120,7 @@ impl Client {
         let channel = match tokio::time::timeout(options.connect_timeout, connecting).await {
             Ok(Ok(channel)) => channel,
             Ok(Err(error)) => {
-                let failure = fault.take().unwrap_or_else(|| Failure::new(FailureKind::Unreachable, error));
+                let failure = fault.get().unwrap_or_else(|| Failure::new(FailureKind::Unreachable, error));
                 return Err(failed("connect", &endpoint, failure));
             }
             Err(_) => {
@@ -191,11 +191,14 @@ impl Client {
         operation: &'static str,
         reply: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T> {
-        match tokio::time::timeout(self.call_timeout, reply).await {
+        let result = match tokio::time::timeout(self.call_timeout, reply).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(self.failed(operation, self.of_status(&status))),
             Err(_) => Err(self.failed(operation, Failure::timeout())),
-        }
+        };
+        let failure = result.as_ref().err().and_then(Error::kind);
+        tracing::debug!(operation, endpoint = %self.endpoint, node = self.node, ?failure, "talos call");
+        result
     }
 
     /// An error of this client's node.
@@ -211,7 +214,7 @@ impl Client {
     pub(crate) fn of_status(&self, status: &Status) -> Failure {
         // A status with a source was made on this side: the connection failed, not the call.
         if std::error::Error::source(status).is_some() {
-            if let Some(failure) = self.fault.take() {
+            if let Some(failure) = self.fault.get() {
                 return failure;
             }
             if status.code() != tonic::Code::DeadlineExceeded {

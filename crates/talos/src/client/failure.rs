@@ -96,11 +96,9 @@ impl Failure {
     }
 
     /// A failure of dialling or of TLS.
-    pub(crate) fn of_io(error: io::Error) -> Self {
-        match rustls_error(&error) {
-            Some(tls) => Self::new(tls_kind(tls), tls.clone()),
-            None => Self::new(FailureKind::Unreachable, error),
-        }
+    pub(crate) fn of_io(error: &io::Error) -> Self {
+        let kind = rustls_error(error).map_or(FailureKind::Unreachable, tls_kind);
+        Self::new(kind, error.to_string())
     }
 
     pub(crate) fn of_code(code: Code, message: &str) -> Self {
@@ -140,7 +138,7 @@ pub(crate) fn rustls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref::<rustls::Error>()
 }
 
-pub(crate) fn tls_kind(error: &rustls::Error) -> FailureKind {
+fn tls_kind(error: &rustls::Error) -> FailureKind {
     match error {
         rustls::Error::InvalidCertificate(
             CertificateError::UnknownIssuer

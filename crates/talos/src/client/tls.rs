@@ -22,7 +22,11 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::{ClientCredentials, Result, client::failure::Failure, pki};
+use crate::{
+    ClientCredentials, Result,
+    client::failure::{Failure, FailureKind, rustls_error},
+    pki,
+};
 
 /// Tells the time that certificates are judged by. Only simulations need one of their own.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -166,17 +170,20 @@ impl ServerCertVerifier for PinVerifier {
     }
 }
 
-/// The last thing that went wrong below HTTP/2, which itself passes on no more than a text.
+/// What last went wrong below HTTP/2, which itself passes on no more than a text. It stays until the next connection
+/// is tried, because many calls may fail for the same reason.
 #[derive(Clone, Default)]
-pub(crate) struct LastFault(Arc<Mutex<Option<Failure>>>);
+pub(crate) struct LastFault(Arc<Mutex<Option<(FailureKind, String)>>>);
 
 impl LastFault {
-    pub(crate) fn take(&self) -> Option<Failure> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(crate) fn get(&self) -> Option<Failure> {
+        let fault = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.as_ref().map(|(kind, words)| Failure::new(*kind, words.as_str()))
     }
 
-    fn set(&self, failure: Failure) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+    fn set(&self, fault: Option<&Failure>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            fault.map(|failure| (failure.kind, failure.cause.to_string()));
     }
 }
 
@@ -191,14 +198,12 @@ pub(crate) struct NodeDialer {
 
 impl NodeDialer {
     pub(crate) async fn connect(self) -> io::Result<NodeStream> {
-        self.fault.take();
+        self.fault.set(None);
         match self.handshake().await {
             Ok(stream) => Ok(NodeStream { stream, fault: self.fault }),
             Err(error) => {
-                // The failure keeps the error itself; HTTP/2 only needs to know that there was one.
-                let told = io::Error::new(error.kind(), error.to_string());
-                self.fault.set(Failure::of_io(error));
-                Err(told)
+                self.fault.set(Some(&Failure::of_io(&error)));
+                Err(error)
             }
         }
     }
@@ -219,8 +224,8 @@ pub(crate) struct NodeStream {
 impl NodeStream {
     fn remember<T>(&self, result: io::Result<T>) -> io::Result<T> {
         result.inspect_err(|error| {
-            if let Some(tls) = crate::client::failure::rustls_error(error) {
-                self.fault.set(Failure::new(crate::client::failure::tls_kind(tls), tls.clone()));
+            if rustls_error(error).is_some() {
+                self.fault.set(Some(&Failure::of_io(error)));
             }
         })
     }

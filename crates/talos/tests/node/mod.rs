@@ -31,7 +31,7 @@ pub fn now() -> Timestamp {
 }
 
 pub fn bundle(seed: u64) -> SecretsBundle {
-    SecretsBundle::generate_with_key_size(&mut StdRng::seed_from_u64(seed), now(), 1024).unwrap()
+    SecretsBundle::generate_with_key_size(&mut StdRng::seed_from_u64(seed), now(), 512).unwrap()
 }
 
 pub fn admin(bundle: &SecretsBundle) -> ClientCredentials {
