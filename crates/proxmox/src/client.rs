@@ -272,6 +272,16 @@ impl Client {
         self.inner.token.user()
     }
 
+    /// How long before a call a connection should be opened to be ready for it.
+    pub(crate) fn connect_time(&self) -> Duration {
+        self.inner.transport.connect_time()
+    }
+
+    /// Opens a connection unless `count` of them will be ready for calls at `at`. No call is made.
+    pub(crate) async fn warm(&self, at: Instant, count: usize) {
+        self.inner.transport.warm(at, count).await;
+    }
+
     /// Sends a request, again where that is safe, and reads `data`.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, Error> {
         let operation = ask.operation.clone();

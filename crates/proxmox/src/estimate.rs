@@ -47,7 +47,9 @@ impl Estimate {
     fn first(bracket: Bracket, step: Duration) -> Self {
         let (low, high) = (bracket.low.as_secs_f64(), bracket.high.as_secs_f64());
         let low = low.max(high - 2.0 * step.as_secs_f64());
-        Self { mean: f64::midpoint(low, high), deviation: (high - low) / 4.0, streak: 0 }
+        let mean = f64::midpoint(low, high);
+        // One task says little about how much the next one differs.
+        Self { mean, deviation: ((high - low) / 4.0).max((mean * 0.15).min(0.5)), streak: 0 }
     }
 
     fn after(self, bracket: Bracket, step: Duration) -> Self {
@@ -74,7 +76,7 @@ impl Estimate {
     pub(crate) fn first_look(self, step: Duration) -> Duration {
         // The mean deviation of a normal distribution is 0.8 of its standard deviation.
         let spread = self.deviation * 1.25;
-        let wait = self.mean + (step.as_secs_f64() - 1.65 * spread).min(2.0 * spread + 0.03);
+        let wait = self.mean + (step.as_secs_f64() - 1.8 * spread).min(2.0 * spread + 0.03);
         Duration::from_secs_f64(wait.max(0.04))
     }
 }
@@ -109,7 +111,7 @@ mod tests {
     fn steady_durations_need_hardly_more_than_one_look() {
         for duration in [0.1, 0.7, 5.0, 42.0] {
             let mut estimates = Estimates::default();
-            run(&mut estimates, 5, |_| duration);
+            run(&mut estimates, 10, |_| duration);
             let (late, looks) = run(&mut estimates, 100, |_| duration);
             assert!(looks <= 160, "{duration}: {looks} looks");
             assert!(late[94] <= 0.28, "{duration}: {} late", late[94]);

@@ -4,7 +4,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -21,7 +21,7 @@ use crate::error::{Cause, text_cause};
 
 /// Proxmox closes idle connections after 5 s; ours are given up a bit earlier, so that none dies under a request.
 const KEEP_IDLE: Duration = Duration::from_secs(4);
-const MAX_IDLE: usize = 8;
+const MAX_IDLE: usize = 16;
 const MAX_ANSWER: usize = 64 << 20;
 
 /// What came back.
@@ -46,6 +46,8 @@ pub(crate) struct Transport {
     tls: Arc<ClientConfig>,
     connect_limit: Duration,
     idle: Mutex<Vec<Idle>>,
+    /// How long the last connection took to come up, in microseconds.
+    connect_time: AtomicU64,
 }
 
 type Sender = http1::SendRequest<Full<Bytes>>;
@@ -62,7 +64,7 @@ impl Transport {
         tls: Arc<ClientConfig>,
         connect_limit: Duration,
     ) -> Self {
-        Self { dialer, target, tls, connect_limit, idle: Mutex::default() }
+        Self { dialer, target, tls, connect_limit, idle: Mutex::default(), connect_time: AtomicU64::new(0) }
     }
 
     pub(crate) fn target(&self) -> &Target {
@@ -129,7 +131,34 @@ impl Transport {
         idle.pop().map(|kept| kept.sender)
     }
 
+    /// How long before a request a connection should be opened to be ready for it.
+    pub(crate) fn connect_time(&self) -> Duration {
+        Duration::from_micros(self.connect_time.load(Ordering::Relaxed))
+    }
+
+    /// Opens a connection unless `count` kept ones will be ready at `at`.
+    pub(crate) async fn warm(&self, at: Instant, count: usize) {
+        let ready = |kept: &&Idle| kept.since + KEEP_IDLE > at && !kept.sender.is_closed();
+        if self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(ready).count() >= count {
+            return;
+        }
+        // If it fails, the request itself will tell.
+        if let Ok(mut sender) = self.connect().await
+            && sender.ready().await.is_ok()
+        {
+            self.keep(sender);
+        }
+    }
+
+    fn keep(&self, sender: Sender) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE {
+            idle.push(Idle { sender, since: Instant::now() });
+        }
+    }
+
     async fn connect(&self) -> io::Result<Sender> {
+        let began = Instant::now();
         let open = async {
             let stream = self.dialer.dial(&self.target).await?;
             let name = server_name(&self.target.host)?;
@@ -141,6 +170,8 @@ impl Transport {
                 // Its error reaches whoever waits for an answer on it.
                 let _ = connection.await;
             });
+            let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.connect_time.store(took, Ordering::Relaxed);
             Ok(sender)
         };
         tokio::time::timeout(self.connect_limit, open).await.unwrap_or_else(|_| {
@@ -166,10 +197,7 @@ impl Transport {
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
         let body = body.map(http_body_util::Collected::to_bytes).map_err(Cause::from);
         if keep && !closes && status.as_u16() < 400 && body.is_ok() && !sender.is_closed() {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            if idle.len() < MAX_IDLE {
-                idle.push(Idle { sender, since: Instant::now() });
-            }
+            self.keep(sender);
         }
         Answer { status: status.as_u16(), reason, body }
     }

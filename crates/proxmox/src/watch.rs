@@ -176,12 +176,19 @@ impl Watch {
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Request>) {
         let mut looking: FuturesUnordered<Looking> = FuturesUnordered::new();
         let mut busy: Vec<Place> = Vec::new();
+        let mut warmed_for: Vec<Instant> = Vec::new();
         loop {
             let next = self.next_look(&busy);
+            // Opening a connection takes longer than a look; it is done before the look is due.
+            let warm_at = next.as_ref().and_then(|(_, due)| {
+                let at = due.checked_sub(self.client.connect_time().mul_f64(1.2))?;
+                (at > Instant::now() && !warmed_for.contains(due)).then_some(at)
+            });
             let sleep = async {
-                match &next {
-                    Some((_, due)) => tokio::time::sleep_until(*due).await,
-                    None => std::future::pending().await,
+                match (warm_at, &next) {
+                    (Some(at), _) => tokio::time::sleep_until(at).await,
+                    (None, Some((_, due))) => tokio::time::sleep_until(*due).await,
+                    (None, None) => std::future::pending().await,
                 }
             };
             tokio::select! {
@@ -195,7 +202,12 @@ impl Watch {
                     self.take_in(look);
                 }
                 () = sleep => {
-                    if let Some((place, _)) = next {
+                    if let (Some(_), Some((_, due))) = (warm_at, &next) {
+                        warmed_for.retain(|due| *due > Instant::now());
+                        warmed_for.push(*due);
+                        let (client, due, count) = (self.client.clone(), *due, warmed_for.len());
+                        tokio::spawn(async move { client.warm(due, count).await });
+                    } else if let Some((place, _)) = next {
                         self.forget_abandoned();
                         if let Some(look) = self.look(&place) {
                             busy.push(place);

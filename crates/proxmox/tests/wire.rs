@@ -74,7 +74,7 @@ async fn requests_are_written_as_proxmox_reads_them() {
 
     // A body on DELETE is refused by Proxmox with 501.
     let destroy = &seen[1];
-    assert_eq!(destroy.target, "/api2/json/nodes/atlas/qemu/300?purge=1&destroy-unreferenced-disks=1");
+    assert_eq!(destroy.target, "/api2/json/nodes/atlas/qemu/300?purge=1");
     assert_eq!(destroy.body, "");
     assert!(!destroy.head.to_ascii_lowercase().contains("transfer-encoding"));
 
