@@ -1,0 +1,185 @@
+//! Loads charts from folders, archives and memory.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::ignore::Ignore;
+use super::{Chart, File, Metadata, Values, archive};
+use crate::error::Error;
+
+/// Largest single file of a chart.
+pub(super) const MAX_FILE: u64 = 5 << 20;
+/// Largest chart once unpacked.
+pub(super) const MAX_CHART: u64 = 100 << 20;
+/// Charts within charts.
+const MAX_DEPTH: usize = 32;
+
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+impl Chart {
+    /// Loads a chart from a folder or a `.tgz` archive.
+    pub fn load(path: impl AsRef<Path>) -> Result<Chart, Error> {
+        let path = path.as_ref();
+        let read = |source| Error::Read { path: path.to_owned(), source };
+        if std::fs::metadata(path).map_err(read)?.is_dir() {
+            return from_files(folder(path)?, 0);
+        }
+        let data = std::fs::read(path).map_err(read)?;
+        if !data.starts_with(&[0x1f, 0x8b]) {
+            return Err(Error::Archive(format!(
+                "{} does not appear to be a gzipped archive",
+                path.display()
+            )));
+        }
+        Chart::from_archive(&data)
+    }
+
+    /// Loads a chart from the bytes of a `.tgz` archive.
+    pub fn from_archive(data: &[u8]) -> Result<Chart, Error> {
+        from_files(archive::unpack(data)?, 0)
+    }
+
+    /// Loads a chart from files in memory, by their paths from the chart's folder.
+    pub fn from_files(files: Vec<File>) -> Result<Chart, Error> {
+        from_files(files, 0)
+    }
+}
+
+fn folder(root: &Path) -> Result<Vec<File>, Error> {
+    let ignore_file = root.join(".helmignore");
+    let rules = match std::fs::read(&ignore_file) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(source) => return Err(Error::Read { path: ignore_file, source }),
+    };
+    let rules = Ignore::parse(&rules)?;
+    let mut files = Vec::new();
+    let mut total = 0;
+    walk(root, "", &rules, &mut files, &mut total, 0)?;
+    Ok(files)
+}
+
+fn walk(
+    folder: &Path,
+    prefix: &str,
+    rules: &Ignore,
+    files: &mut Vec<File>,
+    total: &mut u64,
+    depth: usize,
+) -> Result<(), Error> {
+    let read = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Read { path, source }
+    };
+    if depth > 64 {
+        return Err(Error::Chart(format!("folders nest too deep at {}", folder.display())));
+    }
+    let mut entries: Vec<_> =
+        std::fs::read_dir(folder).map_err(read(folder))?.collect::<Result<_, _>>().map_err(read(folder))?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let name = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        // Symbolic links are followed, as Helm does for charts on disk.
+        let info = std::fs::metadata(&path).map_err(read(&path))?;
+        if rules.ignores(&name, info.is_dir()) {
+            continue;
+        }
+        if info.is_dir() {
+            walk(&path, &name, rules, files, total, depth + 1)?;
+            continue;
+        }
+        if !info.is_file() {
+            return Err(Error::Chart(format!("cannot load irregular file {}", path.display())));
+        }
+        *total += info.len();
+        if info.len() > MAX_FILE || *total > MAX_CHART {
+            return Err(Error::Chart(format!("chart file {name:?} is larger than the maximum file size")));
+        }
+        let data = std::fs::read(&path).map_err(read(&path))?;
+        files.push(File { name, data: without_bom(data) });
+    }
+    Ok(())
+}
+
+fn without_bom(data: Vec<u8>) -> Vec<u8> {
+    match data.strip_prefix(BOM) {
+        Some(rest) => rest.to_vec(),
+        None => data,
+    }
+}
+
+/// Sorts a chart's files into what they are for.
+pub(super) fn from_files(files: Vec<File>, depth: usize) -> Result<Chart, Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::Chart("charts nest too deep".into()));
+    }
+    let Some(description) = files.iter().find(|f| f.name == "Chart.yaml") else {
+        return Err(Error::Chart("Chart.yaml file is missing".into()));
+    };
+    let mut chart = Chart {
+        metadata: Metadata::parse(&description.data)?,
+        templates: Vec::new(),
+        files: Vec::new(),
+        values: Values::default(),
+        schema: None,
+        dependencies: Vec::new(),
+    };
+    let old = chart.metadata.api_version == "v1";
+    let mut inner: BTreeMap<String, Vec<File>> = BTreeMap::new();
+    for file in files {
+        match file.name.as_str() {
+            "Chart.yaml" | "Chart.lock" => {}
+            "values.yaml" => {
+                chart.values = Values::from_yaml(&file.data)
+                    .map_err(|e| Error::Values(format!("cannot load values.yaml: {e}")))?;
+            }
+            "values.schema.json" => chart.schema = Some(file.data),
+            "requirements.yaml" | "requirements.lock" => {
+                if file.name == "requirements.yaml" {
+                    chart.metadata.add_requirements(&file.data)?;
+                }
+                if old {
+                    chart.files.push(file);
+                }
+            }
+            name if name.starts_with("templates/") => chart.templates.push(file),
+            name if name.starts_with("charts/") && !name.ends_with(".prov") => {
+                let path = name["charts/".len()..].to_owned();
+                let owner = path.split('/').next().unwrap_or_default().to_owned();
+                inner.entry(owner).or_default().push(File { name: path, data: file.data });
+            }
+            _ => chart.files.push(file),
+        }
+    }
+    chart.metadata.validate()?;
+    for (name, files) in inner {
+        if name.starts_with(['_', '.']) {
+            continue;
+        }
+        let wrap = |e: Error| {
+            Error::Chart(format!("error unpacking subchart {name} in {}: {e}", chart.metadata.name))
+        };
+        let dependency = if name.ends_with(".tgz") {
+            match files.into_iter().next() {
+                Some(file) if file.name == name => archive::unpack(&file.data)
+                    .and_then(|files| from_files(files, depth + 1))
+                    .map_err(wrap)?,
+                _ => continue,
+            }
+        } else {
+            let files: Vec<File> = files
+                .into_iter()
+                .filter_map(|f| {
+                    f.name
+                        .split_once('/')
+                        .map(|(_, rest)| File { name: rest.to_owned(), data: f.data.clone() })
+                })
+                .collect();
+            from_files(files, depth + 1).map_err(wrap)?
+        };
+        chart.dependencies.push(dependency);
+    }
+    Ok(chart)
+}

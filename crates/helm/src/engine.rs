@@ -1,0 +1,346 @@
+//! Runs a chart's templates: prepares what they see, parses them all, executes each.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use serde_json::{Map as JsonMap, Value as Json};
+
+use crate::chart::{Chart, Metadata, full_path};
+use crate::error::Error;
+use crate::files::Files;
+use crate::funcs;
+use crate::options::{Capabilities, RenderOptions};
+use crate::random::Random;
+use crate::template::exec::{Env, ExecError, TemplateSet, associate, execute};
+use crate::template::parse;
+use crate::time::GoTime;
+use crate::value::{Field, ListKind, Map, MapKind, Str, Struct, Value};
+
+/// Helm's workaround for Go's habit of printing `<no value>`.
+pub(crate) fn without_no_value(output: Vec<u8>) -> Vec<u8> {
+    const MARK: &[u8] = b"<no value>";
+    let mut out = Vec::with_capacity(output.len());
+    let mut rest = output.as_slice();
+    while let Some(at) = rest.iter().position(|b| *b == b'<') {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at..];
+        if rest.starts_with(MARK) {
+            rest = &rest[MARK.len()..];
+        } else {
+            out.push(b'<');
+            rest = &rest[1..];
+        }
+    }
+    if out.is_empty() && rest.len() == output.len() {
+        return output;
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+struct Renderable {
+    name: Rc<str>,
+    text: String,
+    base_path: String,
+    values: Rc<Map>,
+}
+
+/// Renders every template of a chart and its sub-charts, by path.
+pub(crate) fn render(
+    chart: &Chart,
+    values: &JsonMap<String, Json>,
+    options: &RenderOptions,
+) -> Result<BTreeMap<String, String>, Error> {
+    let mut renderables = Vec::new();
+    let shared = Shared { release: release(options), capabilities: capabilities(&options.capabilities) };
+    let root_values = to_map(values);
+    collect(chart, "", root_values, &shared, &mut renderables);
+    // Deepest paths first, and of one depth the last name first: what is parsed later wins.
+    let depth = |r: &Renderable| r.name.bytes().filter(|b| *b == b'/').count();
+    renderables.sort_by(|a, b| depth(b).cmp(&depth(a)).then_with(|| b.name.cmp(&a.name)));
+
+    let env = Env::new(
+        GoTime::utc(options.now.0, options.now.1),
+        Random::new(options.seed),
+        options.limits,
+        options.strict,
+    );
+    let mut trees = HashMap::new();
+    for renderable in &mut renderables {
+        let text = std::mem::take(&mut renderable.text);
+        let parsed =
+            parse::parse(&renderable.name, text, &|name| funcs::find(name).is_some()).map_err(|e| {
+                let message = e.message.rsplit(": ").next().unwrap_or_default().to_owned();
+                Error::Parse { file: e.source.to_string(), line: e.line, message }
+            })?;
+        for tree in parsed {
+            associate(&mut trees, None, &tree);
+        }
+    }
+    let set = Rc::new(TemplateSet::new(trees));
+    let mut rendered = BTreeMap::new();
+    let mut total = 0usize;
+    for renderable in &renderables {
+        if funcs::path_base(&renderable.name).starts_with('_') {
+            continue;
+        }
+        let template = BTreeMap::from([
+            ("Name".into(), Value::string(&*renderable.name)),
+            ("BasePath".into(), Value::string(renderable.base_path.as_str())),
+        ]);
+        renderable.values.insert("Template".into(), Value::map_of(MapKind::Values, template));
+        let data = Value::Map(renderable.values.clone());
+        let output = execute(&env, &set, &renderable.name, &data).map_err(|e| render_error(*e))?;
+        let output = without_no_value(output);
+        total += output.len();
+        if total > options.limits.output.saturating_mul(4) {
+            return Err(Error::Render {
+                message: "the chart's output is too large".to_owned(),
+                locations: Vec::new(),
+            });
+        }
+        let text = match String::from_utf8(output) {
+            Ok(text) => text,
+            Err(e) => String::from_utf8_lossy(e.as_bytes()).into_owned(),
+        };
+        rendered.insert(renderable.name.to_string(), text);
+    }
+    Ok(rendered)
+}
+
+/// Only the message of `fail` and `required` is for people; the rest of such an error is noise.
+fn render_error(error: ExecError) -> Error {
+    let (start, end) = funcs::WARNING;
+    let marked = error
+        .message
+        .find(start)
+        .zip(error.message.rfind(end))
+        .and_then(|(from, to)| error.message.get(from + start.len()..to).map(str::to_owned));
+    let message = match (marked, error.chain.first()) {
+        (Some(text), Some(place)) => format!("execution error at ({place}): {text}"),
+        _ => error.message,
+    };
+    Error::Render { message, locations: error.chain }
+}
+
+struct Shared {
+    release: Value,
+    capabilities: Value,
+}
+
+fn collect(
+    chart: &Chart,
+    parent: &str,
+    values: Rc<Map>,
+    shared: &Shared,
+    renderables: &mut Vec<Renderable>,
+) -> Rc<Map> {
+    let path = full_path(parent, chart.name());
+    let files = chart.files.iter().map(|f| (f.name.as_str().into(), f.data.as_slice().into()));
+    let mut subcharts: BTreeMap<Str, Value> = BTreeMap::new();
+    for dependency in &chart.dependencies {
+        let inner = match values.get(dependency.name().as_bytes()) {
+            Some(Value::Map(map)) => share(&map),
+            _ => share_entries(BTreeMap::new()),
+        };
+        let scope = collect(dependency, &path, inner, shared, renderables);
+        subcharts.insert(dependency.name().into(), Value::Map(scope));
+    }
+    let scope = BTreeMap::from([
+        ("Chart".into(), chart_value(&chart.metadata, parent.is_empty())),
+        ("Files".into(), Value::Files(Rc::new(Files::new(files)))),
+        ("Release".into(), shared.release.clone()),
+        ("Capabilities".into(), shared.capabilities.clone()),
+        ("Values".into(), Value::Map(values)),
+        ("Subcharts".into(), Value::map(subcharts)),
+    ]);
+    let scope = share_entries(scope);
+    for template in &chart.templates {
+        if chart.is_library() && !funcs::path_base(&template.name).starts_with('_') {
+            continue;
+        }
+        renderables.push(Renderable {
+            name: format!("{path}/{}", template.name).as_str().into(),
+            text: String::from_utf8_lossy(&template.data).into_owned(),
+            base_path: format!("{path}/templates"),
+            values: scope.clone(),
+        });
+    }
+    scope
+}
+
+fn share_entries(entries: BTreeMap<Str, Value>) -> Rc<Map> {
+    Rc::new(Map { kind: MapKind::Values, nil: false.into(), entries: entries.into() })
+}
+
+/// The same entries under the type sub-charts see their values as.
+fn share(map: &Rc<Map>) -> Rc<Map> {
+    share_entries(map.entries.borrow().clone())
+}
+
+fn to_map(values: &JsonMap<String, Json>) -> Rc<Map> {
+    share_entries(values.iter().map(|(k, v)| (Str::from(k.as_str()), to_value(v))).collect())
+}
+
+fn to_value(value: &Json) -> Value {
+    match value {
+        Json::Null => Value::Nil,
+        Json::Bool(b) => Value::Bool(*b),
+        Json::Number(n) => match n.as_i64() {
+            Some(i) => Value::Int64(i),
+            None => Value::Float(n.as_f64().unwrap_or(0.0)),
+        },
+        Json::String(s) => Value::string(s.as_str()),
+        Json::Array(items) => Value::list(items.iter().map(to_value).collect()),
+        Json::Object(entries) => {
+            Value::map(entries.iter().map(|(k, v)| (Str::from(k.as_str()), to_value(v))).collect())
+        }
+    }
+}
+
+fn release(options: &RenderOptions) -> Value {
+    Value::map(BTreeMap::from([
+        ("Name".into(), Value::string(options.release_name.as_str())),
+        ("Namespace".into(), Value::string(options.namespace.as_str())),
+        ("IsUpgrade".into(), Value::Bool(options.is_upgrade)),
+        ("IsInstall".into(), Value::Bool(!options.is_upgrade)),
+        ("Revision".into(), Value::Int(i64::from(options.revision))),
+        ("Service".into(), Value::string("Helm")),
+    ]))
+}
+
+fn field(name: &'static str, json: &'static str, value: Value) -> Field {
+    Field { name, json, omit_empty: true, value }
+}
+
+fn always(name: &'static str, value: Value) -> Field {
+    Field { name, json: name, omit_empty: false, value }
+}
+
+fn structure(type_name: &'static str, pointer: bool, addressable: bool, fields: Vec<Field>) -> Value {
+    Value::Struct(Rc::new(Struct { type_name, pointer, addressable, fields }))
+}
+
+fn capabilities(capabilities: &Capabilities) -> Value {
+    let text = |s: &str| Value::string(s);
+    let kube = structure(
+        "chartutil.KubeVersion",
+        false,
+        true,
+        vec![
+            always("Version", text(&capabilities.kube_version.version)),
+            always("Major", text(&capabilities.kube_version.major)),
+            always("Minor", text(&capabilities.kube_version.minor)),
+        ],
+    );
+    let helm = structure(
+        "version.BuildInfo",
+        false,
+        true,
+        vec![
+            field("Version", "version", text(&capabilities.helm_version)),
+            field("GitCommit", "git_commit", text("")),
+            field("GitTreeState", "git_tree_state", text("")),
+            field("GoVersion", "go_version", text(&capabilities.go_version)),
+        ],
+    );
+    let versions = capabilities.api_versions.iter().map(|v| text(v)).collect();
+    structure(
+        "chartutil.Capabilities",
+        true,
+        true,
+        vec![
+            always("KubeVersion", kube),
+            always("APIVersions", Value::list_of(ListKind::VersionSet, versions)),
+            always("HelmVersion", helm),
+        ],
+    )
+}
+
+fn strings_or_nil(items: &[String]) -> Value {
+    if items.is_empty() {
+        return Value::nil_list(ListKind::Strings);
+    }
+    Value::strings(items.iter().map(|s| Str::from(s.as_str())))
+}
+
+fn chart_value(metadata: &Metadata, root: bool) -> Value {
+    let text = |s: &str| Value::string(s);
+    let maintainers: Vec<Value> = metadata
+        .maintainers
+        .iter()
+        .map(|m| {
+            let fields = vec![
+                field("Name", "name", text(&m.name)),
+                field("Email", "email", text(&m.email)),
+                field("URL", "url", text(&m.url)),
+            ];
+            structure("chart.Maintainer", true, true, fields)
+        })
+        .collect();
+    let dependencies: Vec<Value> = metadata
+        .dependencies
+        .iter()
+        .flatten()
+        .map(|d| {
+            let fields = vec![
+                always_named("Name", "name", text(&d.name)),
+                field("Version", "version", text(&d.version)),
+                always_named("Repository", "repository", text(&d.repository)),
+                field("Condition", "condition", text(&d.condition)),
+                field("Tags", "tags", strings_or_nil(&d.tags)),
+                field("Enabled", "enabled", Value::Bool(d.enabled)),
+                field(
+                    "ImportValues",
+                    "import-values",
+                    if d.import_values.is_empty() {
+                        Value::nil_list(ListKind::Any)
+                    } else {
+                        Value::list(d.import_values.iter().map(to_value).collect())
+                    },
+                ),
+                field("Alias", "alias", text(&d.alias)),
+            ];
+            structure("chart.Dependency", true, true, fields)
+        })
+        .collect();
+    let list = |kind, items: Vec<Value>| {
+        if items.is_empty() { Value::nil_list(kind) } else { Value::list_of(kind, items) }
+    };
+    let annotations = match &metadata.annotations {
+        None => Value::nil_map(MapKind::Strings),
+        Some(entries) => Value::map_of(
+            MapKind::Strings,
+            entries.iter().map(|(k, v)| (Str::from(k.as_str()), text(v))).collect(),
+        ),
+    };
+    structure(
+        "struct { chart.Metadata; IsRoot bool }",
+        false,
+        false,
+        vec![
+            field("Name", "name", text(&metadata.name)),
+            field("Home", "home", text(&metadata.home)),
+            field("Sources", "sources", strings_or_nil(&metadata.sources)),
+            field("Version", "version", text(&metadata.version)),
+            field("Description", "description", text(&metadata.description)),
+            field("Keywords", "keywords", strings_or_nil(&metadata.keywords)),
+            field("Maintainers", "maintainers", list(ListKind::Maintainers, maintainers)),
+            field("Icon", "icon", text(&metadata.icon)),
+            field("APIVersion", "apiVersion", text(&metadata.api_version)),
+            field("Condition", "condition", text(&metadata.condition)),
+            field("Tags", "tags", text(&metadata.tags)),
+            field("AppVersion", "appVersion", text(&metadata.app_version)),
+            field("Deprecated", "deprecated", Value::Bool(metadata.deprecated)),
+            field("Annotations", "annotations", annotations),
+            field("KubeVersion", "kubeVersion", text(&metadata.kube_version)),
+            field("Dependencies", "dependencies", list(ListKind::Dependencies, dependencies)),
+            field("Type", "type", text(&metadata.chart_type)),
+            always("IsRoot", Value::Bool(root)),
+        ],
+    )
+}
+
+fn always_named(name: &'static str, json: &'static str, value: Value) -> Field {
+    Field { name, json, omit_empty: false, value }
+}

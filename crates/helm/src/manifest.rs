@@ -1,0 +1,240 @@
+//! Splits what templates rendered into objects, finds hooks, and puts both in installation order.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use regex::Regex;
+
+use crate::error::Error;
+use crate::yaml::{self, Yaml};
+
+/// One rendered object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// The template it came from, from the chart's name on.
+    pub source: String,
+    /// Its `kind`.
+    pub kind: String,
+    /// Its `apiVersion`.
+    pub api_version: String,
+    /// Its `metadata.name`.
+    pub name: String,
+    /// The YAML.
+    pub content: String,
+}
+
+/// When a hook runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names are Helm's and say it all")]
+pub enum HookEvent {
+    PreInstall,
+    PostInstall,
+    PreDelete,
+    PostDelete,
+    PreUpgrade,
+    PostUpgrade,
+    PreRollback,
+    PostRollback,
+    Test,
+}
+
+impl HookEvent {
+    fn parse(text: &str) -> Option<HookEvent> {
+        Some(match text {
+            "pre-install" => HookEvent::PreInstall,
+            "post-install" => HookEvent::PostInstall,
+            "pre-delete" => HookEvent::PreDelete,
+            "post-delete" => HookEvent::PostDelete,
+            "pre-upgrade" => HookEvent::PreUpgrade,
+            "post-upgrade" => HookEvent::PostUpgrade,
+            "pre-rollback" => HookEvent::PreRollback,
+            "post-rollback" => HookEvent::PostRollback,
+            "test" | "test-success" => HookEvent::Test,
+            _ => return None,
+        })
+    }
+}
+
+/// An object that is not part of the release but runs around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// The object.
+    pub manifest: Manifest,
+    /// When it runs.
+    pub events: Vec<HookEvent>,
+    /// Hooks of one event run by ascending weight.
+    pub weight: i64,
+    /// When it is deleted: `before-hook-creation`, `hook-succeeded`, `hook-failed`.
+    pub delete_policies: Vec<String>,
+}
+
+/// Kinds in the order they are installed.
+const INSTALL_ORDER: &[&str] = &[
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "SecretList",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleList",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "Role",
+    "RoleList",
+    "RoleBinding",
+    "RoleBindingList",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+];
+
+fn rank(kind: &str) -> (usize, &str) {
+    match INSTALL_ORDER.iter().position(|k| *k == kind) {
+        Some(position) => (position, ""),
+        None => (INSTALL_ORDER.len(), kind),
+    }
+}
+
+/// Splits a file's YAML at its `---` lines.
+pub(crate) fn split(text: &str) -> Vec<String> {
+    static SEPARATOR: OnceLock<Option<Regex>> = OnceLock::new();
+    let text = text.trim();
+    let Some(separator) =
+        SEPARATOR.get_or_init(|| Regex::new(r"(?:^|[\t\n\f\r ]*\n)---[\t\n\f\r ]*").ok()).as_ref()
+    else {
+        return vec![text.to_owned()];
+    };
+    separator.split(text).filter(|d| !d.is_empty()).map(|d| d.trim().to_owned()).collect()
+}
+
+/// Hooks and other objects of the rendered files, each in installation order.
+pub(crate) fn sort(
+    files: &BTreeMap<String, String>,
+    warnings: &mut Vec<String>,
+) -> Result<(Vec<Hook>, Vec<Manifest>), Error> {
+    let (mut hooks, mut manifests) = (Vec::new(), Vec::new());
+    for (source, text) in files {
+        if crate::funcs::path_base(source).starts_with('_') || text.trim().is_empty() {
+            continue;
+        }
+        for content in split(text) {
+            let fail = |message: String| Error::Manifest { file: source.clone(), message };
+            let document = yaml::parse_document(content.as_bytes())
+                .map_err(|e| fail(format!("error converting YAML to JSON: yaml: {e}")))?;
+            let (manifest, annotations) = head(source, content, &document).map_err(fail)?;
+            match annotations.get("helm.sh/hook") {
+                None => manifests.push(manifest),
+                Some(events) => hooks.extend(hook(manifest, events, &annotations, warnings)),
+            }
+        }
+    }
+    hooks.sort_by(|a, b| rank(&a.manifest.kind).cmp(&rank(&b.manifest.kind)));
+    manifests.sort_by(|a, b| rank(&a.kind).cmp(&rank(&b.kind)));
+    Ok((hooks, manifests))
+}
+
+type Annotations = BTreeMap<String, String>;
+
+fn head(source: &str, content: String, document: &Yaml) -> Result<(Manifest, Annotations), String> {
+    const TYPE: &str = "releaseutil.SimpleHead";
+    let wrong = |found: &Yaml, what: &str, wanted: &str| {
+        let kind = match found {
+            Yaml::Sequence(_) => "array",
+            Yaml::Mapping(_) => "object",
+            Yaml::String(_) => "string",
+            Yaml::Bool(_) => "bool",
+            _ => "number",
+        };
+        Err(format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into Go {what} of type {wanted}"
+        ))
+    };
+    let mut manifest = Manifest {
+        source: source.to_owned(),
+        kind: String::new(),
+        api_version: String::new(),
+        name: String::new(),
+        content,
+    };
+    let mut annotations = BTreeMap::new();
+    if !matches!(document, Yaml::Mapping(_) | Yaml::Null) {
+        return wrong(document, "value", TYPE);
+    }
+    let string = |table: &Yaml, key: &str| match table.get(key) {
+        None | Some(Yaml::Null) => Ok(String::new()),
+        Some(value) => match yaml::coerced_string(value) {
+            Some(text) => Ok(text),
+            None => wrong(value, &format!("struct field .{key}"), "string").map(|_| String::new()),
+        },
+    };
+    manifest.kind = string(document, "kind")?;
+    manifest.api_version = string(document, "apiVersion")?;
+    match document.get("metadata") {
+        None | Some(Yaml::Null) => {}
+        Some(metadata @ Yaml::Mapping(_)) => {
+            manifest.name = string(metadata, "name")?;
+            match metadata.get("annotations") {
+                None | Some(Yaml::Null) => {}
+                Some(Yaml::Mapping(entries)) => {
+                    for (key, value) in entries {
+                        let text = |y: &Yaml| match y {
+                            Yaml::Null => Some(String::new()),
+                            other => yaml::coerced_string(other),
+                        };
+                        match (text(key), text(value)) {
+                            (Some(key), Some(value)) => {
+                                annotations.insert(key, value);
+                            }
+                            _ => return wrong(value, "struct field .metadata.annotations", "string"),
+                        }
+                    }
+                }
+                Some(other) => {
+                    return wrong(other, "struct field .metadata.annotations", "map[string]string");
+                }
+            }
+        }
+        Some(other) => return wrong(other, "struct field SimpleHead.metadata", "struct { … }"),
+    }
+    Ok((manifest, annotations))
+}
+
+fn hook(
+    manifest: Manifest,
+    events: &str,
+    annotations: &Annotations,
+    warnings: &mut Vec<String>,
+) -> Option<Hook> {
+    let words = |text: &str| -> Vec<String> { text.split(',').map(|w| w.trim().to_lowercase()).collect() };
+    let parsed: Option<Vec<HookEvent>> = words(events).iter().map(|w| HookEvent::parse(w)).collect();
+    let Some(parsed) = parsed else {
+        warnings.push(format!("skipping unknown hook: {events:?}"));
+        return None;
+    };
+    Some(Hook {
+        manifest,
+        events: parsed,
+        weight: annotations.get("helm.sh/hook-weight").and_then(|w| w.parse().ok()).unwrap_or(0),
+        delete_policies: annotations.get("helm.sh/hook-delete-policy").map(|p| words(p)).unwrap_or_default(),
+    })
+}

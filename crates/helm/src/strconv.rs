@@ -1,0 +1,379 @@
+//! Go's textual forms of strings and numbers: quoting, unquoting, float formats.
+
+use std::sync::OnceLock;
+
+use regex::Regex;
+
+/// Whether Go's `unicode.IsPrint` holds.
+pub(crate) fn is_print(c: char) -> bool {
+    if c.is_ascii() {
+        return (' '..='~').contains(&c);
+    }
+    static PRINTABLE: OnceLock<Option<Regex>> = OnceLock::new();
+    PRINTABLE
+        .get_or_init(|| Regex::new(r"^[\p{L}\p{M}\p{N}\p{P}\p{S}]$").ok())
+        .as_ref()
+        .is_some_and(|r| r.is_match(c.encode_utf8(&mut [0; 4])))
+}
+
+/// `strconv.Quote` with the given quote character; `ascii` also escapes everything beyond ASCII.
+pub(crate) fn quote_with(bytes: &[u8], quote: char, ascii: bool) -> String {
+    let mut out = String::with_capacity(bytes.len() + 2);
+    out.push(quote);
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            quote_char(&mut out, c, quote, ascii);
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out.push(quote);
+    out
+}
+
+fn quote_char(out: &mut String, c: char, quote: char, ascii: bool) {
+    match c {
+        c if c == quote || c == '\\' => {
+            out.push('\\');
+            out.push(c);
+        }
+        c if (!ascii || c.is_ascii()) && is_print(c) => out.push(c),
+        '\x07' => out.push_str("\\a"),
+        '\x08' => out.push_str("\\b"),
+        '\x0c' => out.push_str("\\f"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        '\x0b' => out.push_str("\\v"),
+        c if c < ' ' || c == '\x7f' => out.push_str(&format!("\\x{:02x}", c as u32)),
+        c if (c as u32) < 0x10000 => out.push_str(&format!("\\u{:04x}", c as u32)),
+        c => out.push_str(&format!("\\U{:08x}", c as u32)),
+    }
+}
+
+/// `strconv.Quote`.
+pub(crate) fn quote(text: &[u8]) -> String {
+    quote_with(text, '"', false)
+}
+
+/// One step of `strconv.UnquoteChar`: the bytes of the next character and the rest of the input.
+pub(crate) fn unquote_char(input: &str, quote: char) -> Option<(Unquoted, &str)> {
+    let mut chars = input.chars();
+    let c = chars.next()?;
+    if c == quote && (quote == '\'' || quote == '"') {
+        return None;
+    }
+    if c != '\\' {
+        return Some((Unquoted::Char(c), chars.as_str()));
+    }
+    let escape = chars.next()?;
+    let rest = chars.as_str();
+    let simple = |c| Some((Unquoted::Char(c), rest));
+    match escape {
+        'a' => simple('\x07'),
+        'b' => simple('\x08'),
+        'f' => simple('\x0c'),
+        'n' => simple('\n'),
+        'r' => simple('\r'),
+        't' => simple('\t'),
+        'v' => simple('\x0b'),
+        '\\' => simple('\\'),
+        '\'' | '"' if escape == quote => simple(escape),
+        'x' | 'u' | 'U' => {
+            let digits = match escape {
+                'x' => 2,
+                'u' => 4,
+                _ => 8,
+            };
+            let text = rest.get(..digits)?;
+            if !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return None;
+            }
+            let number = u32::from_str_radix(text, 16).ok()?;
+            let rest = rest.get(digits..)?;
+            match escape {
+                'x' => Some((Unquoted::Byte(u8::try_from(number).ok()?), rest)),
+                _ => Some((Unquoted::Char(char::from_u32(number)?), rest)),
+            }
+        }
+        '0'..='7' => {
+            let text = input.get(1..4)?;
+            let number = u32::from_str_radix(text, 8).ok()?;
+            Some((Unquoted::Byte(u8::try_from(number).ok()?), input.get(4..)?))
+        }
+        _ => None,
+    }
+}
+
+/// What an escape stands for.
+pub(crate) enum Unquoted {
+    Char(char),
+    Byte(u8),
+}
+
+/// `strconv.Unquote` of a double-quoted or back-quoted Go string literal.
+pub(crate) fn unquote(literal: &str) -> Option<Vec<u8>> {
+    let quote = literal.chars().next()?;
+    let inner = literal.strip_prefix(quote)?.strip_suffix(quote)?;
+    if quote == '`' {
+        return Some(inner.bytes().filter(|b| *b != b'\r').collect());
+    }
+    let mut out = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while !rest.is_empty() {
+        if rest.starts_with('\n') {
+            return None;
+        }
+        let (piece, tail) = unquote_char(rest, quote)?;
+        match piece {
+            Unquoted::Char(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            Unquoted::Byte(b) => out.push(b),
+        }
+        rest = tail;
+    }
+    Some(out)
+}
+
+/// Decimal digits and the exponent of the first one, from Rust's shortest or rounded scientific form.
+fn scientific(f: f64, precision: Option<usize>) -> (bool, String, i32) {
+    let text = match precision {
+        Some(p) => format!("{:.*e}", p, f.abs()),
+        None => format!("{:e}", f.abs()),
+    };
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    (f.is_sign_negative(), mantissa.replace('.', ""), exponent.parse().unwrap_or(0))
+}
+
+fn special(f: f64) -> Option<&'static str> {
+    if f.is_nan() {
+        Some("NaN")
+    } else if f == f64::INFINITY {
+        Some("+Inf")
+    } else if f == f64::NEG_INFINITY {
+        Some("-Inf")
+    } else {
+        None
+    }
+}
+
+fn write_exponent(out: &mut String, digits: &str, exponent: i32) {
+    out.push_str(&digits[..1]);
+    if digits.len() > 1 {
+        out.push('.');
+        out.push_str(&digits[1..]);
+    }
+    out.push_str(&format!("e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()));
+}
+
+/// `strconv.FormatFloat(f, 'e', precision, 64)`; no precision means the shortest that reads back the same.
+pub(crate) fn format_e(f: f64, precision: Option<usize>) -> String {
+    if let Some(text) = special(f) {
+        return text.to_owned();
+    }
+    let (negative, digits, exponent) = scientific(f, precision);
+    let mut out = String::new();
+    if negative {
+        out.push('-');
+    }
+    write_exponent(&mut out, &digits, exponent);
+    out
+}
+
+/// `strconv.FormatFloat(f, 'f', precision, 64)`.
+pub(crate) fn format_f(f: f64, precision: Option<usize>) -> String {
+    if let Some(text) = special(f) {
+        return text.to_owned();
+    }
+    match precision {
+        Some(p) => format!("{f:.p$}"),
+        None => format!("{f}"),
+    }
+}
+
+/// `strconv.FormatFloat(f, 'g', precision, 64)`.
+pub(crate) fn format_g(f: f64, precision: Option<usize>) -> String {
+    if let Some(text) = special(f) {
+        return text.to_owned();
+    }
+    let (negative, mut digits, exponent) = scientific(f, precision.map(|p| p.max(1) - 1));
+    let keep = digits.trim_end_matches('0').len().max(1);
+    digits.truncate(keep);
+    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    let threshold = match precision {
+        None => 6,
+        Some(p) => {
+            let p = i32::try_from(p.max(1)).unwrap_or(i32::MAX);
+            if p > count && count > exponent { count } else { p }
+        }
+    };
+    let mut out = String::new();
+    if negative {
+        out.push('-');
+    }
+    if exponent < -4 || exponent >= threshold {
+        write_exponent(&mut out, &digits, exponent);
+        return out;
+    }
+    place_point(&mut out, &digits, exponent);
+    out
+}
+
+fn place_point(out: &mut String, digits: &str, exponent: i32) {
+    if exponent < 0 {
+        out.push_str("0.");
+        out.extend(std::iter::repeat_n('0', usize::try_from(-exponent - 1).unwrap_or(0)));
+        out.push_str(digits);
+        return;
+    }
+    let whole = usize::try_from(exponent).unwrap_or(0) + 1;
+    if digits.len() <= whole {
+        out.push_str(digits);
+        out.extend(std::iter::repeat_n('0', whole - digits.len()));
+    } else {
+        out.push_str(&digits[..whole]);
+        out.push('.');
+        out.push_str(&digits[whole..]);
+    }
+}
+
+/// A float as `encoding/json` writes it.
+pub(crate) fn format_json(f: f64) -> String {
+    let magnitude = f.abs();
+    if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
+        let text = format_e(f, None);
+        // e-09 is written e-9
+        match text.len().checked_sub(4) {
+            Some(at) if text.get(at..at + 3) == Some("e-0") => {
+                format!("{}{}", &text[..at + 2], &text[at + 3..])
+            }
+            _ => text,
+        }
+    } else {
+        format_f(f, None)
+    }
+}
+
+/// `strconv.ParseInt(text, 0, 64)` and `ParseUint`: prefixes `0x`, `0o`, `0b`, `0`, and `_` between digits.
+pub(crate) fn parse_int_base0(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let magnitude = parse_uint_base0(digits)?;
+    if negative {
+        if magnitude == 1 << 63 { Some(i64::MIN) } else { i64::try_from(magnitude).ok().map(|m| -m) }
+    } else {
+        i64::try_from(magnitude).ok()
+    }
+}
+
+/// `strconv.ParseUint(text, 0, 64)`.
+pub(crate) fn parse_uint_base0(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let (radix, digits) = if let Some(d) = lower.strip_prefix("0x") {
+        (16, d)
+    } else if let Some(d) = lower.strip_prefix("0b") {
+        (2, d)
+    } else if let Some(d) = lower.strip_prefix("0o") {
+        (8, d)
+    } else if lower.len() > 1 && lower.starts_with('0') {
+        (8, &lower[1..])
+    } else {
+        (10, lower.as_str())
+    };
+    if digits.contains('_') {
+        let whole = if radix == 10 { digits } else { digits.strip_prefix('_').unwrap_or(digits) };
+        let prefixed = radix != 10;
+        if whole.is_empty()
+            || whole.starts_with('_')
+            || whole.ends_with('_')
+            || whole.contains("__")
+            || (!prefixed && radix == 10 && !underscores_allowed(text))
+        {
+            return None;
+        }
+        return u64::from_str_radix(&whole.replace('_', ""), radix).ok();
+    }
+    if digits.starts_with(['+', '-']) {
+        return None;
+    }
+    u64::from_str_radix(digits, radix).ok()
+}
+
+fn underscores_allowed(text: &str) -> bool {
+    text.bytes().next().is_some_and(|b| b.is_ascii_digit())
+}
+
+/// `strconv.ParseFloat(text, 64)` for decimal forms.
+pub(crate) fn parse_float(text: &str) -> Option<f64> {
+    let body = text.trim_start_matches(['+', '-']);
+    if text.len() - body.len() > 1 {
+        return None;
+    }
+    let lower = body.to_ascii_lowercase();
+    match lower.as_str() {
+        "inf" | "infinity" => {
+            return Some(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY });
+        }
+        "nan" => return (text.len() == body.len()).then_some(f64::NAN),
+        _ => {}
+    }
+    if let Some(digits) = lower.strip_prefix("0x") {
+        return parse_hex_float(digits).map(|f| if text.starts_with('-') { -f } else { f });
+    }
+    if !body.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-')) {
+        return None;
+    }
+    let parsed: f64 = text.parse().ok()?;
+    parsed.is_finite().then_some(parsed)
+}
+
+fn parse_hex_float(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = text.split_once('p')?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let value = u64::from_str_radix(&digits, 16).ok()?;
+    let exponent: i32 = exponent.parse().ok()?;
+    let shift = exponent.checked_sub(4 * i32::try_from(fraction.len()).ok()?)?;
+    Some(value as f64 * 2f64.powi(shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_print_as_go_prints_them() {
+        assert_eq!(format_g(1_000_000.0, None), "1e+06");
+        assert_eq!(format_g(100_000.0, None), "100000");
+        assert_eq!(format_g(0.0001, None), "0.0001");
+        assert_eq!(format_g(0.00001, None), "1e-05");
+        assert_eq!(format_g(1_234_567.5, None), "1.2345675e+06");
+        assert_eq!(format_g(3.0, Some(3)), "3");
+        assert_eq!(format_g(1234.5, Some(2)), "1.2e+03");
+        assert_eq!(format_e(12345.678, Some(2)), "1.23e+04");
+        assert_eq!(format_json(1e21), "1e+21");
+        assert_eq!(format_json(1e-7), "1e-7");
+        assert_eq!(format_json(1_000_000.0), "1000000");
+    }
+
+    #[test]
+    fn strings_quote_and_unquote() {
+        assert_eq!(quote("a\"b\n\u{1}é\u{200b}".as_bytes()), "\"a\\\"b\\n\\x01é\\u200b\"");
+        assert_eq!(quote(b"\xff"), "\"\\xff\"");
+        assert_eq!(unquote("\"a\\tb\\x41\\u00e9\"").unwrap(), "a\tbAé".as_bytes());
+        assert_eq!(unquote("`a\\n`").unwrap(), b"a\\n");
+        assert!(unquote("\"\\q\"").is_none());
+    }
+
+    #[test]
+    fn integers_with_prefixes() {
+        assert_eq!(parse_int_base0("0x1F"), Some(31));
+        assert_eq!(parse_int_base0("-0b11"), Some(-3));
+        assert_eq!(parse_int_base0("017"), Some(15));
+        assert_eq!(parse_int_base0("1_000"), Some(1000));
+        assert_eq!(parse_int_base0("08"), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Prints nodes the way Go does in error messages, and finds the node an error points at.
+
+use std::fmt::Write;
+
+use super::ast::{Branch, Command, Expr, ExprKind, ListNode, Node, NodeId, Pipe, Tree};
+
+/// Position and text of a node.
+pub(crate) fn locate(tree: &Tree, id: NodeId) -> Option<(usize, String)> {
+    in_list(&tree.root, id)
+}
+
+fn in_list(list: &ListNode, id: NodeId) -> Option<(usize, String)> {
+    list.nodes.iter().find_map(|node| in_node(node, id))
+}
+
+fn in_node(node: &Node, id: NodeId) -> Option<(usize, String)> {
+    match node {
+        Node::Text(_) | Node::Break | Node::Continue => None,
+        Node::Action { id: own, position, pipe } => {
+            if *own == id {
+                return Some((*position, format!("{{{{{}}}}}", show_pipe(pipe))));
+            }
+            in_pipe(pipe, id)
+        }
+        Node::If(branch) => in_branch("if", branch, id),
+        Node::With(branch) => in_branch("with", branch, id),
+        Node::Range(branch) => in_branch("range", branch, id),
+        Node::Template { id: own, position, name, pipe } => {
+            if *own == id {
+                let mut text = format!("{{{{template {}", crate::strconv::quote(name.as_bytes()));
+                if let Some(pipe) = pipe {
+                    let _ = write!(text, " {}", show_pipe(pipe));
+                }
+                return Some((*position, text + "}}"));
+            }
+            pipe.as_ref().and_then(|p| in_pipe(p, id))
+        }
+    }
+}
+
+fn in_branch(word: &str, branch: &Branch, id: NodeId) -> Option<(usize, String)> {
+    if branch.id == id {
+        return Some((branch.position, format!("{{{{{word} {}}}}}", show_pipe(&branch.pipe))));
+    }
+    in_pipe(&branch.pipe, id)
+        .or_else(|| in_list(&branch.list, id))
+        .or_else(|| branch.otherwise.as_ref().and_then(|l| in_list(l, id)))
+}
+
+fn in_pipe(pipe: &Pipe, id: NodeId) -> Option<(usize, String)> {
+    if pipe.id == id {
+        return Some((pipe.position, show_pipe(pipe)));
+    }
+    pipe.commands.iter().find_map(|command| {
+        if command.id == id {
+            return Some((command.position, show_command(command)));
+        }
+        command.args.iter().find_map(|arg| in_expr(arg, id))
+    })
+}
+
+fn in_expr(expr: &Expr, id: NodeId) -> Option<(usize, String)> {
+    if expr.id == id {
+        return Some((expr.position, show_expr(expr)));
+    }
+    match &expr.kind {
+        ExprKind::Pipe(pipe) => in_pipe(pipe, id),
+        ExprKind::Chain(inner, _) => in_expr(inner, id),
+        _ => None,
+    }
+}
+
+pub(crate) fn show_pipe(pipe: &Pipe) -> String {
+    let mut out = String::new();
+    if !pipe.declared.is_empty() {
+        let _ = write!(out, "{} {} ", pipe.declared.join(", "), if pipe.assign { "=" } else { ":=" });
+    }
+    let commands: Vec<String> = pipe.commands.iter().map(show_command).collect();
+    out + &commands.join(" | ")
+}
+
+fn show_command(command: &Command) -> String {
+    let args: Vec<String> = command
+        .args
+        .iter()
+        .map(|arg| match &arg.kind {
+            ExprKind::Pipe(pipe) => format!("({})", show_pipe(pipe)),
+            _ => show_expr(arg),
+        })
+        .collect();
+    args.join(" ")
+}
+
+pub(crate) fn show_expr(expr: &Expr) -> String {
+    match &expr.kind {
+        ExprKind::Bool(b) => b.to_string(),
+        ExprKind::Dot => ".".to_owned(),
+        ExprKind::Nil => "nil".to_owned(),
+        ExprKind::Number(number) => number.text.clone(),
+        ExprKind::String { quoted, .. } => quoted.clone(),
+        ExprKind::Field(path) => path.iter().fold(String::new(), |out, name| out + "." + name),
+        ExprKind::Variable(path) => path.join("."),
+        ExprKind::Identifier(name) => name.to_string(),
+        ExprKind::Pipe(pipe) => show_pipe(pipe),
+        ExprKind::Chain(inner, path) => {
+            let head = match &inner.kind {
+                ExprKind::Pipe(pipe) => format!("({})", show_pipe(pipe)),
+                _ => show_expr(inner),
+            };
+            path.iter().fold(head, |out, name| out + "." + name)
+        }
+    }
+}
