@@ -11,7 +11,7 @@ use http::{
 use http_body_util::Full;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
     classify::{Refusal, from_answer},
@@ -39,6 +39,9 @@ struct Inner {
     read_limit: Duration,
     write_limit: Duration,
     retry: Retry,
+    /// Turns for reads and for changes. Apart, so that slow uploads do not hold up a look at a task.
+    reads: Semaphore,
+    changes: Semaphore,
 }
 
 /// How often, and after which waits, a call that may be repeated is repeated.
@@ -90,6 +93,7 @@ pub struct Builder {
     read_limit: Duration,
     write_limit: Duration,
     retry: Retry,
+    parallel: (usize, usize),
 }
 
 impl Builder {
@@ -124,6 +128,13 @@ impl Builder {
         self
     }
 
+    /// How many reads (32) and how many changes (32) may be under way at once; the others wait their turn, and their
+    /// deadlines with them. A node has three workers for each daemon, so more would only queue there.
+    pub fn parallel(mut self, reads: usize, changes: usize) -> Self {
+        self.parallel = (reads.max(1), changes.max(1));
+        self
+    }
+
     /// The client. Connects to nothing yet.
     pub fn build(self) -> Result<Client, BuildError> {
         let wrong = || BuildError::Endpoint(self.endpoint.clone());
@@ -154,6 +165,8 @@ impl Builder {
                 read_limit: self.read_limit,
                 write_limit: self.write_limit,
                 retry: self.retry,
+                reads: Semaphore::new(self.parallel.0),
+                changes: Semaphore::new(self.parallel.1),
             }),
         })
     }
@@ -254,6 +267,7 @@ impl Client {
             read_limit: Duration::from_secs(45),
             write_limit: Duration::from_secs(90),
             retry: Retry::default(),
+            parallel: (32, 32),
         }
     }
 
@@ -364,8 +378,12 @@ impl Client {
         {
             return self.judge(call, fault.into());
         }
+        let turns = if call.mutating { &self.inner.changes } else { &self.inner.reads };
+        // Never closed, so that a turn always comes.
+        let turn = turns.acquire().await;
         let began = Instant::now();
         let result = self.inner.transport.exchange(request, limit).await;
+        drop(turn);
         let status = result.as_ref().ok().map(|answer| answer.status);
         tracing::trace!(method = call.method, path = %call.path, ?status, elapsed = ?began.elapsed(), "call");
         if let Some(observer) = observer {

@@ -355,3 +355,21 @@ async fn agents_tell_addresses() {
     assert_eq!(interfaces[1].addresses, [("fe80::1".parse().unwrap(), 64)]);
     assert_eq!(interfaces[1].mac.as_deref(), Some("bc:24:11:00:09:00"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_more_calls_are_under_way_than_allowed() {
+    let server =
+        Server::new(|_| Act::Late(Duration::from_secs(1), text(200, "OK", r#"{"data":{"version":"9"}}"#)));
+    let client = server.builder().parallel(4, 1).build().unwrap();
+    let began = Instant::now();
+    let mut reads = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let client = client.clone();
+        reads.spawn(async move { client.version().await.unwrap() });
+    }
+    while let Some(read) = reads.join_next().await {
+        read.unwrap();
+    }
+    assert_eq!(began.elapsed().as_secs(), 5);
+    assert_eq!(server.connections.load(Ordering::Relaxed), 4);
+}
