@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     client::{Ask, Client, Repeat},
+    create::CreateVm,
     error::{Error, Kind},
     lenient::as_text,
     model::{
@@ -15,7 +16,7 @@ use crate::{
     task::{LogLine, TaskFilter, TaskRow, TaskState, TaskStatus},
     upid::Upid,
     upload::Upload,
-    vm::{CreateVm, UpdateVm, VmConfig},
+    vm::{UpdateVm, VmConfig},
 };
 
 /// A file that a node should fetch by itself.

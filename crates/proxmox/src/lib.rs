@@ -47,6 +47,7 @@
 mod api;
 mod classify;
 mod client;
+mod create;
 mod error;
 mod estimate;
 mod lenient;
@@ -64,6 +65,7 @@ mod watch;
 pub use api::Download;
 pub use classify::from_task_text;
 pub use client::{BuildError, Builder, Client, Retry};
+pub use create::{CreateVm, DiskSource, NewDisk};
 pub use daedal_dial::{Fingerprint, Trust, TrustError};
 pub use error::{Cause, Error, Kind, Missing};
 pub use model::{
@@ -76,5 +78,5 @@ pub use secret::{Token, TokenError};
 pub use task::{TaskFilter, TaskOutcome, TaskRow, TaskSource, TaskState};
 pub use upid::{NotAUpid, Upid};
 pub use upload::Upload;
-pub use vm::{CreateVm, DiskConfig, DiskSource, NewDisk, Nic, UpdateVm, VmConfig, cdrom};
+pub use vm::{DiskConfig, Nic, UpdateVm, VmConfig, cdrom};
 pub use watch::{TaskWatcher, WatchOptions};
