@@ -4,6 +4,7 @@ mod contract;
 mod document;
 mod generate;
 mod lint;
+mod network;
 mod options;
 pub mod patch;
 

@@ -75,6 +75,14 @@ pub enum Error {
         /// Newest minor version supported.
         newest: u32,
     },
+    /// A Talos version cannot do what an option asks for.
+    #[error("Talos {talos} has no setting for {option}")]
+    Option {
+        /// The Talos version.
+        talos: String,
+        /// What was asked for.
+        option: &'static str,
+    },
     /// A text is not a MAC address.
     #[error("`{text}` is not a MAC address (such as bc:24:11:00:00:01)")]
     Mac {

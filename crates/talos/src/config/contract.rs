@@ -11,24 +11,53 @@ pub struct Contract {
     pub talos_minor: u32,
     /// The `y`s of Kubernetes `v1.y` that this Talos runs.
     pub kubernetes_minors: RangeInclusive<u32>,
+    /// Name, network, time and registries are documents of their own; before, they stood under `machine`.
+    pub(crate) has_documents: bool,
     /// `machine.network: {}` stands in the generated config.
     pub(crate) empty_machine_network: bool,
     /// `machine.install.grubUseUKICmdline: true` stands in the generated config.
     pub(crate) grub_uses_uki_cmdline: bool,
+    /// What is the rule today had to be asked for: three features, the endpoint in the API server's certificate, no
+    /// pod security policies.
+    pub(crate) asks_for_todays_rules: bool,
+    /// Search domains and mirrors without fallback can be set.
+    pub(crate) has_search_domains_and_skip_fallback: bool,
 }
 
-static CONTRACTS: [Contract; 2] = [
+const fn before_documents(talos_minor: u32, kubernetes_minors: RangeInclusive<u32>) -> Contract {
+    Contract {
+        talos_minor,
+        kubernetes_minors,
+        has_documents: false,
+        empty_machine_network: true,
+        grub_uses_uki_cmdline: false,
+        asks_for_todays_rules: true,
+        has_search_domains_and_skip_fallback: talos_minor > 8,
+    }
+}
+
+static CONTRACTS: [Contract; 6] = [
+    before_documents(8, 26..=31),
+    before_documents(9, 27..=32),
+    before_documents(10, 28..=33),
+    before_documents(11, 29..=34),
     Contract {
         talos_minor: 12,
         kubernetes_minors: 30..=35,
+        has_documents: true,
         empty_machine_network: true,
         grub_uses_uki_cmdline: true,
+        asks_for_todays_rules: false,
+        has_search_domains_and_skip_fallback: true,
     },
     Contract {
         talos_minor: 13,
         kubernetes_minors: 31..=36,
+        has_documents: true,
         empty_machine_network: false,
         grub_uses_uki_cmdline: true,
+        asks_for_todays_rules: false,
+        has_search_domains_and_skip_fallback: true,
     },
 ];
 

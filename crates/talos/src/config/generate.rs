@@ -2,14 +2,15 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value as Json, json};
-use yaml_serde::Value;
 
 use crate::{
     Error, Result,
     config::{
         contract::Contract,
-        document::{MachineConfig, document},
-        options::{ClusterOptions, Cni, Discovery, Link, NodeOptions, Role},
+        document::MachineConfig,
+        lint::endpoint_host,
+        network,
+        options::{ClusterOptions, Cni, Discovery, NodeOptions, Role},
     },
     secrets::{CertificateAndKey, EncryptionSecret, SecretsBundle},
 };
@@ -26,15 +27,26 @@ impl MachineConfig {
                 newest: *contract.kubernetes_minors.end(),
             });
         }
+        if !contract.has_search_domains_and_skip_fallback {
+            let lacking = |option| Error::Option { option, talos: cluster.talos_version.clone() };
+            if !node.search_domains.is_empty() {
+                return Err(lacking("search domains"));
+            }
+            if cluster.registry_mirrors.iter().any(|mirror| mirror.skip_fallback) {
+                return Err(lacking("registry mirrors without fallback"));
+            }
+        }
         let main = json!({
             "version": "v1alpha1",
             "debug": false,
             "persist": true,
             "machine": machine(contract, secrets, cluster, node),
-            "cluster": cluster_section(secrets, cluster, node.role),
+            "cluster": cluster_section(contract, secrets, cluster, node.role),
         });
         let mut documents = vec![yaml_serde::to_value(main).map_err(Error::Yaml)?];
-        documents.extend(node_documents(cluster, node)?);
+        if contract.has_documents {
+            documents.extend(network::documents(cluster, node)?);
+        }
         Ok(Self { documents })
     }
 }
@@ -71,7 +83,9 @@ fn machine(
             "disableManifestsDirectory": true,
         }),
     );
-    if contract.empty_machine_network {
+    if !contract.has_documents {
+        machine.insert("network".into(), network::in_machine(node));
+    } else if contract.empty_machine_network {
         machine.insert("network".into(), json!({}));
     }
     let mut install = Map::new();
@@ -86,14 +100,19 @@ fn machine(
         install.insert("grubUseUKICmdline".into(), true.into());
     }
     machine.insert("install".into(), install.into());
-    machine.insert(
-        "features".into(),
-        json!({
-            "diskQuotaSupport": true,
-            "kubePrism": {"enabled": true, "port": 7445},
-            "hostDNS": {"enabled": true, "forwardKubeDNSToHost": true},
-        }),
-    );
+    let mut features = Map::new();
+    if contract.asks_for_todays_rules {
+        for feature in ["rbac", "stableHostname", "apidCheckExtKeyUsage"] {
+            features.insert(feature.into(), true.into());
+        }
+    }
+    features.insert("diskQuotaSupport".into(), true.into());
+    features.insert("kubePrism".into(), json!({"enabled": true, "port": 7445}));
+    features.insert("hostDNS".into(), json!({"enabled": true, "forwardKubeDNSToHost": true}));
+    machine.insert("features".into(), features.into());
+    if !contract.has_documents {
+        machine.extend(network::time_and_registries(cluster, node));
+    }
     let mut labels = Map::new();
     if node.role == Role::ControlPlane {
         labels.insert("node.kubernetes.io/exclude-from-external-load-balancers".into(), "".into());
@@ -117,7 +136,12 @@ fn to_map(entries: &indexmap::IndexMap<String, String>) -> Map<String, Json> {
     entries.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
 }
 
-fn cluster_section(secrets: &SecretsBundle, cluster: &ClusterOptions, role: Role) -> Json {
+fn cluster_section(
+    contract: &Contract,
+    secrets: &SecretsBundle,
+    cluster: &ClusterOptions,
+    role: Role,
+) -> Json {
     let version = tag(&cluster.kubernetes_version);
     let image = |name: &str| format!("registry.k8s.io/{name}:{version}");
     let mut network = Map::new();
@@ -156,7 +180,7 @@ fn cluster_section(secrets: &SecretsBundle, cluster: &ClusterOptions, role: Role
         section.insert("aggregatorCA".into(), pair(&secrets.k8s_aggregator, role));
         let key = STANDARD.encode(secrets.k8s_service_account.expose());
         section.insert("serviceAccount".into(), json!({"key": key}));
-        section.insert("apiServer".into(), api_server(image("kube-apiserver"), &cluster.cert_sans));
+        section.insert("apiServer".into(), api_server(contract, image("kube-apiserver"), cluster));
         section.insert("controllerManager".into(), json!({"image": image("kube-controller-manager")}));
         let mut proxy = json!({"image": image("kube-proxy")});
         if !cluster.kube_proxy {
@@ -175,11 +199,17 @@ fn cluster_section(secrets: &SecretsBundle, cluster: &ClusterOptions, role: Role
     section.into()
 }
 
-fn api_server(image: String, cert_sans: &[String]) -> Json {
+fn api_server(contract: &Contract, image: String, cluster: &ClusterOptions) -> Json {
     let mut server = Map::new();
     server.insert("image".into(), image.into());
-    if !cert_sans.is_empty() {
-        server.insert("certSANs".into(), json!(cert_sans));
+    let mut names = cluster.cert_sans.clone();
+    if contract.asks_for_todays_rules {
+        let endpoint = endpoint_host(&cluster.endpoint).map(|host| host.trim_matches(['[', ']']).to_owned());
+        names.splice(0..0, endpoint.filter(|host| !cluster.cert_sans.contains(host)));
+        server.insert("disablePodSecurityPolicy".into(), true.into());
+    }
+    if !names.is_empty() {
+        server.insert("certSANs".into(), json!(names));
     }
     server.insert(
         "admissionControl".into(),
@@ -223,100 +253,11 @@ fn discovery(discovery: &Discovery) -> Json {
     }
 }
 
-/// The documents beside the main one: name, network, time, registries.
-fn node_documents(cluster: &ClusterOptions, node: &NodeOptions) -> Result<Vec<Value>> {
-    let yaml = |json: Json| yaml_serde::to_value(json).map_err(Error::Yaml);
-    // `auto` must be off, or the name conflicts with the generated default.
-    let mut documents = vec![document(
-        "HostnameConfig",
-        None,
-        [("auto", "off".into()), ("hostname", node.hostname.as_str().into())],
-    )];
-    for (index, link) in node.links.iter().enumerate() {
-        let alias = alias(index);
-        let expression = format!("mac(link.permanent_addr) == \"{}\"", link.mac);
-        documents.push(document(
-            "LinkAliasConfig",
-            Some(&alias),
-            [("selector", yaml(json!({"match": expression}))?)],
-        ));
-        let mut config = link_config(link);
-        config.insert("up".into(), true.into());
-        let mut fields = document("LinkConfig", Some(&alias), []);
-        if let (Value::Mapping(fields), Value::Mapping(config)) = (&mut fields, yaml(config.into())?) {
-            fields.extend(config);
-        }
-        documents.push(fields);
-        if link.addresses.is_empty() {
-            // A configured link gets no DHCP by itself.
-            documents.push(document("DHCPv4Config", Some(&alias), []));
-        }
-    }
-    if let Some(vip) = node.vip {
-        documents.push(document("Layer2VIPConfig", Some(&vip.to_string()), [("link", alias(0).into())]));
-    }
-    if !node.nameservers.is_empty() || !node.search_domains.is_empty() {
-        let servers: Vec<Json> = node.nameservers.iter().map(|server| json!({"address": server})).collect();
-        let mut fields = vec![("nameservers", yaml(servers.into())?)];
-        if !node.search_domains.is_empty() {
-            fields.push(("searchDomains", yaml(json!({"domains": node.search_domains}))?));
-        }
-        documents.push(document("ResolverConfig", None, fields));
-    }
-    if !node.time_servers.is_empty() {
-        documents.push(document(
-            "TimeSyncConfig",
-            None,
-            [("ntp", yaml(json!({"servers": node.time_servers}))?)],
-        ));
-    }
-    for mirror in &cluster.registry_mirrors {
-        let endpoints: Vec<Json> = mirror.endpoints.iter().map(|url| json!({"url": url})).collect();
-        let mut fields = vec![("endpoints", yaml(endpoints.into())?)];
-        if mirror.skip_fallback {
-            fields.push(("skipFallback", true.into()));
-        }
-        documents.push(document("RegistryMirrorConfig", Some(&mirror.registry), fields));
-    }
-    Ok(documents)
-}
-
-fn alias(index: usize) -> String {
-    format!("net{index}")
-}
-
-fn link_config(link: &Link) -> Map<String, Json> {
-    let mut config = Map::new();
-    if let Some(mtu) = link.mtu {
-        config.insert("mtu".into(), mtu.into());
-    }
-    if !link.addresses.is_empty() {
-        let addresses: Vec<Json> = link.addresses.iter().map(|address| json!({"address": address})).collect();
-        config.insert("addresses".into(), addresses.into());
-    }
-    if !link.routes.is_empty() {
-        let routes = link.routes.iter().map(|route| {
-            let mut fields = Map::new();
-            // Talos refuses an all-zero destination: the default route is one without.
-            if let Some(destination) = route.destination.filter(|net| net.prefix_len() > 0) {
-                fields.insert("destination".into(), json!(destination));
-            }
-            fields.insert("gateway".into(), json!(route.gateway));
-            if let Some(metric) = route.metric {
-                fields.insert("metric".into(), metric.into());
-            }
-            Json::Object(fields)
-        });
-        config.insert("routes".into(), routes.collect());
-    }
-    config
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::{
-        config::{Patch, Route, Severity, options::Install},
+        config::{Link, Patch, Route, Severity, options::Install},
         secrets::tests::test_bundle,
     };
 
@@ -347,14 +288,19 @@ pub(crate) mod tests {
 
     #[test]
     fn both_roles_and_contracts_are_without_faults() {
-        for talos in ["v1.12.0", "v1.13.0"] {
+        for talos in ["v1.8.0", "v1.9.0", "v1.10.0", "v1.11.0", "v1.12.0", "v1.13.0"] {
             for role in [Role::ControlPlane, Role::Worker] {
-                let cluster = ClusterOptions { talos_version: talos.into(), ..cluster() };
+                let mut cluster = ClusterOptions { talos_version: talos.into(), ..cluster() };
+                let newest = Contract::of(talos).unwrap().kubernetes_minors.end();
+                cluster.kubernetes_version = format!("v1.{newest}.0");
                 let config = MachineConfig::generate(&test_bundle(), &cluster, &node(role)).unwrap();
                 assert_eq!(config.lint(), [], "{talos} {role:?}");
                 assert_eq!(config.role(), Some(role));
                 assert_eq!(config.hostname(), Some("node-1"));
-                assert_eq!(config.get("machine.network").is_some(), talos == "v1.12.0");
+                assert_eq!(config.addresses(), ["10.0.0.11/16".parse().unwrap()]);
+                let vip: Option<std::net::IpAddr> =
+                    if role == Role::Worker { None } else { Some("10.0.0.20".parse().unwrap()) };
+                assert_eq!(config.virtual_addresses(), Vec::from_iter(vip));
                 let text = config.to_yaml();
                 assert_eq!(MachineConfig::from_yaml(text.expose()).unwrap(), config);
             }
@@ -400,6 +346,11 @@ pub(crate) mod tests {
             "Talos v1.12.0 runs Kubernetes v1.30 to v1.35, not v1.36.0"
         );
         assert!(generate("v2.0.0", "v1.36.0").contains("v2.0.0"));
+        let cluster = ClusterOptions::new("c", "https://10.0.0.20:6443", "v1.8.3", "v1.31.0");
+        let mut searching = node(Role::Worker);
+        searching.search_domains = vec!["example.org".into()];
+        let error = MachineConfig::generate(&test_bundle(), &cluster, &searching).unwrap_err();
+        assert_eq!(error.to_string(), "Talos v1.8.3 has no setting for search domains");
     }
 
     #[test]

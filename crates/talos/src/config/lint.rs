@@ -255,8 +255,7 @@ impl MachineConfig {
                 Some(_) => {}
             }
         }
-        let legacy = self.get("machine.network.interfaces").and_then(Value::as_sequence);
-        for interface in legacy.into_iter().flatten() {
+        for interface in self.legacy_interfaces() {
             if interface.get("vip").is_some() && self.role() == Some(Role::Worker) {
                 found.error("machine.network.interfaces", "a virtual address must not be on a worker");
             }
@@ -283,14 +282,25 @@ impl MachineConfig {
 
     /// The static addresses that the config gives the machine.
     pub fn addresses(&self) -> Vec<IpNet> {
-        self.of_kind("LinkConfig").flat_map(link_addresses).collect()
+        let legacy = self.legacy_interfaces().flat_map(|interface| {
+            let addresses = interface.get("addresses").and_then(Value::as_sequence);
+            addresses.into_iter().flatten().filter_map(|address| address.as_str()?.parse().ok())
+        });
+        self.of_kind("LinkConfig").flat_map(link_addresses).chain(legacy).collect()
     }
 
     /// The virtual addresses that the machine takes part in.
     pub fn virtual_addresses(&self) -> Vec<IpAddr> {
+        let legacy = self.legacy_interfaces().filter_map(|interface| interface.get("vip")?.get("ip"));
         self.of_kind("Layer2VIPConfig")
-            .filter_map(|document| document.get("name").and_then(Value::as_str)?.parse().ok())
+            .filter_map(|document| document.get("name"))
+            .chain(legacy)
+            .filter_map(|address| address.as_str()?.parse().ok())
             .collect()
+    }
+
+    fn legacy_interfaces(&self) -> impl Iterator<Item = &Value> {
+        self.get("machine.network.interfaces").and_then(Value::as_sequence).into_iter().flatten()
     }
 }
 
@@ -304,7 +314,7 @@ fn link_addresses(document: &Value) -> Vec<IpNet> {
 }
 
 /// The host of `https://host:port`, if it is one.
-fn endpoint_host(endpoint: &str) -> Option<&str> {
+pub(super) fn endpoint_host(endpoint: &str) -> Option<&str> {
     let authority = endpoint.strip_prefix("https://")?;
     let authority = authority.strip_suffix('/').unwrap_or(authority);
     let host = match authority.rsplit_once(':') {
