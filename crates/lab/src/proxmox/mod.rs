@@ -174,6 +174,11 @@ impl Datacenter {
         })
     }
 
+    /// Names of the hosts, sorted.
+    pub fn hosts(&self) -> Vec<String> {
+        self.with(|state| state.hosts.keys().cloned().collect())
+    }
+
     /// The VMs as `(vmid, host, name, running)`, sorted by VMID.
     pub fn vms(&self) -> Vec<(u32, String, String, bool)> {
         self.with(|state| {

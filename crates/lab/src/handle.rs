@@ -1,0 +1,197 @@
+//! The client's side of a lab that runs as a process of its own: find it, ask it, stop it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::TokioIo;
+use serde::{Deserialize, Serialize};
+
+use crate::proxmox::DatacenterSpec;
+
+/// What a running lab writes into its folder, so that others find it.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Announcement {
+    /// The process.
+    pub pid: u32,
+    /// The proxy's loopback address: HTTP CONNECT and SOCKS5.
+    pub proxy: SocketAddr,
+    /// The control API's loopback address.
+    pub control: SocketAddr,
+    /// What the control API wants to be shown; the file is private to its owner.
+    pub key: String,
+    /// How many times faster than life it runs.
+    pub speed: f64,
+    /// When it started.
+    pub started: jiff::Timestamp,
+}
+
+/// What a running lab says of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LabStatus {
+    /// The process.
+    pub pid: u32,
+    /// The proxy's loopback address.
+    pub proxy: SocketAddr,
+    /// How many times faster than life it runs.
+    pub speed: f64,
+    /// When it started.
+    pub started: jiff::Timestamp,
+    /// Seconds since anybody was connected; none while somebody is.
+    pub idle_seconds: Option<u64>,
+    /// Hosts.
+    pub hosts: Vec<String>,
+    /// VMs in all.
+    pub vms: usize,
+    /// VMs that run.
+    pub running: usize,
+    /// Addresses on which something answers.
+    pub answering: Vec<String>,
+}
+
+/// Why a running lab could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum HandleError {
+    /// Its folder could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It did not answer.
+    #[error("the lab does not answer on {address}")]
+    Silent {
+        /// Its control address.
+        address: SocketAddr,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It refused.
+    #[error("the lab refused: {status}: {text}")]
+    Refused {
+        /// HTTP status.
+        status: StatusCode,
+        /// What it said.
+        text: String,
+    },
+}
+
+/// Names of the files in a lab's folder.
+pub mod files {
+    /// The announcement of a running lab.
+    pub const ANNOUNCEMENT: &str = "lab.json";
+    /// The lab's CA certificate.
+    pub const CA: &str = "ca.pem";
+    /// The secret of the lab's API token.
+    pub const TOKEN: &str = "token";
+    /// Held locked while a lab runs.
+    pub const LOCK: &str = "lock";
+    /// What the lab's process wrote to standard error.
+    pub const LOG: &str = "lab.log";
+}
+
+/// A running lab.
+#[derive(Clone)]
+pub struct Handle {
+    announcement: Announcement,
+    folder: PathBuf,
+}
+
+impl Handle {
+    /// The lab that runs for this folder; none if none does.
+    pub async fn find(folder: &Path) -> Option<Self> {
+        let text = std::fs::read(folder.join(files::ANNOUNCEMENT)).ok()?;
+        let announcement: Announcement = serde_json::from_slice(&text).ok()?;
+        let handle = Self { announcement, folder: folder.to_owned() };
+        // A killed lab leaves its announcement behind; only an answer proves that it runs.
+        handle.status().await.ok()?;
+        Some(handle)
+    }
+
+    /// The proxy's address.
+    pub fn proxy(&self) -> SocketAddr {
+        self.announcement.proxy
+    }
+
+    /// The CA that signed every certificate of the lab's Proxmox and factory.
+    pub fn ca_pem(&self) -> Result<String, HandleError> {
+        self.read(files::CA)
+    }
+
+    /// The secret of the lab's API token.
+    pub fn token_secret(&self) -> Result<String, HandleError> {
+        Ok(self.read(files::TOKEN)?.trim().to_owned())
+    }
+
+    /// What it says of itself.
+    pub async fn status(&self) -> Result<LabStatus, HandleError> {
+        let body = self.call(Method::GET, "/status", Vec::new()).await?;
+        serde_json::from_slice(&body).map_err(|source| self.silent(source))
+    }
+
+    /// Adds to the datacenter what it lacks of `spec`.
+    pub async fn ensure(&self, spec: &DatacenterSpec) -> Result<(), HandleError> {
+        let body = serde_json::to_vec(spec).map_err(|source| self.silent(source))?;
+        self.call(Method::POST, "/ensure", body).await.map(drop)
+    }
+
+    /// Ends it; its world is on disk when this returns.
+    pub async fn stop(&self) -> Result<(), HandleError> {
+        self.call(Method::POST, "/stop", Vec::new()).await?;
+        for _ in 0..200 {
+            if self.status().await.is_err() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        Ok(())
+    }
+
+    fn read(&self, name: &str) -> Result<String, HandleError> {
+        let path = self.folder.join(name);
+        std::fs::read_to_string(&path).map_err(|source| HandleError::Read { path, source })
+    }
+
+    fn silent(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> HandleError {
+        HandleError::Silent { address: self.announcement.control, source: source.into() }
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Bytes, HandleError> {
+        let exchange = async {
+            let stream = tokio::net::TcpStream::connect(self.announcement.control).await?;
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+                .await
+                .map_err(io::Error::other)?;
+            let driver = tokio::spawn(connection);
+            let request = Request::builder()
+                .method(method)
+                .uri(path)
+                .header("host", "lab")
+                .header("authorization", format!("Bearer {}", self.announcement.key))
+                .header("content-type", "application/json")
+                .body(Full::new(Bytes::from(body)))
+                .map_err(io::Error::other)?;
+            let response = sender.send_request(request).await.map_err(io::Error::other)?;
+            let status = response.status();
+            let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+            driver.abort();
+            Ok::<_, io::Error>((status, body))
+        };
+        let (status, body) = tokio::time::timeout(Duration::from_secs(10), exchange)
+            .await
+            .map_err(|source| self.silent(source))?
+            .map_err(|source| self.silent(source))?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        Err(HandleError::Refused { status, text: String::from_utf8_lossy(&body).trim().to_owned() })
+    }
+}

@@ -1,0 +1,305 @@
+//! A lab as a process of its own: one per folder, reached over loopback, its world kept on disk.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use rand::RngCore as _;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::activity::Activity;
+use crate::handle::{Announcement, LabStatus, files};
+use crate::proxmox::DatacenterSpec;
+use crate::{Lab, LabError, LabSpec, loopback, proxy};
+
+/// How often the world is written while somebody uses the lab.
+const SAVE_EVERY: Duration = Duration::from_secs(2);
+
+/// How a lab is served.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The lab's folder.
+    pub folder: PathBuf,
+    /// What a new world contains; an old one gets what it lacks of it.
+    pub spec: LabSpec,
+    /// End after so long without a connection.
+    pub idle: Option<Duration>,
+}
+
+/// Why a lab cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// One runs already.
+    #[error("a lab runs already for {}", folder.display())]
+    Running {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file or socket.
+    #[error("cannot {what}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The world on disk.
+    #[error("the lab's world cannot be used; `daedal lab reset` forgets it")]
+    World {
+        /// Why.
+        source: LabError,
+    },
+}
+
+#[derive(Clone)]
+struct Served {
+    lab: Lab,
+    announcement: Arc<Announcement>,
+    activity: Activity,
+    stop: CancellationToken,
+}
+
+/// Serves until it is stopped or idle for too long. `ready` is called once everything answers.
+pub async fn serve(
+    options: ServeOptions,
+    stop: CancellationToken,
+    ready: impl FnOnce(&Announcement),
+) -> Result<(), ServeError> {
+    let folder = &options.folder;
+    make_folder(folder)?;
+    let _lock = take_lock(folder)?;
+    let before = previous(folder);
+    let now = jiff::Timestamp::now();
+    let lab = match Lab::load(folder, options.spec.speed, now.as_second()).map_err(unusable)? {
+        Some(lab) => {
+            lab.ensure(&options.spec.datacenter).map_err(unusable)?;
+            lab
+        }
+        None => Lab::new(LabSpec { epoch: now.as_second(), ..options.spec.clone() }).map_err(unusable)?,
+    };
+    token_secret(folder)?;
+    write(&folder.join(files::CA), lab.pki().ca_pem().as_bytes())?;
+
+    let activity = Activity::default();
+    let proxy_listener = bind(before.as_ref().map(|b| b.proxy)).await?;
+    let control_listener = bind(None).await?;
+    let announcement = Arc::new(Announcement {
+        pid: std::process::id(),
+        proxy: local(&proxy_listener)?,
+        control: local(&control_listener)?,
+        key: random_hex(),
+        speed: options.spec.speed,
+        started: now,
+    });
+    let served =
+        Served { lab: lab.clone(), announcement: announcement.clone(), activity: activity.clone(), stop };
+    let text = serde_json::to_vec_pretty(&*announcement).unwrap_or_default();
+    let tasks = [
+        tokio::spawn(proxy::serve(proxy_listener, lab.fabric().clone(), activity.clone())),
+        tokio::spawn(loopback::serve(lab.fabric().clone(), activity.clone())),
+        tokio::spawn(control(control_listener, served.clone())),
+    ];
+    write(&folder.join(files::ANNOUNCEMENT), &text)?;
+    ready(&announcement);
+
+    let mut saved_at = activity.total();
+    let mut every = tokio::time::interval(SAVE_EVERY);
+    loop {
+        tokio::select! {
+            () = served.stop.cancelled() => break,
+            _ = every.tick() => {}
+        }
+        let idle = activity.idle_for();
+        if let (Some(limit), Some(idle)) = (options.idle, idle) {
+            if idle >= limit {
+                break;
+            }
+        }
+        // While somebody is connected the world moves; once nobody is, one last save suffices.
+        let total = activity.total();
+        if idle.is_none() || total != saved_at {
+            saved_at = if idle.is_none() { u64::MAX } else { total };
+            save(&lab, folder)?;
+        }
+    }
+    save(&lab, folder)?;
+    let _ = std::fs::remove_file(folder.join(files::ANNOUNCEMENT));
+    for task in &tasks {
+        task.abort();
+    }
+    // The next lab of this folder takes the same port, so that kubeconfigs stay good.
+    write(&folder.join(LAST), &text)?;
+    Ok(())
+}
+
+/// The announcement of the last lab that ended by itself.
+const LAST: &str = "last.json";
+
+fn previous(folder: &Path) -> Option<Announcement> {
+    [files::ANNOUNCEMENT, LAST].iter().find_map(|name| {
+        let text = std::fs::read(folder.join(name)).ok()?;
+        serde_json::from_slice(&text).ok()
+    })
+}
+
+fn save(lab: &Lab, folder: &Path) -> Result<(), ServeError> {
+    lab.save(folder).map_err(unusable)
+}
+
+fn unusable(source: LabError) -> ServeError {
+    ServeError::World { source }
+}
+
+async fn control(listener: TcpListener, served: Served) {
+    let router = Router::new()
+        .route("/status", get(status))
+        .route("/ensure", post(ensure))
+        .route("/stop", post(stop))
+        .layer(axum::middleware::from_fn_with_state(served.clone(), only_with_key))
+        .with_state(served);
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let service = TowerToHyperService::new(router.clone());
+        tokio::spawn(async move {
+            let connection = hyper::server::conn::http1::Builder::new();
+            if let Err(error) = connection.serve_connection(TokioIo::new(stream), service).await {
+                tracing::debug!(%error, "a connection to the lab's control API ended");
+            }
+        });
+    }
+}
+
+async fn only_with_key(
+    State(served): State<Served>,
+    request: Request,
+    next: Next,
+) -> Result<Response, StatusCode> {
+    let wanted = format!("Bearer {}", served.announcement.key);
+    let given = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+    if given != Some(wanted.as_str()) {
+        return Err(StatusCode::UNAUTHORIZED);
+    }
+    Ok(next.run(request).await)
+}
+
+async fn status(State(served): State<Served>) -> Json<LabStatus> {
+    let vms = served.lab.datacenter().vms();
+    Json(LabStatus {
+        pid: served.announcement.pid,
+        proxy: served.announcement.proxy,
+        speed: served.announcement.speed,
+        started: served.announcement.started,
+        idle_seconds: served.activity.idle_for().map(|idle| idle.as_secs()),
+        hosts: served.lab.datacenter().hosts(),
+        vms: vms.len(),
+        running: vms.iter().filter(|(_, _, _, running)| *running).count(),
+        answering: served.lab.fabric().targets().iter().map(ToString::to_string).collect(),
+    })
+}
+
+async fn ensure(
+    State(served): State<Served>,
+    Json(spec): Json<DatacenterSpec>,
+) -> Result<StatusCode, (StatusCode, String)> {
+    let _busy = served.activity.begin();
+    match served.lab.ensure(&spec) {
+        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+    }
+}
+
+async fn stop(State(served): State<Served>) -> StatusCode {
+    served.stop.cancel();
+    StatusCode::NO_CONTENT
+}
+
+fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
+    let what = what.into();
+    move |source| ServeError::Io { what, source }
+}
+
+fn make_folder(folder: &Path) -> Result<(), ServeError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(failed(format!("make the folder {}", folder.display())))
+}
+
+fn take_lock(folder: &Path) -> Result<File, ServeError> {
+    let path = folder.join(files::LOCK);
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(failed(format!("open {}", path.display())))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ServeError::Running { folder: folder.to_owned() }),
+        Err(TryLockError::Error(source)) => {
+            Err(ServeError::Io { what: format!("lock {}", path.display()), source })
+        }
+    }
+}
+
+/// The secret of the API token that a folder's lab knows, made at the first call.
+pub fn token_secret(folder: &Path) -> Result<String, ServeError> {
+    make_folder(folder)?;
+    let path = folder.join(files::TOKEN);
+    if let Ok(secret) = std::fs::read_to_string(&path) {
+        return Ok(secret.trim().to_owned());
+    }
+    let secret = uuid::Uuid::new_v4().to_string();
+    write(&path, secret.as_bytes())?;
+    Ok(secret)
+}
+
+/// Writes a private file as a whole.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), ServeError> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let cannot = || failed(format!("write {}", path.display()));
+    let temporary = path.with_extension("new");
+    let mut file = File::options()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&temporary)
+        .map_err(cannot())?;
+    file.write_all(bytes).map_err(cannot())?;
+    std::fs::rename(&temporary, path).map_err(cannot())
+}
+
+/// Listens on loopback, on the wanted port if it is free.
+async fn bind(wanted: Option<SocketAddr>) -> Result<TcpListener, ServeError> {
+    if let Some(address) = wanted.filter(|a| a.ip().is_loopback()) {
+        if let Ok(listener) = TcpListener::bind(address).await {
+            return Ok(listener);
+        }
+    }
+    TcpListener::bind("127.0.0.1:0").await.map_err(failed("listen on loopback"))
+}
+
+fn local(listener: &TcpListener) -> Result<SocketAddr, ServeError> {
+    listener.local_addr().map_err(failed("learn the port"))
+}
+
+fn random_hex() -> String {
+    let mut bytes = [0; 16];
+    rand::thread_rng().fill_bytes(&mut bytes);
+    hex::encode(bytes)
+}
