@@ -1,2 +1,74 @@
-//! The `daedal` command.
-fn main() {}
+//! The `daedal` command: commands, progress, diagnostics, exit codes. The only crate that prints or reads the environment.
+
+mod cli;
+mod commands;
+mod console;
+mod documents;
+mod exit;
+mod failure;
+mod lab;
+mod progress;
+mod secrets;
+mod session;
+mod table;
+mod timeline;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Format};
+use crate::exit::Exit;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Asking for help or the version is no mistake; everything else is a wrong command line.
+            let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    start_logging(cli.global.verbose);
+    let color = console::wants_color(cli.global.color);
+    let format = cli.global.output;
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            console::progress(&format!("error: cannot start: {error}"));
+            return Exit::Failed.into();
+        }
+    };
+    let outcome = runtime.block_on(commands::run(cli, color));
+    // A read that hangs in a blocking thread (a prompt, a lock) must not keep the process alive.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            match format {
+                Format::Text => console::progress(&failure.render(color)),
+                Format::Json => console::json(&failure.json()),
+            }
+            failure.exit.into()
+        }
+    }
+}
+
+/// Logs go to standard error: warnings of ours by default, more with -v; `DAEDAL_LOG` takes a full filter.
+fn start_logging(verbose: u8) {
+    let filter = match std::env::var("DAEDAL_LOG") {
+        Ok(filter) if !filter.is_empty() => filter,
+        _ => match verbose {
+            0 => "error".to_owned(),
+            1 => "warn,daedal=info".to_owned(),
+            2 => "info,daedal=debug".to_owned(),
+            _ => "debug,daedal=trace".to_owned(),
+        },
+    };
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .with_target(true)
+        .try_init();
+}

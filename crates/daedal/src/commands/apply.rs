@@ -1,0 +1,125 @@
+//! `daedal apply`: show the plan, ask, execute, sum up.
+
+use std::path::PathBuf;
+
+use daedal_engine::Report;
+use daedal_planner::{Plan, World};
+
+use crate::cli::{Format, Target};
+use crate::commands::{execute, plan, saved};
+use crate::console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::Session;
+
+/// What the command was told besides the target.
+pub struct Options {
+    /// A saved plan.
+    pub saved: Option<PathBuf>,
+    /// Do not ask.
+    pub yes: bool,
+    /// Where to draw the run.
+    pub timeline: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub async fn run(mut target: Target, options: &Options, format: Format, color: bool) -> Outcome {
+    let saved = options.saved.as_deref().map(saved::read).transpose()?;
+    if let (None, Some(saved)) = (&target.file, &saved) {
+        target.file = Some(saved.inventory.clone());
+    }
+    let session = Session::open(&target, color).await?;
+    plan::say_warnings(&session, color);
+    let _lock = session.lock("apply")?;
+    let world = session.observe().await?;
+    let plan = match saved {
+        Some(saved) => still_fits(&session, &world, saved.plan)?,
+        None => plan::for_apply(&session, &world)?,
+    };
+    if format == Format::Text {
+        plan::show(&plan, format, color);
+    }
+    if plan.is_empty() {
+        if format == Format::Json {
+            console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
+        }
+        return Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done });
+    }
+    if !options.yes && options.saved.is_none() {
+        consent(&session)?;
+    }
+    let report = execute::execute(&session, &world, &plan, format, color).await?;
+    if let Some(path) = &options.timeline {
+        execute::draw(&report, path)?;
+    }
+    execute::conclude(&report, format, &command(&target, "apply"))?;
+    match format {
+        Format::Json => console::json(&report),
+        Format::Text => console::result(&summary(&session, &target, &plan, &report)),
+    }
+    Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done })
+}
+
+/// A saved plan is executed as exactly that, or not at all.
+fn still_fits(session: &Session, world: &World, plan: Plan) -> Outcome<Plan> {
+    daedal_planner::fits(&plan, &session.cluster, &session.image, world).map_err(|why| {
+        Failure::new(Exit::Failed, "the saved plan no longer fits and was not executed")
+            .because(&why)
+            .hint("Make a new one with `daedal plan --save FILE`.")
+    })?;
+    plan::judged(session, world, plan)
+}
+
+fn consent(session: &Session) -> Outcome<()> {
+    let question = format!("Do this to cluster {}? [y/N]", session.cluster.name);
+    match console::ask(&question) {
+        Some(answer) if matches!(answer.to_lowercase().as_str(), "y" | "yes") => Ok(()),
+        Some(_) => Err(Failure::new(Exit::Failed, "nothing was done: the answer was not yes")),
+        None => Err(Failure::new(Exit::Usage, "nothing was done: there is nobody to ask")
+            .hint("Give --yes, or approve a plan with `daedal plan --save FILE` and `daedal apply FILE`.")),
+    }
+}
+
+/// How it went, and what to try next.
+fn summary(session: &Session, target: &Target, plan: &Plan, report: &Report) -> String {
+    let cluster = &session.cluster;
+    let created = plan
+        .steps
+        .iter()
+        .filter(|step| matches!(step.action, daedal_planner::Action::CreateVm { .. }))
+        .count();
+    let made = if created > 0 { format!(", {created} VMs created") } else { String::new() };
+    format!(
+        "\nCluster {} is up: {} nodes Ready{made}, {} steps in {:.1} s (critical path {:.1} s).\n\
+         API server: https://{}:{}\n\n\
+         Next:\n  {}\n  eval \"$({})\" && kubectl get nodes -o wide\n  {}\n",
+        cluster.name,
+        cluster.nodes.len(),
+        report.steps.len(),
+        report.took.as_secs_f64(),
+        report.critical_time().as_secs_f64(),
+        cluster.kubernetes.endpoint_host,
+        cluster.kubernetes.endpoint_port,
+        command(target, "status"),
+        command(target, "env"),
+        command(target, "destroy"),
+    )
+}
+
+/// The command line for another command on the same target.
+pub fn command(target: &Target, name: &str) -> String {
+    let mut text = format!("daedal {name}");
+    if target.lab {
+        text.push_str(" --lab");
+        if target.lab_options.lab_dir != PathBuf::from(".daedal/lab") {
+            text.push_str(&format!(" --lab-dir {}", target.lab_options.lab_dir.display()));
+        }
+    }
+    if let Some(file) = &target.file {
+        text.push_str(&format!(" -f {}", file.display()));
+    }
+    if let Some(state) = &target.state {
+        text.push_str(&format!(" --state {}", state.display()));
+    }
+    text
+}

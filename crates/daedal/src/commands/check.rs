@@ -1,0 +1,79 @@
+//! `daedal check`: is the inventory right, and, with --live, can Proxmox do what it asks.
+
+use daedal_engine::{CheckVerdict, LiveReport};
+
+use crate::cli::{Format, Target};
+use crate::commands::plan;
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::session::Session;
+use crate::{console, documents};
+
+/// Runs the command.
+pub async fn run(target: &Target, live: bool, format: Format, color: bool) -> Outcome {
+    if !live {
+        return offline(target, format, color);
+    }
+    let session = Session::open(target, color).await?;
+    plan::say_warnings(&session, color);
+    let report = session.engine.live_checks(&session.cluster).await;
+    match format {
+        Format::Json => console::json(&report),
+        Format::Text => console::result(&render(&report, color)),
+    }
+    Ok(if report.passed() { Exit::Done } else { Exit::Failed })
+}
+
+/// The inventory alone: no token, no network.
+fn offline(target: &Target, format: Format, color: bool) -> Outcome {
+    let file = target.file.clone().unwrap_or_else(|| "cluster.yaml".into());
+    let inventory = documents::read(&file, color)?;
+    let cluster = &inventory.loaded.cluster;
+    match format {
+        Format::Json => console::json(&serde_json::json!({
+            "cluster": cluster.name,
+            "nodes": cluster.nodes.len(),
+            "warnings": inventory.loaded.warnings,
+        })),
+        Format::Text => {
+            for warning in &inventory.loaded.warnings {
+                console::progress(&documents::render(warning, color));
+            }
+            console::result(&format!(
+                "{} is good: cluster {} with {} control planes and {} workers, Talos v{}, Kubernetes v{}.\n\
+                 `daedal check --live` also asks Proxmox.",
+                inventory.path.display(),
+                cluster.name,
+                cluster.control_planes().count(),
+                cluster.workers().count(),
+                cluster.talos.version,
+                cluster.kubernetes.version,
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn render(report: &LiveReport, color: bool) -> String {
+    let mut text = String::new();
+    for check in &report.checks {
+        let (sign, paint) = match check.verdict {
+            CheckVerdict::Good => ("ok   ", "\x1b[32m"),
+            CheckVerdict::Warning => ("look ", "\x1b[33m"),
+            CheckVerdict::Bad => ("BAD  ", "\x1b[31m"),
+            CheckVerdict::Unknown => ("?    ", "\x1b[33m"),
+        };
+        let (paint, off) = if color { (paint, "\x1b[0m") } else { ("", "") };
+        text.push_str(&format!("{paint}{sign}{off} {}: {}\n", check.what, check.found));
+        if let Some(fix) = &check.fix {
+            text.push_str(&format!("      fix: {fix}\n"));
+        }
+    }
+    let bad = report.checks.iter().filter(|check| check.verdict == CheckVerdict::Bad).count();
+    text.push_str(&match bad {
+        0 => "\nEverything an apply needs is there.\n".to_owned(),
+        1 => "\nOne thing must be mended before an apply can succeed.\n".to_owned(),
+        n => format!("\n{n} things must be mended before an apply can succeed.\n"),
+    });
+    text
+}

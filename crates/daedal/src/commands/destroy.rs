@@ -1,0 +1,59 @@
+//! `daedal destroy`: name what dies, ask for the cluster's name, stop hard, delete. Images stay.
+
+use crate::cli::{Format, Target};
+use crate::commands::{apply, execute, plan};
+use crate::console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::Session;
+
+/// Runs the command.
+pub async fn run(target: &Target, confirm: Option<String>, format: Format, color: bool) -> Outcome {
+    let session = Session::open(target, color).await?;
+    let _lock = session.lock("destroy")?;
+    let world = session.observe().await?;
+    let plan = plan::for_destroy(&session, &world)?;
+    if format == Format::Text {
+        plan::show(&plan, format, color);
+    }
+    let verdict = if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done };
+    if plan.is_empty() {
+        if format == Format::Json {
+            console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
+        }
+        return Ok(verdict);
+    }
+    consent(&session.cluster.name, confirm)?;
+    let report = execute::execute(&session, &world, &plan, format, color).await?;
+    execute::conclude(&report, format, &apply::command(target, "destroy"))?;
+    match format {
+        Format::Json => console::json(&report),
+        Format::Text => console::result(&format!(
+            "\nCluster {} is gone: {} steps in {:.1} s. Images and secrets stay, so the next apply gives the same \
+             VMIDs, MACs and addresses.\n",
+            session.cluster.name,
+            report.steps.len(),
+            report.took.as_secs_f64(),
+        )),
+    }
+    Ok(verdict)
+}
+
+fn consent(cluster: &str, confirm: Option<String>) -> Outcome<()> {
+    let given = match confirm {
+        Some(name) => name,
+        None => {
+            console::ask(&format!("Type the cluster's name ({cluster}) to destroy it:")).ok_or_else(|| {
+                Failure::new(Exit::Usage, "nothing was destroyed: there is nobody to ask")
+                    .hint(format!("Give --confirm {cluster}"))
+            })?
+        }
+    };
+    if given == cluster {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Failed,
+        format!("nothing was destroyed: the cluster is called {cluster}, not {given}"),
+    ))
+}

@@ -1,0 +1,118 @@
+//! Executes a plan in front of a person: progress while it runs, Ctrl-C, a summary at the end.
+
+use std::path::Path;
+
+use daedal_engine::{Report, Run, StepState};
+use daedal_planner::{Plan, World};
+
+use crate::cli::Format;
+use crate::console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::progress::{self, Style};
+use crate::session::{Session, engine_failure};
+use crate::timeline::{self, Bar};
+
+/// Runs the plan to its end, or until the user has had enough.
+pub async fn execute(
+    session: &Session,
+    world: &World,
+    plan: &Plan,
+    format: Format,
+    color: bool,
+) -> Outcome<Report> {
+    let (run, events) = Run::new();
+    let interrupts = tokio::spawn(listen_for_interrupts(run.clone()));
+    let shown = {
+        let (plan, style) = (plan.clone(), Style::choose(format, color));
+        tokio::spawn(async move { progress::show(style, &plan, events).await })
+    };
+    let report = session.engine.execute(&session.cluster, world, plan, &run).await;
+    interrupts.abort();
+    let _ = interrupts.await;
+    // Events are over once every sender is gone.
+    drop(run);
+    let _ = shown.await;
+    report.map_err(engine_failure)
+}
+
+/// The first Ctrl-C (or SIGTERM) begins nothing new; the second drops what is in flight.
+async fn listen_for_interrupts(run: Run) {
+    if interrupted().await {
+        console::progress(
+            "\nStopping: nothing new begins, what is in flight is seen through. Press Ctrl-C again to abandon it.",
+        );
+        run.stop.cancel();
+    }
+    if interrupted().await {
+        run.abandon.cancel();
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+pub async fn interrupted() -> bool {
+    let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+        return tokio::signal::ctrl_c().await.is_ok();
+    };
+    tokio::select! {
+        ctrl_c = tokio::signal::ctrl_c() => ctrl_c.is_ok(),
+        _ = terminate.recv() => true,
+    }
+}
+
+/// Says how it went; an error if anything is not done.
+pub fn conclude(report: &Report, format: Format, again: &str) -> Outcome<()> {
+    let failures: Vec<_> = report.failures().collect();
+    let left: Vec<_> = report.left().collect();
+    if failures.is_empty() && left.is_empty() {
+        return Ok(());
+    }
+    let exit = if report.cancelled { Exit::Interrupted } else { Exit::Failed };
+    let message = match (report.cancelled, failures.len()) {
+        (true, _) => format!("interrupted: {} of {} steps are left", left.len(), report.steps.len()),
+        (false, 1) => format!("one step failed, {} more could not be done", left.len()),
+        (false, n) => format!("{n} steps failed, {} more could not be done", left.len()),
+    };
+    let mut failure = Failure::new(exit, message);
+    for step in &failures {
+        let who = step.node.as_deref().map(|node| format!("{node}: ")).unwrap_or_default();
+        if let StepState::Failed { error, fix } = &step.state {
+            failure.causes.push(format!("{who}{}: {error}", step.stage));
+            failure.hints.extend(fix.clone());
+        }
+    }
+    let abandoned = left.iter().filter(|step| step.state == StepState::Abandoned);
+    for step in abandoned {
+        let who = step.node.as_deref().map(|node| format!("{node}: ")).unwrap_or_default();
+        failure.causes.push(format!("{who}{}: abandoned; it may or may not have happened", step.stage));
+    }
+    failure.hints.push(format!("What is done stands. Run it again and it goes on from there: {again}"));
+    if format == Format::Json {
+        console::json(report);
+    }
+    Err(failure)
+}
+
+/// Draws the run.
+pub fn draw(report: &Report, path: &Path) -> Outcome<()> {
+    let bars: Vec<Bar> = report
+        .steps
+        .iter()
+        .filter_map(|step| {
+            Some(Bar {
+                subject: step.node.clone().unwrap_or_else(|| "cluster".to_owned()),
+                label: step.stage.to_owned(),
+                start: step.start?,
+                end: step.end?,
+                critical: report.critical_path.contains(&step.id),
+                failed: matches!(step.state, StepState::Failed { .. }),
+            })
+        })
+        .collect();
+    let title = format!("{} · {}", report.cluster, report.began.strftime("%Y-%m-%d %H:%M:%S UTC"));
+    std::fs::write(path, timeline::svg(&title, &bars)).map_err(|error| {
+        Failure::new(Exit::CannotWrite, format!("cannot write the timeline to {}", path.display()))
+            .because(&error)
+    })
+}

@@ -1,0 +1,138 @@
+//! `daedal lab`: the built-in datacenter as a process.
+
+use std::time::Duration;
+
+use daedal_lab::proxmox::DatacenterSpec;
+use daedal_lab::{Handle, LabSpec, ServeOptions};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{Format, LabCommand, LabOptions};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::lab::{datacenter, forget};
+use crate::{console, documents};
+
+/// Runs the command.
+pub async fn run(command: &LabCommand, format: Format, color: bool) -> Outcome {
+    match command {
+        LabCommand::Status { lab } => status(lab, format).await,
+        LabCommand::Stop { lab } => stop(lab, format).await,
+        LabCommand::Reset { lab } => reset(lab, format).await,
+        LabCommand::Serve { lab, file, idle } => {
+            let spec = match file {
+                Some(file) => Some(documents::read(file, color)?.loaded.cluster),
+                None => None,
+            };
+            serve(lab, spec.as_ref(), *idle, format).await
+        }
+    }
+}
+
+async fn status(lab: &LabOptions, format: Format) -> Outcome {
+    let Some(handle) = Handle::find(&lab.lab_dir).await else {
+        match format {
+            Format::Json => console::json(&serde_json::json!({"running": false})),
+            Format::Text => console::result(&format!("No lab runs for {}.", lab.lab_dir.display())),
+        }
+        return Ok(Exit::Done);
+    };
+    let status = handle.status().await.map_err(|e| Failure::from_error(Exit::Unavailable, &e))?;
+    match format {
+        Format::Json => console::json(&status),
+        Format::Text => {
+            let idle = match status.idle_seconds {
+                Some(seconds) => format!("idle for {seconds} s"),
+                None => "in use".to_owned(),
+            };
+            console::result(&format!(
+                "The lab for {} runs as process {} since {}, {} times as fast as life, {idle}.\n\
+                 Proxy (HTTP CONNECT and SOCKS5): {}\n\
+                 Hosts: {}\n\
+                 VMs: {} ({} running)\n\
+                 Answering: {}",
+                lab.lab_dir.display(),
+                status.pid,
+                status.started.strftime("%Y-%m-%d %H:%M:%S UTC"),
+                status.speed,
+                status.proxy,
+                status.hosts.join(", "),
+                status.vms,
+                status.running,
+                status.answering.join(", "),
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn stop(lab: &LabOptions, format: Format) -> Outcome {
+    let ran = stopped(lab).await?;
+    let text = if ran { "The lab is stopped; its world stays on disk." } else { "No lab was running." };
+    say(format, text, ran);
+    Ok(Exit::Done)
+}
+
+async fn reset(lab: &LabOptions, format: Format) -> Outcome {
+    stopped(lab).await?;
+    forget(&lab.lab_dir).map_err(|error| {
+        Failure::new(Exit::CannotWrite, format!("cannot remove {}", lab.lab_dir.display())).because(&error)
+    })?;
+    say(format, "The lab's world is forgotten.", true);
+    Ok(Exit::Done)
+}
+
+async fn stopped(lab: &LabOptions) -> Outcome<bool> {
+    match Handle::find(&lab.lab_dir).await {
+        Some(handle) => {
+            handle.stop().await.map_err(|e| Failure::from_error(Exit::Unavailable, &e))?;
+            Ok(true)
+        }
+        None => Ok(false),
+    }
+}
+
+fn say(format: Format, text: &str, changed: bool) {
+    match format {
+        Format::Json => console::json(&serde_json::json!({"changed": changed})),
+        Format::Text => console::result(text),
+    }
+}
+
+/// Serves in the foreground until Ctrl-C, or until idle for long enough.
+async fn serve(
+    lab: &LabOptions,
+    cluster: Option<&daedal_inventory::Cluster>,
+    idle_minutes: u64,
+    format: Format,
+) -> Outcome {
+    let stop = CancellationToken::new();
+    let interrupted = stop.clone();
+    tokio::spawn(async move {
+        crate::commands::execute::interrupted().await;
+        interrupted.cancel();
+    });
+    let secret =
+        daedal_lab::token_secret(&lab.lab_dir).map_err(|e| Failure::from_error(Exit::CannotWrite, &e))?;
+    let spec = cluster.map_or_else(DatacenterSpec::default, |cluster| datacenter(cluster, &secret));
+    let options = ServeOptions {
+        folder: lab.lab_dir.clone(),
+        spec: LabSpec { speed: lab.lab_speed, datacenter: spec, ..LabSpec::default() },
+        idle: (idle_minutes > 0).then(|| Duration::from_secs(idle_minutes * 60)),
+    };
+    daedal_lab::serve(options, stop, |announcement| {
+        let text =
+            format!("The lab answers through the proxy http://{} (Ctrl-C ends it).", announcement.proxy);
+        if format == Format::Text {
+            console::progress(&text);
+        }
+    })
+    .await
+    .map_err(|error| {
+        let exit = match error {
+            daedal_lab::ServeError::Running { .. } => Exit::Busy,
+            _ => Exit::Failed,
+        };
+        Failure::from_error(exit, &error)
+    })?;
+    Ok(Exit::Done)
+}

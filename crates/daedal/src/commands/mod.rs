@@ -1,0 +1,38 @@
+//! The commands, one per file.
+
+mod apply;
+mod check;
+mod completions;
+mod destroy;
+mod execute;
+mod inventory;
+mod lab;
+mod outputs;
+mod plan;
+mod saved;
+mod status;
+
+use crate::cli::{Cli, Command};
+use crate::failure::Outcome;
+
+/// Runs the command.
+pub async fn run(cli: Cli, color: bool) -> Outcome {
+    let format = cli.global.output;
+    match cli.command {
+        Command::Check { target, live } => check::run(&target, live, format, color).await,
+        Command::Plan { target, detailed_exitcode, save } => {
+            plan::run(&target, detailed_exitcode, save.as_deref(), format, color).await
+        }
+        Command::Apply { target, saved, yes, timeline } => {
+            let options = apply::Options { saved, yes, timeline };
+            apply::run(target, &options, format, color).await
+        }
+        Command::Destroy { target, confirm } => destroy::run(&target, confirm, format, color).await,
+        Command::Status { target } => status::run(&target, format, color).await,
+        Command::Outputs { target, name } => outputs::outputs(&target, name.as_deref(), format, color),
+        Command::Env { target, shell } => outputs::env(&target, shell, format, color),
+        Command::Inventory(command) => inventory::run(&command, format, color),
+        Command::Lab(command) => lab::run(&command, format, color).await,
+        Command::Completions { shell } => completions::run(shell),
+    }
+}

@@ -1,0 +1,103 @@
+//! `daedal outputs` and `daedal env`: the files a cluster's users need.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::{Format, ShellSyntax, Target};
+use crate::commands::apply::command;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::outputs_folder;
+use crate::{console, documents};
+
+/// Lists the files, or prints one.
+pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool) -> Outcome {
+    let folder = folder(target, color)?;
+    let files = list(&folder, target)?;
+    match name {
+        Some(name) => {
+            if !files.iter().any(|file| file == name) {
+                return Err(Failure::new(Exit::NoInput, format!("there is no output called {name}"))
+                    .hint(format!("There are: {}", files.join(", "))));
+            }
+            let path = folder.join(name);
+            let text = std::fs::read_to_string(&path).map_err(|error| {
+                Failure::new(Exit::NoInput, format!("cannot read {}", path.display())).because(&error)
+            })?;
+            console::result(&text);
+        }
+        None => match format {
+            Format::Json => console::json(&serde_json::json!({"folder": folder, "files": files})),
+            Format::Text => {
+                let lines: Vec<String> = files.iter().map(|f| folder.join(f).display().to_string()).collect();
+                console::result(&lines.join("\n"));
+            }
+        },
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints the variables for a shell.
+pub fn env(target: &Target, shell: ShellSyntax, format: Format, color: bool) -> Outcome {
+    let folder = folder(target, color)?;
+    list(&folder, target)?;
+    let absolute = std::path::absolute(&folder).unwrap_or(folder);
+    let (kubeconfig, talosconfig) = (absolute.join("kubeconfig"), absolute.join("talosconfig"));
+    match format {
+        Format::Json => {
+            console::json(&serde_json::json!({"KUBECONFIG": kubeconfig, "TALOSCONFIG": talosconfig}));
+        }
+        Format::Text => {
+            let line = |name: &str, path: &Path| {
+                let quoted = quote(&path.display().to_string());
+                match shell {
+                    ShellSyntax::Posix => format!("export {name}={quoted}\n"),
+                    ShellSyntax::Fish => format!("set -gx {name} {quoted}\n"),
+                }
+            };
+            console::result(&(line("KUBECONFIG", &kubeconfig) + &line("TALOSCONFIG", &talosconfig)));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn folder(target: &Target, color: bool) -> Outcome<PathBuf> {
+    let file = target.file.clone().unwrap_or_else(|| "cluster.yaml".into());
+    let inventory = documents::read(&file, color)?;
+    Ok(outputs_folder(target, &inventory.folder, &inventory.loaded.cluster.name))
+}
+
+/// The names of the files, sorted; hidden ones are bookkeeping.
+fn list(folder: &Path, target: &Target) -> Outcome<Vec<String>> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .map(|entries| {
+            entries
+                .filter_map(Result::ok)
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .filter(|name| !name.starts_with('.'))
+                .collect()
+        })
+        .unwrap_or_default();
+    if names.is_empty() {
+        return Err(Failure::new(Exit::NoInput, format!("there are no outputs in {} yet", folder.display()))
+            .hint(format!("They are written by: {}", command(target, "apply"))));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Quotes for a shell where needed.
+fn quote(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:,=".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote;
+
+    #[test]
+    fn only_what_a_shell_would_change_is_quoted() {
+        assert_eq!(quote("/home/me/.daedal/kubeconfig"), "/home/me/.daedal/kubeconfig");
+        assert_eq!(quote("/a b/it's"), r"'/a b/it'\''s'");
+    }
+}

@@ -1,0 +1,87 @@
+//! `daedal plan`: what apply would do, and why.
+
+use std::path::Path;
+
+use daedal_planner::{Level, Plan, World};
+
+use crate::cli::{Format, Target};
+use crate::commands::saved;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::Session;
+use crate::{console, documents};
+
+/// Runs the command.
+pub async fn run(
+    target: &Target,
+    detailed_exitcode: bool,
+    save: Option<&Path>,
+    format: Format,
+    color: bool,
+) -> Outcome {
+    let session = Session::open(target, color).await?;
+    say_warnings(&session, color);
+    let world = session.observe().await?;
+    let plan = for_apply(&session, &world)?;
+    show(&plan, format, color);
+    if let Some(path) = save {
+        saved::write(path, &session.inventory, &plan)?;
+        if format == Format::Text {
+            let lab = if target.lab { " --lab" } else { "" };
+            console::progress(&format!("Saved. Execute exactly this: daedal apply{lab} {}", path.display()));
+        }
+    }
+    Ok(if detailed_exitcode && !plan.is_empty() { Exit::Changes } else { Exit::Done })
+}
+
+/// What the inventory's reader wanted to say.
+pub fn say_warnings(session: &Session, color: bool) {
+    for warning in &session.warnings {
+        console::progress(&documents::render(warning, color));
+    }
+}
+
+/// A plan to make the world what the inventory says, judged by the checker.
+pub fn for_apply(session: &Session, world: &World) -> Outcome<Plan> {
+    let plan = daedal_planner::plan_apply(&session.cluster, &session.image, world)
+        .map_err(|error| refused(&error))?;
+    judged(session, world, plan)
+}
+
+/// A plan to remove the cluster, judged by the checker.
+pub fn for_destroy(session: &Session, world: &World) -> Outcome<Plan> {
+    let plan = daedal_planner::plan_destroy(&session.cluster, world).map_err(|error| refused(&error))?;
+    judged(session, world, plan)
+}
+
+fn refused(error: &daedal_planner::PlanError) -> Failure {
+    Failure::from_error(Exit::Failed, error)
+}
+
+/// Lets a plan through only if the checker finds nothing wrong with it.
+pub fn judged(session: &Session, world: &World, plan: Plan) -> Outcome<Plan> {
+    let findings = daedal_planner::check(&session.cluster, world, &plan);
+    if findings.is_empty() {
+        return Ok(plan);
+    }
+    let mut failure = Failure::new(Exit::Failed, "the plan breaks a safety rule and will not be executed");
+    failure.causes = findings.iter().map(ToString::to_string).collect();
+    Err(failure)
+}
+
+/// Prints a plan.
+pub fn show(plan: &Plan, format: Format, color: bool) {
+    match format {
+        Format::Json => console::json(plan),
+        Format::Text => console::result(&daedal_planner::render(plan, options(color))),
+    }
+}
+
+fn options(color: bool) -> daedal_planner::RenderOptions {
+    daedal_planner::RenderOptions { color, ..Default::default() }
+}
+
+/// Whether part of the intent cannot be reached by this plan.
+pub fn has_problems(plan: &Plan) -> bool {
+    plan.notes.iter().any(|note| note.level == Level::Problem)
+}

@@ -1,0 +1,49 @@
+//! `daedal status`: every node from all three sides.
+
+use daedal_engine::StatusReport;
+
+use crate::cli::{Format, Target};
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::session::{Session, engine_failure};
+use crate::{console, table};
+
+/// Runs the command.
+pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
+    let session = Session::open(target, color).await?;
+    let status = session.engine.status(&session.cluster).await.map_err(engine_failure)?;
+    match format {
+        Format::Json => console::json(&status),
+        Format::Text => console::result(&render(&status)),
+    }
+    Ok(Exit::Done)
+}
+
+fn render(status: &StatusReport) -> String {
+    let rows: Vec<Vec<String>> = status
+        .nodes
+        .iter()
+        .map(|node| {
+            vec![
+                node.node.clone(),
+                node.host.clone().unwrap_or_else(|| "–".to_owned()),
+                node.vmid.to_string(),
+                node.address.clone(),
+                node.vm.clone(),
+                node.talos.clone(),
+                node.etcd.clone(),
+                node.ready.clone(),
+            ]
+        })
+        .collect();
+    let mut text =
+        table::render(&["NODE", "HOST", "VMID", "ADDRESS", "VM", "TALOS", "ETCD", "KUBERNETES"], &rows);
+    let answers = if status.endpoint_answers { "answers" } else { "does not answer" };
+    text.push_str(&format!("\nAPI endpoint {} {answers}.", status.endpoint));
+    let well = status.nodes.iter().filter(|node| node.healthy).count();
+    text.push_str(&format!(" {well} of {} nodes are as they should be.\n", status.nodes.len()));
+    for blind in &status.blind {
+        text.push_str(&format!("Not seen: {}: {}\n", blind.what, blind.why));
+    }
+    text
+}

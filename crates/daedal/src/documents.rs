@@ -1,0 +1,64 @@
+//! Reads the inventory from disk and turns what is wrong with it into a failure that points at the place.
+
+use std::path::{Path, PathBuf};
+
+use daedal_inventory::{Diagnostic, Loaded, Source};
+use miette::{GraphicalReportHandler, GraphicalTheme};
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+
+/// An inventory and where it came from.
+pub struct Inventory {
+    /// What it declares, and what deserves a second look.
+    pub loaded: Loaded,
+    /// Its path as given.
+    pub path: PathBuf,
+    /// The folder that paths inside it are relative to.
+    pub folder: PathBuf,
+}
+
+/// Reads the inventory at `path`; a folder stands for the `cluster.yaml` in it.
+pub fn read(path: &Path, color: bool) -> Outcome<Inventory> {
+    let path = if path.is_dir() { path.join("cluster.yaml") } else { path.to_owned() };
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        Failure::new(Exit::NoInput, format!("cannot read the inventory {}", path.display()))
+            .because(&error)
+            .hint("Name it with -f FILE; examples/home/cluster.yaml is one to start from.")
+    })?;
+    let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+    let beside = |file: &Path| std::fs::read_to_string(folder.join(file));
+    let source = Source { name: path.display().to_string(), text };
+    match daedal_inventory::load(&[source], &beside) {
+        Ok(loaded) => Ok(Inventory { loaded, path, folder }),
+        Err(found) => {
+            let mut failure = Failure::new(Exit::BadDocument, found.to_string());
+            failure.causes = found.iter().map(one_line).collect();
+            let texts: Vec<String> = found.iter().map(|d| render(d, color)).collect();
+            failure.rendered = Some(format!("{}\n{found}\n", texts.join("\n")));
+            Err(failure)
+        }
+    }
+}
+
+/// A finding with the line it points at.
+pub fn render(diagnostic: &Diagnostic, color: bool) -> String {
+    let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    let mut text = String::new();
+    let handler = GraphicalReportHandler::new_themed(theme).with_width(110).with_links(false);
+    if handler.render_report(&mut text, diagnostic).is_err() {
+        return one_line(diagnostic);
+    }
+    text
+}
+
+/// A finding as `file:line:column: message (help)`.
+pub fn one_line(diagnostic: &Diagnostic) -> String {
+    let place = diagnostic
+        .place
+        .as_ref()
+        .map(|p| format!("{}:{}:{}: ", p.file, p.line, p.column))
+        .unwrap_or_default();
+    let help = diagnostic.help.as_ref().map(|h| format!(" ({h})")).unwrap_or_default();
+    format!("{place}{}{help}", diagnostic.message)
+}

@@ -1,0 +1,198 @@
+//! Finds the lab that runs for a folder, or starts one as a process of its own, and makes its datacenter fit the inventory.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use daedal_inventory::{Cluster, Host};
+use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec, VmSpec};
+use daedal_lab::{Handle, HandleError, files};
+
+use crate::cli::LabOptions;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+
+/// How long a lab may take to start.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running lab, and what is needed to use it.
+pub struct Link {
+    /// The proxy's loopback address.
+    pub proxy: SocketAddr,
+    /// The lab's CA.
+    pub ca_pem: String,
+    /// Secret of the lab's API token.
+    pub token_secret: String,
+}
+
+impl Link {
+    /// The proxy as a URL that clients understand.
+    pub fn proxy_url(&self) -> String {
+        format!("http://{}", self.proxy)
+    }
+}
+
+/// The lab of a folder, started if none runs, with a datacenter that has what the inventory names.
+pub async fn connect(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
+    let handle = match Handle::find(&options.lab_dir).await {
+        Some(handle) => handle,
+        None => start(options).await?,
+    };
+    let token_secret = handle.token_secret().map_err(|e| trouble(&e))?;
+    handle.ensure(&datacenter(cluster, &token_secret)).await.map_err(|e| trouble(&e))?;
+    Ok(Link { proxy: handle.proxy(), ca_pem: handle.ca_pem().map_err(|e| trouble(&e))?, token_secret })
+}
+
+fn trouble(error: &HandleError) -> Failure {
+    Failure::from_error(Exit::Unavailable, error)
+        .hint("`daedal lab stop` ends it; the next --lab starts it anew.")
+}
+
+/// Starts a lab that outlives this process and waits until it answers.
+async fn start(options: &LabOptions) -> Outcome<Handle> {
+    use std::os::unix::process::CommandExt as _;
+    let cannot = || Failure::new(Exit::Unavailable, "cannot start the lab");
+    let program = std::env::current_exe().map_err(|e| cannot().because(&e))?;
+    std::fs::create_dir_all(&options.lab_dir).map_err(|e| cannot().because(&e))?;
+    let log_path = options.lab_dir.join(files::LOG);
+    let log = std::fs::File::create(&log_path).map_err(|e| cannot().because(&e))?;
+    let mut child = Command::new(program)
+        .args(["lab", "serve", "--idle", "10"])
+        .arg("--lab-dir")
+        .arg(&options.lab_dir)
+        .args(["--lab-speed", &options.lab_speed.to_string()])
+        .env_remove("DAEDAL_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        // A group of its own: Ctrl-C here must not end the datacenter.
+        .process_group(0)
+        .spawn()
+        .map_err(|e| cannot().because(&e))?;
+    let began = Instant::now();
+    loop {
+        if let Some(handle) = Handle::find(&options.lab_dir).await {
+            return Ok(handle);
+        }
+        // Somebody else may have started one in the same moment; then ours ends, and theirs is found above.
+        let ended = child.try_wait().ok().flatten();
+        if began.elapsed() > PATIENCE || (ended.is_some() && began.elapsed() > Duration::from_secs(3)) {
+            let said = std::fs::read_to_string(&log_path).unwrap_or_default();
+            let mut failure = cannot();
+            failure.causes.extend(said.lines().take(5).map(str::to_owned));
+            return Err(failure.hint(format!("It wrote to {}", log_path.display())));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A datacenter on which the inventory fits: its hosts, storages, bridge and token, and a VM of somebody else.
+pub fn datacenter(cluster: &Cluster, token_secret: &str) -> DatacenterSpec {
+    let proxmox = &cluster.proxmox;
+    let hosts = proxmox.hosts.iter().map(|host| lab_host(cluster, host)).collect();
+    let foreign = proxmox.hosts.first().map(|host| somebody_elses(cluster, &host.name));
+    DatacenterSpec {
+        hosts,
+        endpoints: endpoint_host(&proxmox.endpoint).into_iter().collect(),
+        vms: foreign.into_iter().collect(),
+        tokens: vec![TokenSpec::minimal(&proxmox.token_id, token_secret)],
+        pools: proxmox.pool.iter().cloned().collect(),
+        ..DatacenterSpec::default()
+    }
+}
+
+/// Big enough for an even share of the cluster and half as much again, and for what is pinned there.
+fn lab_host(cluster: &Cluster, host: &Host) -> HostSpec {
+    let hosts = cluster.proxmox.hosts.len().max(1) as u64;
+    let pinned = |name: &str| cluster.placement.pin.get(name).is_some_and(|pin| *pin == host.name);
+    let share = |of: fn(&daedal_inventory::Node) -> u64| {
+        let all: u64 = cluster.nodes.iter().map(of).sum();
+        let here: u64 = cluster.nodes.iter().filter(|n| pinned(&n.name)).map(of).sum();
+        let largest = cluster.nodes.iter().map(of).max().unwrap_or(0);
+        (all.div_ceil(hosts) + here).max(largest) * 3 / 2
+    };
+    let capacity = host.capacity.as_ref();
+    let cores = share(|n| u64::from(n.cores)).max(capacity.and_then(|c| c.cores).map_or(0, u64::from));
+    let memory = share(|n| n.memory).max(capacity.and_then(|c| c.memory).unwrap_or(0));
+    let disk = share(|n| n.disk).max(capacity.and_then(|c| c.disk).unwrap_or(0));
+    let proxmox = &cluster.proxmox;
+    let mut storages = vec![StorageSpec::local(), StorageSpec::local_lvm()];
+    add_content(&mut storages, &proxmox.disks_storage, "zfspool", &["images"]);
+    add_content(&mut storages, &proxmox.images_storage, "dir", &["iso", "import"]);
+    for storage in storages.iter_mut().filter(|s| s.name == proxmox.disks_storage) {
+        storage.size = storage.size.max(disk + (64 << 30));
+    }
+    let mut bridges = vec!["vmbr0".to_owned()];
+    if !bridges.contains(&proxmox.bridge) {
+        bridges.push(proxmox.bridge.clone());
+    }
+    HostSpec {
+        name: host.name.clone(),
+        cpus: u32::try_from(cores.next_multiple_of(8)).unwrap_or(u32::MAX).max(16),
+        memory: (memory + (16 << 30)).next_multiple_of(32 << 30).max(64 << 30),
+        storages,
+        bridges,
+        endpoints: Vec::new(),
+    }
+}
+
+/// Makes sure that a storage of this name takes this content.
+fn add_content(storages: &mut Vec<StorageSpec>, name: &str, kind: &str, content: &[&str]) {
+    match storages.iter_mut().find(|s| s.name == name) {
+        Some(storage) => {
+            for wanted in content {
+                if !storage.content.iter().any(|c| c == wanted) {
+                    storage.content.push((*wanted).to_owned());
+                }
+            }
+        }
+        None => storages.push(StorageSpec::new(name, kind, content, 800 << 30)),
+    }
+}
+
+/// Every datacenter has a machine of somebody else in it; ours must never be mistaken for it.
+fn somebody_elses(cluster: &Cluster, host: &str) -> VmSpec {
+    let taken: Vec<u32> = cluster.nodes.iter().map(|n| n.vmid).collect();
+    let vmid = (100..).find(|id| !taken.contains(id)).unwrap_or(100);
+    let config = [("name", "nas"), ("cores", "2"), ("memory", "4096")];
+    VmSpec {
+        vmid,
+        host: host.to_owned(),
+        config: config.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        disk: Some((cluster.proxmox.disks_storage.clone(), 32 << 30)),
+        running: true,
+        pool: None,
+    }
+}
+
+/// The host part of `https://host:port`.
+fn endpoint_host(endpoint: &str) -> Option<String> {
+    let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    let authority = rest.split('/').next()?;
+    let host = match authority.strip_prefix('[') {
+        Some(v6) => v6.split(']').next()?,
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    (!host.is_empty()).then(|| host.to_owned())
+}
+
+/// Forgets a lab's world; the lab must not run.
+pub fn forget(folder: &Path) -> std::io::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::endpoint_host;
+
+    #[test]
+    fn the_endpoint_names_its_host() {
+        assert_eq!(endpoint_host("https://atlas.lan:8006").as_deref(), Some("atlas.lan"));
+        assert_eq!(endpoint_host("https://[fd00::1]:8006/").as_deref(), Some("fd00::1"));
+        assert_eq!(endpoint_host("https://10.0.0.2").as_deref(), Some("10.0.0.2"));
+    }
+}

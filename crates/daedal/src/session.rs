@@ -1,0 +1,201 @@
+//! Everything a command needs to act on one cluster: the inventory, the engine, and the folder where things are kept.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use daedal_dial::{Dialer, Direct, Proxy, Trust};
+use daedal_engine::{Effects, Engine, Entropy, Limits, Parts, SystemClock};
+use daedal_inventory::{Cluster, Reach, TlsTrust};
+use daedal_planner::{ImageRef, World};
+use daedal_store::{Lock, Owner, Store};
+
+use crate::cli;
+use crate::documents::{self, Inventory};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::lab::{self, Link};
+use crate::secrets;
+
+/// One cluster, ready to be looked at and acted on.
+pub struct Session {
+    /// The inventory's path as given.
+    pub inventory: PathBuf,
+    /// What is declared.
+    pub cluster: Cluster,
+    /// What the inventory's reader wanted to say.
+    pub warnings: Vec<daedal_inventory::Diagnostic>,
+    /// The engine.
+    pub engine: Engine,
+    /// Where secrets are kept.
+    pub store: Store,
+    /// The image the nodes boot from.
+    pub image: ImageRef,
+}
+
+/// How Proxmox, the factory and the nodes are reached and trusted.
+struct Access {
+    dialer: Dialer,
+    proxmox_trust: Trust,
+    factory_trust: Trust,
+    token_secret: String,
+}
+
+impl Session {
+    /// Reads the inventory, finds (or starts) the lab if asked for, and connects nothing yet.
+    pub async fn open(target: &cli::Target, color: bool) -> Outcome<Self> {
+        let file = target.file.clone().unwrap_or_else(|| PathBuf::from("cluster.yaml"));
+        let Inventory { loaded, path, folder } = documents::read(&file, color)?;
+        let mut cluster = loaded.cluster;
+        let link = match target.lab {
+            true => Some(lab::connect(&target.lab_options, &cluster).await?),
+            false => None,
+        };
+        let access = match &link {
+            Some(link) => {
+                cluster.reach = Reach::Proxy(link.proxy_url());
+                link.access()?
+            }
+            None => live_access(&cluster, &folder)?,
+        };
+        let state = state_folder(target, &folder, &cluster.name);
+        let outputs = outputs_folder(target, &folder, &cluster.name);
+        let store = Store::in_folder(&state, &cluster.name, cluster.uuid.to_string());
+        let engine = Engine::new(parts(&cluster, access, store.clone(), outputs)?);
+        let image = engine.image(&cluster);
+        Ok(Self { inventory: path, cluster, warnings: loaded.warnings, engine, store, image })
+    }
+
+    /// Looks at the world.
+    pub async fn observe(&self) -> Outcome<World> {
+        self.engine.observe(&self.cluster).await.map_err(engine_failure)
+    }
+
+    /// Takes the cluster's lock for the rest of this process's life.
+    pub fn lock(&self, doing: &str) -> Outcome<Lock> {
+        let owner = Owner {
+            who: std::env::var("USER")
+                .or_else(|_| std::env::var("LOGNAME"))
+                .unwrap_or_else(|_| "someone".into()),
+            machine: machine_name(),
+            pid: std::process::id(),
+            doing: doing.to_owned(),
+            since: jiff::Timestamp::now(),
+        };
+        self.store.lock(&owner).map_err(|error| {
+            let exit = match error {
+                daedal_store::Error::Locked { .. } => Exit::Busy,
+                _ => Exit::CannotWrite,
+            };
+            Failure::from_error(exit, &error)
+        })
+    }
+}
+
+/// Where the store of a cluster is: the pretend ones with the lab, the real ones beside their inventory, so that the
+/// same inventory finds the same secrets from whichever folder the command is run.
+fn state_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) -> PathBuf {
+    match &target.state {
+        Some(state) => state.clone(),
+        None if target.lab => target.lab_options.lab_dir.join("clusters").join(cluster),
+        None => inventory_folder.join(".daedal").join(cluster),
+    }
+}
+
+/// Where the outputs of a cluster are.
+pub fn outputs_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) -> PathBuf {
+    state_folder(target, inventory_folder, cluster).join("outputs")
+}
+
+impl Link {
+    fn access(&self) -> Outcome<Access> {
+        let proxy = Proxy::parse(&self.proxy_url()).map_err(|e| Failure::from_error(Exit::Failed, &e))?;
+        Ok(Access {
+            dialer: Arc::new(proxy),
+            proxmox_trust: Trust::Ca(self.ca_pem.clone()),
+            factory_trust: Trust::Ca(self.ca_pem.clone()),
+            token_secret: self.token_secret.clone(),
+        })
+    }
+}
+
+fn live_access(cluster: &Cluster, folder: &Path) -> Outcome<Access> {
+    let dialer: Dialer = match &cluster.reach {
+        Reach::Direct => Arc::new(Direct),
+        Reach::Proxy(url) => {
+            Arc::new(Proxy::parse(url).map_err(|e| Failure::from_error(Exit::BadDocument, &e))?)
+        }
+    };
+    let proxmox_trust = match &cluster.proxmox.tls {
+        TlsTrust::System => Trust::System,
+        TlsTrust::Insecure => Trust::Insecure,
+        TlsTrust::Fingerprint(text) => Trust::Fingerprint(
+            text.parse().map_err(|e: daedal_dial::TrustError| Failure::from_error(Exit::BadDocument, &e))?,
+        ),
+        TlsTrust::Ca(path) => {
+            let path = folder.join(path);
+            let pem = std::fs::read_to_string(&path).map_err(|error| {
+                Failure::new(Exit::NoInput, format!("cannot read the CA certificate {}", path.display()))
+                    .because(&error)
+            })?;
+            Trust::Ca(pem)
+        }
+    };
+    let token_secret =
+        secrets::read(&cluster.proxmox.token_secret, "the Proxmox API token's secret", folder)?;
+    Ok(Access { dialer, proxmox_trust, factory_trust: Trust::System, token_secret })
+}
+
+fn parts(cluster: &Cluster, access: Access, store: Store, outputs: PathBuf) -> Outcome<Parts> {
+    let bad = |error: &(dyn std::error::Error + 'static)| Failure::from_error(Exit::BadDocument, error);
+    let token =
+        daedal_proxmox::Token::new(&cluster.proxmox.token_id, access.token_secret).map_err(|e| bad(&e))?;
+    let proxmox = daedal_proxmox::Client::builder(&cluster.proxmox.endpoint, token)
+        .dialer(access.dialer.clone())
+        .trust(access.proxmox_trust)
+        .build()
+        .map_err(|e| bad(&e))?;
+    let factory = daedal_image_factory::Factory::new(
+        &cluster.talos.factory,
+        access.dialer.clone(),
+        &access.factory_trust,
+    )
+    .map_err(|e| bad(&e))?;
+    Ok(Parts {
+        proxmox,
+        factory,
+        nodes: access.dialer,
+        store,
+        outputs,
+        clock: Arc::new(SystemClock),
+        entropy: Entropy::from_seed(rand::random()),
+        new_secrets: Parts::generated_secrets(),
+        effects: Effects::default(),
+        limits: Limits::default(),
+    })
+}
+
+/// The engine's error as a failure, with what helps and the exit code that fits.
+pub fn engine_failure(error: daedal_engine::Error) -> Failure {
+    use daedal_proxmox::Kind;
+    let exit = match &error {
+        daedal_engine::Error::Proxmox(inner) => match inner.kind() {
+            Kind::Auth { .. } | Kind::Permission { .. } => Exit::Denied,
+            Kind::Unreachable { .. } => Exit::Unavailable,
+            _ => Exit::Failed,
+        },
+        daedal_engine::Error::Store(daedal_store::Error::Locked { .. }) => Exit::Busy,
+        _ => Exit::Failed,
+    };
+    let failure = Failure::from_error(exit, &error);
+    match error.fix() {
+        Some(fix) => failure.hint(fix),
+        None => failure,
+    }
+}
+
+fn machine_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .map_or_else(|| "this machine".to_owned(), |name| name.trim().to_owned())
+}
