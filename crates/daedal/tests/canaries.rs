@@ -1,0 +1,87 @@
+//! Secrets never show: every command, every format, every log level, searched for every secret there is.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use common::{Lab, good, text};
+
+/// Every string in the secrets bundle, the private keys and the token that must never be seen.
+fn canaries(lab: &Lab) -> BTreeSet<String> {
+    let outputs = lab.dir().join("clusters/home/outputs");
+    let mut found = BTreeSet::new();
+    for name in ["secrets.yaml", "kubeconfig", "talosconfig"] {
+        let text = std::fs::read_to_string(outputs.join(name)).unwrap();
+        for line in text.lines() {
+            let Some((key, value)) = line.trim().split_once(':') else { continue };
+            // Certificates are public; ids are not secret.
+            let public = ["crt", "ca", "id", "certificate-authority-data", "client-certificate-data"];
+            let value = value.trim().trim_matches('"');
+            if value.len() >= 16 && !public.contains(&key.trim()) && !value.contains("://") {
+                found.insert(value.to_owned());
+            }
+        }
+    }
+    found.insert(std::fs::read_to_string(lab.dir().join("token")).unwrap().trim().to_owned());
+    assert!(found.len() >= 8, "the canaries themselves: {}", found.len());
+    found
+}
+
+fn search(place: &str, haystack: &str, canaries: &BTreeSet<String>) {
+    for canary in canaries {
+        assert!(!haystack.contains(canary.as_str()), "a secret shows in {place}");
+        // Not in part either: the first 24 characters of a key would do harm enough.
+        let part: String = canary.chars().skip(canary.len() / 3).take(24).collect();
+        assert!(part.len() < 16 || !haystack.contains(&part), "part of a secret shows in {place}");
+    }
+}
+
+fn search_file(path: &Path, canaries: &BTreeSet<String>) {
+    search(&path.display().to_string(), &text(&std::fs::read(path).unwrap()), canaries);
+}
+
+#[test]
+fn no_command_prints_a_secret_at_any_log_level() {
+    let lab = Lab::new();
+    let plan_file = lab.dir().with_file_name("plan.json");
+    let timeline = lab.dir().with_file_name("timeline.svg");
+    let (plan_arg, timeline_arg) = (plan_file.display().to_string(), timeline.display().to_string());
+    let mut seen = Vec::new();
+    let mut run = |command_line: &[&str]| {
+        for format in ["text", "json"] {
+            let out = lab
+                .command(&[command_line, &["-o", format, "-vvv"]].concat(), "home")
+                .env("DAEDAL_LOG", "trace")
+                .output()
+                .unwrap();
+            good(&out);
+            seen.push((format!("{command_line:?} -o {format}: stdout"), text(&out.stdout)));
+            seen.push((format!("{command_line:?} -o {format}: stderr"), text(&out.stderr)));
+        }
+    };
+    run(&["plan", "--save", &plan_arg]);
+    run(&["check"]);
+    run(&["check", "--live"]);
+    run(&["apply", "--yes", "--timeline", &timeline_arg]);
+    run(&["plan"]);
+    run(&["status"]);
+    run(&["outputs"]);
+    run(&["outputs", "machines.json"]);
+    run(&["env"]);
+    let canaries = canaries(&lab);
+    run(&["destroy", "--confirm", "home"]);
+
+    for (place, said) in &seen {
+        search(place, said, &canaries);
+    }
+    search_file(&plan_file, &canaries);
+    search_file(&timeline, &canaries);
+    search_file(&lab.dir().join("lab.log"), &canaries);
+    search_file(&lab.dir().join("clusters/home/outputs/machines.json"), &canaries);
+    for entry in std::fs::read_dir(lab.dir().join("clusters/home")).unwrap().filter_map(Result::ok) {
+        if entry.file_name().to_string_lossy().contains("journal") {
+            search_file(&entry.path(), &canaries);
+        }
+    }
+}

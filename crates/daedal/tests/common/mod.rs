@@ -1,0 +1,82 @@
+//! Runs the real binary.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The root of the project.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The binary with arguments, in a plain environment.
+pub fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_daedal"));
+    command.args(args).env("NO_COLOR", "1").env_remove("DAEDAL_LOG").stdin(std::process::Stdio::null());
+    command
+}
+
+/// Runs the binary to its end.
+pub fn daedal<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
+    command(args).output().unwrap()
+}
+
+/// Output as text.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A lab of its own in a folder of its own, stopped when this is dropped.
+pub struct Lab {
+    folder: tempfile::TempDir,
+}
+
+impl Lab {
+    /// A folder in which the first `--lab` starts a lab.
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// The lab's folder.
+    pub fn dir(&self) -> PathBuf {
+        self.folder.path().join("lab")
+    }
+
+    /// A command on an example in this lab.
+    pub fn command(&self, command_line: &[&str], example: &str) -> Command {
+        let file = root().join("examples").join(example).join("cluster.yaml");
+        self.command_on(command_line, &file)
+    }
+
+    /// A command on an inventory in this lab.
+    pub fn command_on(&self, command_line: &[&str], file: &Path) -> Command {
+        let mut command = command(command_line);
+        command.args(["--lab", "--lab-speed", "60", "--lab-dir"]).arg(self.dir()).arg("-f").arg(file);
+        command
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self, command_line: &[&str], example: &str) -> Output {
+        self.command(command_line, example).output().unwrap()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = command(["lab", "stop", "--lab-dir"]).arg(self.dir()).output();
+    }
+}
+
+/// Insists that a run ended well and gives what it printed.
+#[track_caller]
+pub fn good(run: &Output) -> String {
+    assert!(
+        run.status.success(),
+        "exit {:?}\n--- stdout\n{}\n--- stderr\n{}",
+        run.status.code(),
+        text(&run.stdout),
+        text(&run.stderr)
+    );
+    text(&run.stdout)
+}

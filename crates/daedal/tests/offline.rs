@@ -1,0 +1,90 @@
+//! The commands that need no world: help, exit codes, the inventory, its schema, its diagnostics.
+
+mod common;
+
+use common::{daedal, text};
+
+#[test]
+fn wrong_command_lines_exit_with_64_and_help_with_0() {
+    assert_eq!(daedal(["--version"]).status.code(), Some(0));
+    assert_eq!(daedal(["--help"]).status.code(), Some(0));
+    assert_eq!(daedal(["fly"]).status.code(), Some(64));
+    assert_eq!(daedal(["plan", "--no-such-flag"]).status.code(), Some(64));
+}
+
+#[test]
+fn help_documents_every_exit_code() {
+    let help = text(&daedal(["--help"]).stdout);
+    for code in ["0 ", "1 ", "2 ", "64", "65", "66", "69", "73", "75", "77", "78", "130"] {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(code)), "exit code {code}");
+    }
+}
+
+#[test]
+fn every_example_passes_the_offline_check() {
+    let examples = common::root().join("examples");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let file = entry.unwrap().path().join("cluster.yaml");
+        let run = daedal(["check", "-f", &file.display().to_string()]);
+        assert_eq!(run.status.code(), Some(0), "{}: {}", file.display(), text(&run.stderr));
+        seen += 1;
+    }
+    assert!(seen >= 4);
+}
+
+#[test]
+fn a_missing_inventory_is_66_and_says_what_to_do() {
+    let run = daedal(["check", "-f", "no/such/file.yaml"]);
+    assert_eq!(run.status.code(), Some(66));
+    assert!(text(&run.stderr).contains("help: Name it with -f FILE"));
+}
+
+#[test]
+fn a_bad_inventory_is_65_with_every_error_at_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = std::fs::read_to_string(common::root().join("examples/home/cluster.yaml")).unwrap();
+    let bad = good.replace("gateway: 10.0.0.1", "gatway: 10.0.0.1").replace("count: 3", "count: 4");
+    let file = folder.path().join("cluster.yaml");
+    std::fs::write(&file, bad).unwrap();
+    let run = daedal(["check", "-f", &file.display().to_string()]);
+    assert_eq!(run.status.code(), Some(65));
+    let said = text(&run.stderr);
+    assert!(said.contains("gatway") && said.contains("gateway"), "{said}");
+    assert!(said.contains("cluster.yaml:"), "{said}");
+    let run = daedal(["check", "-o", "json", "-f", &file.display().to_string()]);
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(json["exitCode"], 65);
+    assert!(json["causes"].as_array().unwrap().len() >= 2, "{json}");
+}
+
+#[test]
+fn a_missing_token_is_78_and_names_the_variable() {
+    let file = common::root().join("examples/home/cluster.yaml").display().to_string();
+    let run = common::command(["plan", "-f", &file]).env_remove("PROXMOX_TOKEN_SECRET").output().unwrap();
+    assert_eq!(run.status.code(), Some(78));
+    assert!(text(&run.stderr).contains("PROXMOX_TOKEN_SECRET"));
+}
+
+#[test]
+fn the_schema_is_a_json_schema_and_the_resolved_inventory_has_everything_decided() {
+    let schema: serde_json::Value = serde_json::from_slice(&daedal(["inventory", "schema"]).stdout).unwrap();
+    assert!(schema["$schema"].as_str().unwrap().contains("json-schema.org"));
+    let file = common::root().join("examples/home/cluster.yaml").display().to_string();
+    let run = daedal(["inventory", "show", "--resolved", "-o", "json", "-f", &file]);
+    let cluster: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let nodes = cluster["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 5);
+    let vmids: Vec<_> = nodes.iter().map(|node| node["vmid"].as_u64().unwrap()).collect();
+    assert_eq!(vmids, [300, 301, 302, 303, 304]);
+    assert_eq!(nodes[4]["address"], "10.0.0.22/16");
+    assert_eq!(cluster["network"]["vip"], "10.0.0.20");
+}
+
+#[test]
+fn completions_are_printed_for_each_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let run = daedal(["completions", shell]);
+        assert!(run.status.success() && text(&run.stdout).contains("daedal"), "{shell}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Unmodified kubectl and talosctl against a served lab; each says so when it is not on the machine.
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use common::{Lab, good};
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+/// A program of a built peer, such as `talos-v1.12.0/talosctl`, in the folder named by `DAEDAL_PEERS`.
+fn peer(prefix: &str, program: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("DAEDAL_PEERS")?;
+    let mut found: Vec<_> = std::fs::read_dir(folder)
+        .ok()?
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+        .map(|entry| entry.path().join(program))
+        .filter(|file| file.is_file())
+        .collect();
+    found.sort();
+    found.into_iter().next()
+}
+
+#[test]
+fn real_kubectl_lists_the_nodes() {
+    let Some(kubectl) = on_path("kubectl").or_else(|| peer("kubernetes-", "kubectl")) else {
+        println!("skipped: kubectl is not on this machine");
+        return;
+    };
+    let lab = Lab::new();
+    good(&lab.run(&["apply", "--yes"], "home"));
+    let kubeconfig = lab.dir().join("clusters/home/outputs/kubeconfig");
+    let nodes = Command::new(&kubectl)
+        .args(["get", "nodes", "-o", "wide", "--request-timeout=20s"])
+        .env("KUBECONFIG", &kubeconfig)
+        .env("HOME", lab.dir())
+        .output()
+        .unwrap();
+    let table = good(&nodes);
+    println!("{table}");
+    for (node, address) in [("cp-1", "10.0.0.11"), ("cp-3", "10.0.0.13"), ("worker-2", "10.0.0.22")] {
+        let row =
+            table.lines().find(|line| line.starts_with(node)).unwrap_or_else(|| panic!("{node} in {table}"));
+        assert!(row.contains(" Ready ") && row.contains(address) && row.contains("v1.35.0"), "{row}");
+    }
+    // Server-side apply and reading it back.
+    let manifest = lab.dir().with_file_name("cm.yaml");
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hello, namespace: default}\ndata: {a: b}\n";
+    std::fs::write(&manifest, text).unwrap();
+    let apply = |_: ()| {
+        Command::new(&kubectl)
+            .args(["apply", "--server-side", "--validate=false", "-f"])
+            .arg(&manifest)
+            .env("KUBECONFIG", &kubeconfig)
+            .env("HOME", lab.dir())
+            .output()
+            .unwrap()
+    };
+    good(&apply(()));
+    let get = Command::new(&kubectl)
+        .args(["get", "configmap", "hello", "-o", "jsonpath={.data.a}"])
+        .env("KUBECONFIG", &kubeconfig)
+        .env("HOME", lab.dir())
+        .output()
+        .unwrap();
+    assert_eq!(good(&get), "b");
+}
+
+#[test]
+fn real_talosctl_lists_the_members() {
+    let Some(talosctl) = peer("talos-v1.12", "talosctl") else {
+        println!("skipped: talosctl is not built on this machine (DAEDAL_PEERS)");
+        return;
+    };
+    let lab = Lab::new();
+    good(&lab.run(&["apply", "--yes"], "home"));
+    let status =
+        common::command(["lab", "status", "-o", "json", "--lab-dir"]).arg(lab.dir()).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let proxy = format!("http://{}", status["proxy"].as_str().unwrap());
+    let run = |args: &[&str]| {
+        let out = Command::new(&talosctl)
+            .args(args)
+            .env("TALOSCONFIG", lab.dir().join("clusters/home/outputs/talosconfig"))
+            .env("HTTPS_PROXY", &proxy)
+            .env("HOME", lab.dir())
+            .output()
+            .unwrap();
+        let said = good(&out);
+        println!("talosctl {}\n{said}", args.join(" "));
+        said
+    };
+    assert!(run(&["-n", "10.0.0.11", "version"]).contains("v1.12.0"));
+    let members = run(&["-n", "10.0.0.11", "etcd", "members"]);
+    assert_eq!(members.lines().filter(|line| line.contains("cp-")).count(), 3, "{members}");
+    let nodes = run(&["-n", "10.0.0.11", "get", "members"]);
+    assert!(["cp-1", "cp-2", "cp-3", "worker-1", "worker-2"].iter().all(|n| nodes.contains(n)), "{nodes}");
+    let services = run(&["-n", "10.0.0.21", "-e", "10.0.0.11", "services"]);
+    assert!(services.contains("kubelet"), "{services}");
+}

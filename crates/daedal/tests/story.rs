@@ -1,0 +1,129 @@
+//! The whole story through the command line, against a lab in a process of its own.
+
+mod common;
+
+use common::{Lab, good, text};
+
+#[test]
+fn a_cluster_from_nothing_and_back() {
+    let lab = Lab::new();
+
+    // Before anything exists, the plan has changes and check --live is content.
+    let plan = lab.run(&["plan", "--detailed-exitcode"], "home");
+    assert_eq!(plan.status.code(), Some(2), "{}", text(&plan.stderr));
+    let check = good(&lab.run(&["check", "--live"], "home"));
+    assert!(check.contains("Everything an apply needs is there."), "{check}");
+
+    // Nobody to ask: nothing happens.
+    let apply = lab.run(&["apply"], "home");
+    assert_eq!(apply.status.code(), Some(64));
+
+    let timeline = lab.dir().with_file_name("timeline.svg");
+    let apply = lab
+        .command(&["apply", "--yes", "--timeline", &timeline.display().to_string()], "home")
+        .output()
+        .unwrap();
+    let said = good(&apply);
+    assert!(said.contains("Cluster home is up: 5 nodes Ready"), "{said}");
+    let next = said.split_once("Next:").unwrap().1;
+    assert_eq!(next.trim().lines().count(), 3, "the next three commands to try");
+    assert!(std::fs::read_to_string(timeline).unwrap().contains("critical path"));
+
+    // A second plan is empty.
+    let plan = lab.run(&["plan", "--detailed-exitcode"], "home");
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+
+    // Every node from all three sides.
+    let status = good(&lab.run(&["status"], "home"));
+    for node in ["cp-1", "cp-2", "cp-3", "worker-1", "worker-2"] {
+        let row = status.lines().find(|line| line.starts_with(node)).unwrap();
+        assert!(row.contains("running") && row.ends_with("Ready") && row.contains("atlas"), "{row}");
+        assert_eq!(row.contains("member"), node.starts_with("cp"), "{row}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_slice(&lab.run(&["status", "-o", "json"], "home").stdout).unwrap();
+    assert_eq!(json["healthy"], true);
+
+    // The outputs are there, private, and env points at them.
+    let outputs = good(&lab.run(&["outputs"], "home"));
+    for name in [
+        "talosconfig",
+        "kubeconfig",
+        "controlplane.yaml",
+        "worker.yaml",
+        "secrets.yaml",
+        "cp-1.yaml",
+        "machines.json",
+    ] {
+        assert!(outputs.lines().any(|line| line.ends_with(name)), "{name} in {outputs}");
+    }
+    let machines = good(&lab.run(&["outputs", "machines.json"], "home"));
+    let before: serde_json::Value = serde_json::from_str(&machines).unwrap();
+    let env = good(&lab.run(&["env"], "home"));
+    assert!(env.contains("export KUBECONFIG=/") && env.contains("export TALOSCONFIG=/"), "{env}");
+
+    // The wrong name destroys nothing; the right one everything.
+    let destroy = lab.run(&["destroy", "--confirm", "work"], "home");
+    assert_eq!(destroy.status.code(), Some(1));
+    let said = good(&lab.run(&["destroy", "--confirm", "home"], "home"));
+    assert!(said.contains("Cluster home is gone"), "{said}");
+    let status = good(&lab.run(&["status"], "home"));
+    assert!(status.contains("absent") && !status.contains("running"), "{status}");
+
+    // And the same again: same VMIDs, MACs, addresses.
+    good(&lab.run(&["apply", "--yes"], "home"));
+    let machines = good(&lab.run(&["outputs", "machines.json"], "home"));
+    let after: serde_json::Value = serde_json::from_str(&machines).unwrap();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_saved_plan_is_executed_as_exactly_that_or_refused() {
+    let lab = Lab::new();
+    let file = lab.dir().with_file_name("plan.json").display().to_string();
+    good(&lab.run(&["plan", "--save", &file], "home"));
+    let apply = lab.run(&["apply", &file], "home");
+    good(&apply);
+    // The world has moved: the same plan no longer fits.
+    let apply = lab.run(&["apply", &file], "home");
+    assert_eq!(apply.status.code(), Some(1));
+    assert!(text(&apply.stderr).contains("no longer fits"), "{}", text(&apply.stderr));
+}
+
+#[test]
+fn a_second_apply_is_told_who_holds_the_lock() {
+    let lab = Lab::new();
+    good(&lab.run(&["plan"], "home"));
+    let mut first = lab
+        .command(&["apply", "--yes"], "home")
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut second = lab.run(&["apply", "--yes"], "home");
+    // The first may need a moment to take the lock.
+    for _ in 0..50 {
+        if second.status.code() == Some(75) || first.try_wait().unwrap().is_some() {
+            break;
+        }
+        second = lab.run(&["apply", "--yes"], "home");
+    }
+    assert_eq!(second.status.code(), Some(75), "{}", text(&second.stderr));
+    assert!(text(&second.stderr).contains("apply"), "{}", text(&second.stderr));
+    assert!(first.wait().unwrap().success());
+}
+
+#[test]
+fn the_lab_keeps_its_world_when_it_is_stopped() {
+    let lab = Lab::new();
+    good(&lab.run(&["apply", "--yes"], "home"));
+    let stop = common::command(["lab", "stop", "--lab-dir"]).arg(lab.dir()).output().unwrap();
+    assert!(good(&stop).contains("its world stays"));
+    let status = common::command(["lab", "status", "--lab-dir"]).arg(lab.dir()).output().unwrap();
+    assert!(good(&status).contains("No lab runs"));
+    // It is started again by itself, with the five VMs in it.
+    let apply = lab.run(&["apply", "--yes"], "home");
+    good(&apply);
+    let status = good(&lab.run(&["status"], "home"));
+    assert_eq!(status.lines().filter(|line| line.ends_with("Ready")).count(), 5, "{status}");
+}
