@@ -315,15 +315,13 @@ impl<'a> Builder<'a> {
                 Some((name, key_span)) => entries.push(Entry { key: name, key_span, value: node }),
                 None => match node.value {
                     Value::Scalar { text, .. } => {
-                        if let Some(first) = seen.get(&text) {
+                        if let Some(first) = first_of(&text, entries, seen) {
                             self.problems.push(Problem {
                                 span: node.span,
                                 message: format!("The key `{text}` is given twice."),
                                 help: Some("Keep one of the two.".to_owned()),
-                                other: Some((*first, "first given here")),
+                                other: Some((first, "first given here")),
                             });
-                        } else {
-                            seen.insert(text.clone(), node.span);
                         }
                         *key = Some((text, node.span));
                     }
@@ -371,6 +369,20 @@ impl<'a> Builder<'a> {
         }
         own
     }
+}
+
+/// Where a key of a mapping was given before. Small mappings, which is nearly all, are searched; large ones are indexed, as
+/// somebody may pin ten thousand nodes.
+fn first_of(key: &str, entries: &[Entry], index: &mut HashMap<String, Span>) -> Option<Span> {
+    const SMALL: usize = 16;
+    if entries.len() < SMALL {
+        return entries.iter().find(|e| e.key == key).map(|e| e.key_span);
+    }
+    let from = if index.is_empty() { 0 } else { entries.len() - 1 };
+    for entry in entries.iter().skip(from) {
+        index.entry(entry.key.clone()).or_insert(entry.key_span);
+    }
+    index.get(key).copied()
 }
 
 /// The core schema's reading of an unquoted scalar.
@@ -461,6 +473,21 @@ mod tests {
             other => format!("{other:?}"),
         };
         assert_eq!((text("x"), text("y")), ("1".into(), "3".into()));
+    }
+
+    #[test]
+    fn a_key_given_twice_is_found_in_mappings_of_any_size() {
+        for size in [1, 2, 15, 16, 17, 18, 40] {
+            for twice in 0..size {
+                let text: String = (0..size).chain([twice]).map(|n| format!("k{n}: 1\n")).collect();
+                let (_, problems) = parse(&text, 0);
+                assert_eq!(problems.len(), 1, "{twice} of {size}");
+                assert_eq!(
+                    problems[0].other.map(|(s, _)| &text[s.start..s.end]),
+                    Some(format!("k{twice}").as_str())
+                );
+            }
+        }
     }
 
     #[test]

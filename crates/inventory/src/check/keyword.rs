@@ -14,8 +14,18 @@ pub(crate) fn types(schema: &Json) -> Vec<&str> {
     }
 }
 
-pub(crate) fn fits(node: &Node, types: &[&str]) -> bool {
-    let any = |names: &[&str]| names.iter().any(|n| types.contains(n));
+/// Whether a schema allows a type.
+pub(crate) fn allows(schema: &Json, name: &str) -> bool {
+    match schema.get("type") {
+        Some(Json::String(one)) => one == name,
+        Some(Json::Array(many)) => many.iter().any(|t| t == name),
+        _ => name == "string" && schema.get("oneOf").is_some(),
+    }
+}
+
+/// Whether a value is of a type that a schema allows.
+pub(crate) fn fits(node: &Node, schema: &Json) -> bool {
+    let any = |names: &[&str]| names.iter().any(|n| allows(schema, n));
     match &node.value {
         Value::Scalar { kind: Kind::Null, .. } => false,
         Value::Scalar { kind: Kind::Bool, .. } => any(&["boolean"]),

@@ -6,11 +6,12 @@
 
 mod keyword;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use serde_json::{Map, Number, Value as Json};
 
-use keyword::{bounds, constants, example, fits, in_bounds, integer, kind_name, type_name, types};
+use keyword::{allows, bounds, constants, example, fits, in_bounds, integer, kind_name, type_name, types};
 
 use crate::diagnostic::Finding;
 use crate::path::{Path, first_word};
@@ -58,7 +59,13 @@ pub(crate) struct Checked {
 
 /// Checks a tree against the document's schema.
 pub(crate) fn check(root: &Node, schema: &Json) -> Checked {
-    let mut checker = Checker { schema, findings: Vec::new(), guessed: HashSet::new(), masked: Vec::new() };
+    let mut checker = Checker {
+        schema,
+        choices: HashMap::new(),
+        findings: Vec::new(),
+        guessed: HashSet::new(),
+        masked: Vec::new(),
+    };
     let value = checker.value(root, schema, &Path::Root, first_word(root));
     let value = value.unwrap_or_else(|| checker.stand_in(schema, &Path::Root));
     Checked { value, findings: checker.findings, guessed: checker.guessed, masked: checker.masked }
@@ -66,6 +73,7 @@ pub(crate) fn check(root: &Node, schema: &Json) -> Checked {
 
 struct Checker<'s> {
     schema: &'s Json,
+    choices: HashMap<*const Json, Rc<[&'s Json]>>,
     findings: Vec<Finding>,
     guessed: HashSet<String>,
     masked: Vec<Span>,
@@ -82,13 +90,23 @@ impl<'s> Checker<'s> {
         schema
     }
 
-    /// The schemas a value may fit, without "or null".
-    fn choices(&self, schema: &'s Json) -> Vec<&'s Json> {
-        let schema = self.deref(schema);
-        match schema.get("anyOf").and_then(Json::as_array) {
-            Some(any) => any.iter().flat_map(|s| self.choices(s)).filter(|s| types(s) != ["null"]).collect(),
-            None => vec![schema],
+    /// The schemas a value may fit, without "or null". Worked out once per schema: a large inventory asks for each of
+    /// them tens of thousands of times.
+    fn choices(&mut self, schema: &'s Json) -> Rc<[&'s Json]> {
+        let key = std::ptr::from_ref(schema);
+        if let Some(known) = self.choices.get(&key) {
+            return Rc::clone(known);
         }
+        let target = self.deref(schema);
+        let choices: Rc<[&'s Json]> = match target.get("anyOf").and_then(Json::as_array) {
+            Some(any) => {
+                let all: Vec<&Json> = any.iter().flat_map(|s| self.choices(s).to_vec()).collect();
+                all.into_iter().filter(|s| types(s) != ["null"]).collect()
+            }
+            None => Rc::new([target]),
+        };
+        self.choices.insert(key, Rc::clone(&choices));
+        choices
     }
 
     /// The value as the types want it, or nothing if it is wrong, which is then already said. `at` is where to point when
@@ -96,7 +114,7 @@ impl<'s> Checker<'s> {
     fn value(&mut self, node: &Node, schema: &'s Json, path: &Path<'_>, at: Span) -> Option<Json> {
         let choices = self.choices(schema);
         let optional = schema.get("anyOf").is_some();
-        let Some(schema) = choices.iter().copied().find(|s| fits(node, &types(s))) else {
+        let Some(schema) = choices.iter().copied().find(|s| fits(node, s)) else {
             if choices.iter().any(|s| s.get("writeOnly").is_some() && types(s).contains(&"object")) {
                 self.literal_secret(node, path, at);
             } else {
@@ -234,28 +252,20 @@ impl<'s> Checker<'s> {
             );
             return None;
         }
-        let types = types(schema);
         match kind {
             Kind::Bool => Some(Json::Bool(text.eq_ignore_ascii_case("true"))),
             // Text as written, also where it reads like a number: `+10` is not 10.
-            Kind::Str | Kind::Int | Kind::Float if types.contains(&"string") => {
+            Kind::Str | Kind::Int | Kind::Float if allows(schema, "string") => {
                 Some(Json::String(text.to_owned()))
             }
-            Kind::Int | Kind::Float => self.number(text, schema, &types, path, span),
+            Kind::Int | Kind::Float => self.number(text, schema, path, span),
             Kind::Null | Kind::Str => None,
         }
     }
 
-    fn number(
-        &mut self,
-        text: &str,
-        schema: &'s Json,
-        types: &[&str],
-        path: &Path<'_>,
-        span: Span,
-    ) -> Option<Json> {
+    fn number(&mut self, text: &str, schema: &'s Json, path: &Path<'_>, span: Span) -> Option<Json> {
         let (low, high) = bounds(schema);
-        let value = if types.contains(&"integer") {
+        let value = if allows(schema, "integer") {
             integer(text).filter(|n| in_bounds(*n as f64, low, high)).map(|n| match u64::try_from(n) {
                 Ok(n) => Number::from(n),
                 Err(_) => Number::from(i64::try_from(n).unwrap_or(i64::MIN)),
@@ -390,8 +400,8 @@ impl<'s> Checker<'s> {
         self.fill(schema)
     }
 
-    fn fill(&self, schema: &'s Json) -> Json {
-        let Some(schema) = self.choices(schema).into_iter().next() else { return Json::Null };
+    fn fill(&mut self, schema: &'s Json) -> Json {
+        let Some(schema) = self.choices(schema).first().copied() else { return Json::Null };
         if let Some(example) = schema.get("examples").and_then(|e| e.get(0)) {
             return example.clone();
         }
