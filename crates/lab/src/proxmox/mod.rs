@@ -3,6 +3,18 @@
 //! [`Datacenter`] is the entry. It is made from a [`DatacenterSpec`] or loaded from a [`SavedDatacenter`], listens on
 //! the lab's [`Fabric`], runs what is inside its VMs through [`Guests`], and passes every call through [`Faults`].
 //! A worker goes on when its caller is gone, as in life.
+//!
+//! # What is as in life
+//!
+//! Reason phrases, envelope and delays; UPIDs before failures; `lock: create` and `lock: clone` while they run; lock
+//! files with one and ten seconds of patience; three API processes per host; 596 after thirty seconds; configuration
+//! that reads back normalised; `/cluster/resources` that tells names and power states late; privileges by role, ACL,
+//! pool and privilege separation.
+//!
+//! # What is not there
+//!
+//! Snapshots, backup, replication, HA, SDN, firewall, resource mappings and containers answer 501 like any unknown
+//! path. Checksums with MD5 never match. Decompression knows gzip only. All tasks of a host run at once, however many.
 
 mod access;
 mod api;

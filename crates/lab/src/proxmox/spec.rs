@@ -215,6 +215,8 @@ const VM_PRIVILEGES: &[&str] = &[
     "VM.Config.Network",
     "VM.Config.Options",
     "VM.GuestAgent.Audit",
+    // What the agent's privilege was called before 9.0; each release takes the one it knows.
+    "VM.Monitor",
     "VM.PowerMgmt",
 ];
 

@@ -97,11 +97,41 @@ async fn hosts_and_strangers_can_be_added_later() {
     let end = lab.task("POST", "/nodes/pve1/qemu", &[("vmid", "300"), ("scsi0", "ceph:8")]).await;
     assert_eq!(end, "OK");
     assert!(lab.dc.volumes().contains(&"ceph:vm-300-disk-0".to_owned()));
-    assert!(lab.dc.migrate(300, "pve2"));
+    let own = lab.call("POST", "/nodes/pve1/qemu/300/migrate", &[("target", "pve1")]).await;
+    assert_eq!(own.body["errors"]["target"], "target is local node.");
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu/300/migrate", &[("target", "pve2")]).await, "OK");
     let moved = lab.call("GET", "/nodes/pve1/qemu/300/config", &[]).await;
     assert_eq!(moved.status, 500);
     assert_eq!(lab.call("GET", "/nodes/pve2/qemu/300/config", &[]).await.status, 200);
     lab.dc.set_host_online("pve2", false);
     let away = lab.call("GET", "/nodes/pve2/qemu", &[]).await;
     assert_eq!((away.status, away.reason.as_str(), away.text.as_str()), (595, "No route to host", ""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_huge_qcow2_cannot_be_grown_in_time() {
+    let lab = Lab::new().with_image().await;
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu", CREATE).await, "OK");
+    let resize = "/nodes/pve1/qemu/900/resize";
+    assert_eq!(lab.task("PUT", resize, &[("disk", "scsi0"), ("size", "500G")]).await, "OK");
+    let end = lab.task("PUT", resize, &[("disk", "scsi0"), ("size", "4T")]).await;
+    assert!(end.ends_with("failed: got timeout"), "{end}");
+    let config = lab.call("GET", "/nodes/pve1/qemu/900/config", &[]).await;
+    assert!(config.data()["scsi0"].as_str().unwrap().contains("size=500G"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_8_4_has_its_own_agent_privilege() {
+    let mut old = spec();
+    old.version = "8.4.14".into();
+    let lab = Lab::of(&old);
+    let made = [("vmid", "900"), ("agent", "1")];
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu", &made).await, "OK");
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu/900/status/start", &[]).await, "OK");
+    let agent = "/nodes/pve1/qemu/900/agent/network-get-interfaces";
+    let reply = lab.call_as(crate::support::MINIMAL, "GET", agent, &[]).await;
+    assert_eq!(reply.reason, "QEMU guest agent is not running");
+    let role = [("roleid", "X"), ("privs", "VM.GuestAgent.Audit")];
+    let refused = lab.call("POST", "/access/roles", &role).await;
+    assert_eq!(refused.body["errors"]["privs"], "invalid format - invalid privilege 'VM.GuestAgent.Audit'\n");
 }
