@@ -1,6 +1,7 @@
 //! The nodes' Talos API, spoken over mTLS with credentials minted from the secrets.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use daedal_dial::{Dialer, Target};
@@ -72,6 +73,7 @@ pub(crate) struct Nodes {
     dialer: Dialer,
     credentials: ClientCredentials,
     clock: client::Clock,
+    open: Arc<Mutex<HashMap<String, Client>>>,
 }
 
 impl Nodes {
@@ -88,7 +90,7 @@ impl Nodes {
             .client_credentials(ApiRole::Admin, LIFETIME, rng, from)
             .map_err(|source| Error::Credentials { source })?;
         let clock = clock.clone();
-        Ok(Self { dialer, credentials, clock: Arc::new(move || clock.now()) })
+        Ok(Self { dialer, credentials, clock: Arc::new(move || clock.now()), open: Arc::default() })
     }
 
     fn target(node: &Node) -> Target {
@@ -104,9 +106,22 @@ impl Nodes {
         }
     }
 
+    /// A connection to a node: the one there is, or a new one.
     async fn connect(&self, node: &Node, patience: Duration) -> Result<Client, TalosError> {
+        let known = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(&node.name).cloned();
+        if let Some(client) = known {
+            return Ok(client);
+        }
         let options = self.options(patience);
-        Client::connect(self.dialer.clone(), Self::target(node), &self.credentials, &options).await
+        let client =
+            Client::connect(self.dialer.clone(), Self::target(node), &self.credentials, &options).await?;
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(node.name.clone(), client.clone());
+        Ok(client)
+    }
+
+    /// Forgets a connection on which a call did not come through.
+    fn forget(&self, node: &Node) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&node.name);
     }
 
     /// What answers at a node's address.
@@ -120,8 +135,12 @@ impl Nodes {
         let error = match tokio::time::timeout(patience, ask).await {
             Ok(Ok((version, stage))) => return Probe::Configured { version, stage },
             Ok(Err(error)) => error,
-            Err(_) => return Probe::Unreachable("no answer in time".to_owned()),
+            Err(_) => {
+                self.forget(node);
+                return Probe::Unreachable("no answer in time".to_owned());
+            }
         };
+        self.forget(node);
         // A certificate that is not ours is another cluster's, or that of a node without a config.
         if error.kind() != Some(FailureKind::OtherCluster) {
             return Probe::Unreachable(chain(&error));
@@ -152,6 +171,10 @@ impl Nodes {
                 }
                 Err(error) => error,
             };
+            if matches!(error.kind(), Some(FailureKind::Unreachable | FailureKind::Timeout)) {
+                self.forget(node);
+                return Membership::Unreachable(chain(&error));
+            }
             // Silence of etcd is not absence: only the service itself tells that it waits.
             match client.service_list().await {
                 Ok(services) => match services.iter().find(|service| service.id == "etcd") {
@@ -164,9 +187,13 @@ impl Nodes {
                 Err(error) => Membership::Unreachable(chain(&error)),
             }
         };
-        tokio::time::timeout(patience, ask)
-            .await
-            .unwrap_or_else(|_| Membership::Unreachable("no answer in time".to_owned()))
+        match tokio::time::timeout(patience, ask).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.forget(node);
+                Membership::Unreachable("no answer in time".to_owned())
+            }
+        }
     }
 
     /// Bootstraps etcd on a node.
@@ -182,6 +209,7 @@ impl Nodes {
             Err(error) => match error.kind() {
                 Some(FailureKind::FailedPrecondition) => Bootstrapped::NotYet(chain(&error)),
                 Some(FailureKind::Unreachable | FailureKind::Timeout | FailureKind::Transient) => {
+                    self.forget(node);
                     Bootstrapped::Unknown(chain(&error))
                 }
                 _ => Bootstrapped::Refused(error),

@@ -1,0 +1,72 @@
+//! Death before and after every single effect, then another run: it must converge, with nothing doubled or left over.
+
+use std::collections::HashMap;
+
+use daedal_engine::{Effect, EffectKind, Effects};
+
+use crate::support::{Bench, Killer, Point, assert_done};
+
+#[tokio::test(start_paused = true)]
+async fn every_death_while_creating_is_survived() {
+    for point in [Point::Before, Point::After] {
+        for nth in 1.. {
+            let bench = Bench::new(1, 1);
+            let killer = Killer::new(nth, point);
+            let ended = killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
+            let Some(effect) = killer.seen().get(nth - 1).cloned() else {
+                assert_done(&ended.unwrap().unwrap(), "the run nobody killed");
+                assert!(nth > 20, "only {nth} effects were seen");
+                break;
+            };
+            assert!(ended.is_none(), "{effect}: it went on");
+            let after = format!("death {point:?} {effect}");
+            let secrets = bench.stored_secrets();
+            let report = bench.apply().await;
+            assert_done(&report, &after);
+            if secrets.is_some() {
+                assert_eq!(bench.stored_secrets(), secrets, "{after}: the secrets changed");
+            }
+            bench.assert_converged(&after).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_while_destroying_is_survived() {
+    for point in [Point::Before, Point::After] {
+        for nth in 1.. {
+            let bench = Bench::new(1, 1);
+            assert_done(&bench.apply().await, "apply");
+            let secrets = bench.stored_secrets();
+            let killer = Killer::new(nth, point);
+            let ended = killer.run(bench.destroy_through(Effects::through(killer.clone()))).await;
+            let Some(effect) = killer.seen().get(nth - 1).cloned() else {
+                assert_done(&ended.unwrap().unwrap(), "the run nobody killed");
+                break;
+            };
+            let after = format!("death {point:?} {effect}");
+            assert_done(&bench.destroy().await, &after);
+            bench.assert_destroyed(&after);
+            assert_eq!(bench.stored_secrets(), secrets, "{after}: the secrets changed");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_death_repeats_no_call_more_than_once() {
+    for nth in [6, 9, 12, 15, 18] {
+        let bench = Bench::new(1, 1);
+        let first = Killer::new(nth, Point::After);
+        first.run(bench.apply_through(Effects::through(first.clone()))).await;
+        let second = Killer::new(usize::MAX, Point::Before);
+        assert_done(&bench.apply_through(Effects::through(second.clone())).await.unwrap(), "second apply");
+        let mut times: HashMap<Effect, usize> = HashMap::new();
+        // A node that cannot be bootstrapped yet is asked again until it can.
+        let calls = first.seen().into_iter().chain(second.seen());
+        for effect in calls.filter(|effect| effect.kind != EffectKind::Bootstrap) {
+            *times.entry(effect).or_default() += 1;
+        }
+        let often: Vec<_> = times.iter().filter(|(_, times)| **times > 2).collect();
+        assert!(often.is_empty(), "killed at {nth}: {often:?}");
+    }
+}

@@ -1,0 +1,6 @@
+//! The engine against the lab: real protocols over in-memory streams, in virtual time.
+
+mod crash;
+mod story;
+mod strangers;
+mod support;

@@ -1,0 +1,133 @@
+//! Create, look again, destroy, create again.
+
+use std::time::Duration;
+
+use daedal_engine::StatusReport;
+
+use crate::support::{Bench, assert_done, errors};
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_comes_and_goes_and_comes_again_the_same() {
+    let bench = Bench::new(3, 2);
+    let report = bench.apply().await;
+    assert_done(&report, "apply");
+    bench.assert_converged("apply").await;
+
+    let status = bench.engine().status(&bench.cluster).await.unwrap();
+    assert!(status.healthy, "{status:#?}");
+    let first: Vec<_> = bench.lab.datacenter().vms();
+
+    let report = bench.destroy().await;
+    assert_done(&report, "destroy");
+    bench.assert_destroyed("destroy");
+
+    let report = bench.apply().await;
+    assert_done(&report, "second apply");
+    assert_eq!(bench.lab.datacenter().vms(), first);
+    let (world, plan) = bench.look().await;
+    assert!(plan.unwrap().is_empty());
+    assert!(StatusReport::of(&bench.cluster, &world).healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_outputs_are_there_and_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new(1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let names = [
+        "talosconfig",
+        "kubeconfig",
+        "secrets.yaml",
+        "controlplane.yaml",
+        "worker.yaml",
+        "machines.json",
+        "nodes/cp-1.yaml",
+        "nodes/worker-1.yaml",
+    ];
+    for name in names {
+        let path = bench.outputs().join(name);
+        let mode =
+            std::fs::metadata(&path).unwrap_or_else(|error| panic!("{name}: {error}")).permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let machines: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(bench.outputs().join("machines.json")).unwrap()).unwrap();
+    assert_eq!(machines[0]["name"], "cp-1");
+    assert_eq!(machines[0]["vmid"], 300);
+    assert_eq!(machines[0]["address"], "10.0.1.1");
+    assert!(machines[0]["host"].is_string());
+
+    // A file that was changed or lost is written anew, and that is all.
+    std::fs::write(bench.outputs().join("kubeconfig"), "x").unwrap();
+    let (_, plan) = bench.look().await;
+    assert_eq!(plan.unwrap().steps.len(), 1);
+    assert_done(&bench.apply().await, "second apply");
+    bench.assert_converged("second apply").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn few_calls_are_made() {
+    let bench = Bench::new(3, 5);
+    let report = bench.apply().await;
+    assert_done(&report, "apply");
+    let made = bench.counts();
+    let nodes = bench.cluster.nodes.len() as u64;
+    // Six mutating calls a node (upload, create, grow, start, eject, delete), and one download per host.
+    assert_eq!(made.mutating, 6 * nodes + 2, "{made:#?}");
+    assert_eq!(made.failed, 0, "{made:#?}");
+    let before = bench.counts().total;
+    bench.assert_converged("apply").await;
+    let looked = bench.counts().total - before;
+    // Version, everything, and per host its VMs and its files; then each VM's config.
+    assert!(looked <= nodes + 2 + 2 * 2, "{looked} calls: {:#?}", bench.counts());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_are_not_much_longer_than_the_critical_path() {
+    let bench = Bench::new(3, 3);
+    let report = bench.apply().await;
+    assert_done(&report, "apply");
+    let (took, critical) = (report.took, report.critical_time());
+    assert!(took.as_secs_f64() / critical.as_secs_f64() < 1.10, "{took:?} over {critical:?}");
+    assert!(took < Duration::from_secs(15 * 60), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_leaves_the_rest_and_a_later_run_goes_on() {
+    let bench = Bench::new(1, 1);
+    let engine = bench.engine();
+    let world = engine.observe(&bench.cluster).await.unwrap();
+    let plan = daedal_planner::plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    let run = daedal_engine::Run::silent();
+    let stop = run.stop.clone();
+    let (report, ()) = tokio::join!(engine.execute(&bench.cluster, &world, &plan, &run), async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        stop.cancel();
+    });
+    let report = report.unwrap();
+    assert!(report.cancelled);
+    assert!(report.left().count() > 0);
+    assert_eq!(errors(&report), Vec::<String>::new());
+    assert!(report.took < Duration::from_secs(120), "{:?}", report.took);
+    assert_done(&bench.apply().await, "second apply");
+    bench.assert_converged("second apply").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_checks_pass_on_a_good_lab_and_name_the_fix_on_a_bad_one() {
+    let bench = Bench::new(1, 1);
+    let report = bench.engine().live_checks(&bench.cluster).await;
+    assert!(report.passed(), "{report:#?}");
+
+    let bench = Bench::with(1, 1, |spec| {
+        for host in &mut spec.hosts {
+            for storage in host.storages.iter_mut().filter(|storage| storage.name == "local") {
+                storage.content = vec!["backup".into(), "iso".into()];
+            }
+        }
+    });
+    let report = bench.engine().live_checks(&bench.cluster).await;
+    assert!(!report.passed());
+    let fixes: Vec<_> = report.checks.iter().filter_map(|check| check.fix.as_deref()).collect();
+    assert!(fixes.contains(&"pvesm set local --content backup,import,iso"), "{fixes:#?}");
+}

@@ -1,0 +1,168 @@
+//! What is not ours, or not whole: never harmed, clearly told.
+
+use std::collections::BTreeMap;
+
+use daedal_engine::StepState;
+use daedal_lab::faults::{Fault, TaskFault, When};
+use daedal_lab::proxmox::VmSpec;
+use daedal_planner::{Level, Ownership};
+
+use crate::support::{Bench, assert_done, errors};
+
+fn vm(vmid: u32, host: &str, config: &[(&str, &str)]) -> VmSpec {
+    VmSpec {
+        vmid,
+        host: host.into(),
+        config: config
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        disk: Some(("local-lvm".into(), 8 << 30)),
+        running: true,
+        pool: None,
+    }
+}
+
+/// The VM with this number, as the lab has it.
+fn as_saved(bench: &Bench, vmid: u32) -> serde_json::Value {
+    let saved = serde_json::to_value(bench.lab.datacenter().save()).unwrap();
+    saved["vms"][vmid.to_string()].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_vm_on_our_number_is_told_and_never_touched() {
+    let bench = Bench::with(1, 2, |spec| spec.vms.push(vm(1000, "boreas", &[("name", "mailserver")])));
+    let before = as_saved(&bench, 1000);
+    let (world, plan) = bench.look().await;
+    assert_eq!(world.guests[&1000].ownership, Ownership::Foreign);
+    let plan = plan.unwrap();
+    assert!(
+        plan.notes.iter().any(|note| note.level == Level::Problem && note.text.contains("mailserver")),
+        "{:#?}",
+        plan.notes
+    );
+    // Everything else goes on.
+    assert_done(&bench.apply().await, "apply");
+    assert_eq!(as_saved(&bench, 1000), before);
+    assert_done(&bench.destroy().await, "destroy");
+    assert_eq!(as_saved(&bench, 1000), before);
+    assert_eq!(bench.lab.datacenter().vms().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_alike_is_never_touched() {
+    let bench = Bench::new(1, 1);
+    let node = &bench.cluster.nodes[1];
+    let description = daedal_planner::description(&bench.cluster, node);
+    let config = [
+        ("name", "worker-1"),
+        ("tags", "daedal;daedal-home;lab"),
+        ("description", description.as_str()),
+        ("smbios1", "uuid=11111111-2222-3333-4444-555555555555"),
+    ];
+    let bench = Bench::with(1, 1, |spec| spec.vms.push(vm(1000, "atlas", &config)));
+    let before = as_saved(&bench, 1000);
+    let (world, _) = bench.look().await;
+    assert!(
+        matches!(world.guests[&1000].ownership, Ownership::LookAlike { .. }),
+        "{:?}",
+        world.guests[&1000]
+    );
+    assert_done(&bench.apply().await, "apply");
+    assert_done(&bench.destroy().await, "destroy");
+    assert_eq!(as_saved(&bench, 1000), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_was_swapped_after_the_plan_was_made_is_not_destroyed() {
+    let bench = Bench::new(1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let engine = bench.engine();
+    let world = engine.observe(&bench.cluster).await.unwrap();
+    let plan = daedal_planner::plan_destroy(&bench.cluster, &world).unwrap();
+    // Somebody destroys our worker and puts something of his own on its number.
+    let proxmox = daedal_proxmox::Client::builder(
+        &bench.cluster.proxmox.endpoint,
+        daedal_proxmox::Token::new(crate::support::TOKEN, crate::support::CANARY).unwrap(),
+    )
+    .dialer(bench.lab.dialer())
+    .trust(daedal_proxmox::Trust::Insecure)
+    .build()
+    .unwrap();
+    let tasks = daedal_proxmox::TaskWatcher::new(proxmox.clone());
+    let host = world.guests[&1000].host.clone();
+    let upid = proxmox.stop_vm(&host, 1000).await.unwrap();
+    tasks.finish(&upid, "stop").await.unwrap();
+    let upid = proxmox.destroy_vm(&host, 1000, true).await.unwrap();
+    tasks.finish(&upid, "destroy").await.unwrap();
+    let theirs = daedal_proxmox::CreateVm {
+        vmid: 1000,
+        name: "mailserver".into(),
+        cores: 1,
+        memory_mib: 512,
+        ..Default::default()
+    };
+    let upid = proxmox.create_vm(&host, &theirs).await.unwrap();
+    tasks.finish(&upid, "create").await.unwrap();
+
+    let report = engine.execute(&bench.cluster, &world, &plan, &daedal_engine::Run::silent()).await.unwrap();
+    let told = errors(&report);
+    assert!(told.iter().any(|error| error.contains("not ours to touch")), "{told:#?}");
+    let left = bench.lab.datacenter().vms();
+    assert_eq!(left.iter().map(|vm| (vm.0, vm.2.as_str())).collect::<Vec<_>>(), [(1000, "mailserver")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_migrated_vm_is_found_where_it_is() {
+    let bench = Bench::new(1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let (world, _) = bench.look().await;
+    let from = world.guests[&1000].host.clone();
+    let to = if from == "atlas" { "boreas" } else { "atlas" };
+    assert!(bench.lab.datacenter().migrate(1000, to));
+    let (world, plan) = bench.look().await;
+    assert_eq!(world.guests[&1000].host, to);
+    assert!(matches!(world.guests[&1000].ownership, Ownership::Ours { .. }));
+    // Only machines.json names the host.
+    assert_eq!(plan.unwrap().steps.len(), 1);
+    assert_done(&bench.apply().await, "apply");
+
+    // It moves again between look and act: the act finds it.
+    let engine = bench.engine();
+    let world = engine.observe(&bench.cluster).await.unwrap();
+    let plan = daedal_planner::plan_destroy(&bench.cluster, &world).unwrap();
+    assert!(bench.lab.datacenter().migrate(1000, &from));
+    let report = engine.execute(&bench.cluster, &world, &plan, &daedal_engine::Run::silent()).await.unwrap();
+    assert_done(&report, "destroy");
+    bench.assert_destroyed("destroy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_whose_worker_died_is_told_with_its_cure_and_the_rest_goes_on() {
+    let bench = Bench::new(1, 2);
+    // The second create that arrives is a worker's.
+    let when = When::call("POST", "/nodes/*/qemu").nth(2);
+    bench.lab.faults().inject(when, Fault::Task(TaskFault::Dies));
+    let report = bench.apply().await;
+    let stuck: Vec<_> = report.failures().collect();
+    assert_eq!(stuck.len(), 1, "{:#?}", errors(&report));
+    let StepState::Failed { error, fix } = &stuck[0].state else { unreachable!() };
+    assert!(error.contains("stuck in `lock: create`"), "{error}");
+    let node = stuck[0].node.clone().unwrap();
+    let vmid = bench.cluster.node(&node).unwrap().vmid;
+    assert!(fix.as_ref().unwrap().contains(&format!("qm unlock {vmid}")), "{fix:?}");
+    // The others are up.
+    let status = bench.engine().status(&bench.cluster).await.unwrap();
+    assert_eq!(status.nodes.iter().filter(|node| node.healthy).count(), 2, "{status:#?}");
+    assert_eq!(status.nodes.iter().find(|row| row.node == node).unwrap().vm, "stuck in lock: create");
+    // The next plan knows it as ours, says so, and does not make another.
+    let (world, plan) = bench.look().await;
+    assert!(matches!(&world.guests[&vmid].ownership, Ownership::HalfMade { task_running: false, .. }));
+    let plan = plan.unwrap();
+    assert!(
+        plan.notes.iter().any(|note| note.fix.as_ref().is_some_and(|fix| fix.contains("qm unlock"))),
+        "{:#?}",
+        plan.notes
+    );
+    assert!(plan.steps.iter().all(|step| !matches!(step.action, daedal_planner::Action::CreateVm { .. })));
+}

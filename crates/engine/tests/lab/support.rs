@@ -1,0 +1,320 @@
+//! A bench: one lab, one inventory, one store, and as many engines as processes that come and go.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use daedal_engine::{
+    Clock, Effect, Effects, Engine, Entropy, Gate, Limits, Parts, Report, Run, StepState, Verdict,
+};
+use daedal_inventory::{Cluster, Source, load};
+use daedal_lab::proxmox::{DatacenterSpec, HostSpec, TokenSpec};
+use daedal_lab::{Lab, LabSpec, Pace};
+use daedal_planner::{Plan, PlanError, World, plan_apply, plan_destroy};
+use daedal_proxmox::{CallCounter, Client, Counts, Token, Trust};
+use daedal_store::Store;
+use daedal_talos::SecretsBundle;
+use jiff::Timestamp;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::Notify;
+
+pub const TOKEN: &str = "daedal@pve!cli";
+pub const CANARY: &str = "c0ffee00-cafe-4bad-8bad-decafc0ffee0";
+const EPOCH: i64 = 1_790_000_000;
+
+/// A whole test bench.
+pub struct Bench {
+    pub lab: Lab,
+    pub cluster: Cluster,
+    pub folder: tempfile::TempDir,
+    pub counter: Arc<CallCounter>,
+}
+
+impl Bench {
+    /// A lab with two hosts and an inventory of so many nodes.
+    pub fn new(control_planes: usize, workers: usize) -> Self {
+        Self::with(control_planes, workers, |_| {})
+    }
+
+    /// The same with a changed datacenter.
+    pub fn with(control_planes: usize, workers: usize, change: impl FnOnce(&mut DatacenterSpec)) -> Self {
+        let mut datacenter = DatacenterSpec {
+            hosts: vec![HostSpec::new("atlas", 64, 256 << 30), HostSpec::new("boreas", 64, 256 << 30)],
+            tokens: vec![TokenSpec::minimal(TOKEN, CANARY)],
+            ..DatacenterSpec::default()
+        };
+        change(&mut datacenter);
+        let lab = Lab::new(LabSpec { datacenter, epoch: EPOCH, ..LabSpec::default() }).unwrap();
+        Self {
+            lab,
+            cluster: cluster(control_planes, workers),
+            folder: tempfile::tempdir().unwrap(),
+            counter: Arc::new(CallCounter::new()),
+        }
+    }
+
+    /// A new process on this bench.
+    pub fn engine(&self) -> Engine {
+        self.engine_through(Effects::default())
+    }
+
+    /// A new process whose effects pass a gate.
+    pub fn engine_through(&self, effects: Effects) -> Engine {
+        let trust = Trust::Ca(self.lab.pki().ca_pem().to_owned());
+        let token = Token::new(TOKEN, CANARY).unwrap();
+        let proxmox = Client::builder(&self.cluster.proxmox.endpoint, token)
+            .dialer(self.lab.dialer())
+            .trust(trust.clone())
+            .observer(self.counter.clone())
+            .build()
+            .unwrap();
+        let factory =
+            daedal_image_factory::Factory::new(&self.cluster.talos.factory, self.lab.dialer(), &trust)
+                .unwrap();
+        Engine::new(Parts {
+            proxmox,
+            factory,
+            nodes: self.lab.dialer(),
+            store: self.store(),
+            outputs: self.outputs(),
+            clock: Arc::new(LabClock(self.lab.pace())),
+            entropy: Entropy::from_seed([7; 32]),
+            new_secrets: Arc::new(|_, _| Ok(secrets().clone())),
+            effects,
+            limits: Limits::default(),
+        })
+    }
+
+    pub fn store(&self) -> Store {
+        Store::in_folder(self.folder.path().join("store"), &self.cluster.name, self.cluster.uuid.to_string())
+    }
+
+    pub fn outputs(&self) -> PathBuf {
+        self.folder.path().join("outputs")
+    }
+
+    /// What a new process sees and would do.
+    pub async fn look(&self) -> (World, Result<Plan, PlanError>) {
+        let engine = self.engine();
+        let world = engine.observe(&self.cluster).await.unwrap();
+        let plan = plan_apply(&self.cluster, &engine.image(&self.cluster), &world);
+        (world, plan)
+    }
+
+    /// `apply` in a new process. An error is one that ends the run before it begins.
+    pub async fn apply_through(&self, effects: Effects) -> Result<Report, daedal_engine::Error> {
+        let engine = self.engine_through(effects);
+        let world = engine.observe(&self.cluster).await?;
+        let plan = plan_apply(&self.cluster, &engine.image(&self.cluster), &world)
+            .unwrap_or_else(|error| panic!("no plan: {error}\n{world:#?}"));
+        engine.execute(&self.cluster, &world, &plan, &Run::silent()).await
+    }
+
+    pub async fn apply(&self) -> Report {
+        self.apply_through(Effects::default()).await.unwrap()
+    }
+
+    /// `destroy` in a new process.
+    pub async fn destroy_through(&self, effects: Effects) -> Result<Report, daedal_engine::Error> {
+        let engine = self.engine_through(effects);
+        let world = engine.observe(&self.cluster).await?;
+        let plan = plan_destroy(&self.cluster, &world).unwrap();
+        engine.execute(&self.cluster, &world, &plan, &Run::silent()).await
+    }
+
+    pub async fn destroy(&self) -> Report {
+        self.destroy_through(Effects::default()).await.unwrap()
+    }
+
+    /// Everything is as declared, and nothing else was left behind.
+    pub async fn assert_converged(&self, after: &str) {
+        let (world, plan) = self.look().await;
+        let plan = plan.unwrap_or_else(|error| panic!("{after}: no plan: {error}"));
+        assert!(plan.is_empty(), "{after}: something is left to do: {:#?}\n{:#?}", plan.steps, world.nodes);
+        let mut expected: Vec<(u32, &str, bool)> =
+            self.cluster.nodes.iter().map(|node| (node.vmid, node.name.as_str(), true)).collect();
+        expected.sort_unstable();
+        let vms = self.lab.datacenter().vms();
+        let found: Vec<(u32, &str, bool)> = vms.iter().map(|vm| (vm.0, vm.2.as_str(), vm.3)).collect();
+        assert_eq!(found, expected, "{after}: the VMs");
+        self.assert_no_orphans(after);
+        assert_eq!(self.bootstraps(), 1, "{after}: etcd was bootstrapped that many times");
+        assert_eq!(
+            self.stored_secrets(),
+            Some(secrets().to_yaml().expose().to_owned()),
+            "{after}: the secrets"
+        );
+    }
+
+    /// Nothing of the cluster but the image is on the storages.
+    pub fn assert_destroyed(&self, after: &str) {
+        assert_eq!(self.lab.datacenter().vms(), [], "{after}: the VMs");
+        self.assert_no_orphans(after);
+    }
+
+    /// Every volume is an image, or a disk of a VM that exists: two each (system and EFI).
+    pub fn assert_no_orphans(&self, after: &str) {
+        let vms: Vec<u32> = self.lab.datacenter().vms().iter().map(|vm| vm.0).collect();
+        let volumes = self.lab.datacenter().volumes();
+        let disks = volumes.iter().filter(|volume| volume.contains("-disk-")).count();
+        let others: Vec<&String> = volumes
+            .iter()
+            .filter(|volume| !volume.contains("-disk-") && !volume.contains(".qcow2"))
+            .collect();
+        assert!(others.is_empty(), "{after}: left behind: {others:?}");
+        assert_eq!(disks, 2 * vms.len(), "{after}: disks of {vms:?}: {volumes:?}");
+    }
+
+    /// How many etcd clusters were ever bootstrapped in the lab.
+    pub fn bootstraps(&self) -> u64 {
+        let saved = serde_json::to_value(self.lab.machines().save()).unwrap();
+        saved["last_cluster"].as_u64().unwrap()
+    }
+
+    pub fn stored_secrets(&self) -> Option<String> {
+        let path = self.store().place().join("secrets.yaml");
+        let text = std::fs::read_to_string(path).ok()?;
+        Some(text.split_once('\n').unwrap().1.to_owned())
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counter.counts()
+    }
+}
+
+/// The inventory of a bench.
+pub fn cluster(control_planes: usize, workers: usize) -> Cluster {
+    let worker_pool = if workers == 0 {
+        String::new()
+    } else {
+        format!(
+            "    - {{name: worker, role: worker, count: {workers}, cores: 2, memory: 4GiB, disk: 20GiB, vmid: 1000, \
+             address: 10.0.2.1}}\n"
+        )
+    };
+    let text = format!(
+        "apiVersion: daedal.dev/v1alpha1
+kind: Cluster
+metadata: {{name: home}}
+spec:
+  environment: lab
+  talos: {{version: v1.12.0, extensions: [qemu-guest-agent]}}
+  kubernetes: {{version: v1.35.0}}
+  proxmox:
+    endpoint: https://atlas.lan:8006
+    token: {{id: \"{TOKEN}\", secret: {{env: X}}}}
+    tls: {{insecure: true}}
+    hosts: [atlas, boreas]
+    storage: {{disks: local-lvm, images: local}}
+    bridge: vmbr0
+  network: {{cidr: 10.0.0.0/16, gateway: 10.0.0.1, dns: [1.1.1.1], vip: 10.0.0.20}}
+  pools:
+    - {{name: cp, role: controlplane, count: {control_planes}, cores: 2, memory: 4GiB, disk: 20GiB, vmid: 300, address: 10.0.1.1}}
+{worker_pool}"
+    );
+    let source = Source { name: "cluster.yaml".into(), text };
+    let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+    load(&[source], &no_files).unwrap_or_else(|errors| panic!("{errors:?}")).cluster
+}
+
+/// One bundle for all tests: keys take time to make.
+pub fn secrets() -> &'static SecretsBundle {
+    static SECRETS: OnceLock<SecretsBundle> = OnceLock::new();
+    SECRETS.get_or_init(|| {
+        let now = Timestamp::from_second(EPOCH - 3600).unwrap();
+        SecretsBundle::generate_with_key_size(&mut StdRng::seed_from_u64(1), now, 1024).unwrap()
+    })
+}
+
+/// The lab's time is everybody's time.
+struct LabClock(Pace);
+
+impl Clock for LabClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.0.now()).unwrap()
+    }
+}
+
+/// Where a process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    Before,
+    After,
+}
+
+/// A gate that lets the n-th effect (from 1) never return.
+pub struct Killer {
+    nth: usize,
+    point: Point,
+    seen: Mutex<Vec<Effect>>,
+    reached: Notify,
+}
+
+impl Killer {
+    pub fn new(nth: usize, point: Point) -> Arc<Self> {
+        Arc::new(Self { nth, point, seen: Mutex::default(), reached: Notify::new() })
+    }
+
+    /// The effects so far.
+    pub fn seen(&self) -> Vec<Effect> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Runs a process until it ends or is killed. True: it was killed.
+    pub async fn run<T>(self: &Arc<Self>, process: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            ended = process => Some(ended),
+            () = self.reached.notified() => None,
+        }
+    }
+
+    fn is_here(&self, effect: &Effect, point: Point) -> bool {
+        let seen = self.seen.lock().unwrap();
+        point == self.point && seen.get(self.nth - 1) == Some(effect)
+    }
+}
+
+impl Gate for Killer {
+    fn before<'a>(&'a self, effect: &'a Effect) -> Verdict<'a> {
+        self.seen.lock().unwrap().push(effect.clone());
+        let here = self.seen.lock().unwrap().len() == self.nth && self.point == Point::Before;
+        Box::pin(async move {
+            if here {
+                self.reached.notify_one();
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        })
+    }
+
+    fn after<'a>(&'a self, effect: &'a Effect) -> Verdict<'a> {
+        let here = self.is_here(effect, Point::After);
+        Box::pin(async move {
+            if here {
+                self.reached.notify_one();
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Every step of the report is done.
+pub fn assert_done(report: &Report, what: &str) {
+    let bad: Vec<_> = report.steps.iter().filter(|step| !step.state.is_done()).collect();
+    assert!(bad.is_empty(), "{what}: {bad:#?}");
+}
+
+/// The errors of a report, for messages.
+pub fn errors(report: &Report) -> Vec<String> {
+    report
+        .steps
+        .iter()
+        .filter_map(|step| match &step.state {
+            StepState::Failed { error, .. } => Some(format!("{:?} {}: {error}", step.node, step.stage)),
+            _ => None,
+        })
+        .collect()
+}
