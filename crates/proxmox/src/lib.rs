@@ -7,7 +7,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use daedal_proxmox::{Client, CreateVm, NewDisk, TaskWatcher, Token, Trust};
 //!
-//! let token = Token::new("daedal@pve!cli", "00000000-0000-0000-0000-000000000000")?;
+//! let token = Token::new("robot@pve!cli", "00000000-0000-0000-0000-000000000000")?;
 //! let client = Client::builder("https://atlas.lan:8006", token)
 //!     .trust(Trust::Fingerprint("10:87:D9:AC:7F:8A:64:F8:B9:D6:21:92:CA:A7:D5:75:80:69:6F:1B:2A:55:B3:8C:22:29:31:97:B7:E1:6D:59".parse()?))
 //!     .build()?;

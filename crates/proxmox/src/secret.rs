@@ -68,10 +68,10 @@ mod tests {
 
     #[test]
     fn the_secret_is_never_shown() {
-        let token = Token::new("daedal@pve!cli", "canary-secret").unwrap();
-        assert_eq!(format!("{token:?}"), "Token(daedal@pve!cli, secret hidden)");
-        assert_eq!((token.id(), token.user()), ("daedal@pve!cli", "daedal@pve"));
-        assert_eq!(token.header().as_str(), "PVEAPIToken=daedal@pve!cli=canary-secret");
+        let token = Token::new("robot@pve!cli", "canary-secret").unwrap();
+        assert_eq!(format!("{token:?}"), "Token(robot@pve!cli, secret hidden)");
+        assert_eq!((token.id(), token.user()), ("robot@pve!cli", "robot@pve"));
+        assert_eq!(token.header().as_str(), "PVEAPIToken=robot@pve!cli=canary-secret");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl World {
         let clock = 0x6AF9_0000 + begins.duration_since(self.epoch).as_secs();
         let mut tasks = self.tasks.lock().unwrap();
         let serial = tasks.len();
-        let text = format!("UPID:{node}:{serial:08X}:00000001:{clock:08X}:{kind}:{id}:daedal@pve!cli:");
+        let text = format!("UPID:{node}:{serial:08X}:00000001:{clock:08X}:{kind}:{id}:robot@pve!cli:");
         let upid: Upid = text.parse().unwrap();
         tasks.insert(upid.clone(), Task { begins, ends: begins + lasts, exit: exit.to_owned() });
         upid
@@ -101,7 +101,7 @@ impl World {
         }
         let since: u32 =
             wire.query().split('&').find_map(|pair| pair.strip_prefix("since=")?.parse().ok()).unwrap();
-        assert!(wire.query().contains("source=all") && wire.query().contains("userfilter=daedal%40pve"));
+        assert!(wire.query().contains("source=all") && wire.query().contains("userfilter=robot%40pve"));
         data(&self.rows(&tasks, now, |upid, _| upid.node() == node && upid.start_time() >= since))
     }
 
@@ -118,12 +118,12 @@ impl World {
             }
             let comma = if out.len() == 1 { "" } else { "," };
             let _ = if task.ends > now {
-                write!(out, r#"{comma}{{"upid":"{upid}","status":"RUNNING","user":"daedal@pve!cli"}}"#)
+                write!(out, r#"{comma}{{"upid":"{upid}","status":"RUNNING","user":"robot@pve!cli"}}"#)
             } else {
                 let end = 0x6AF9_0000 + task.ends.duration_since(self.epoch).as_secs();
                 write!(
                     out,
-                    r#"{comma}{{"upid":"{upid}","status":"{}","endtime":{end},"user":"daedal@pve","tokenid":"cli"}}"#,
+                    r#"{comma}{{"upid":"{upid}","status":"{}","endtime":{end},"user":"robot@pve","tokenid":"cli"}}"#,
                     task.exit
                 )
             };
@@ -245,7 +245,7 @@ async fn a_task_that_no_list_shows_is_asked_for_by_name() {
     assert!(watcher.wait(&upid).await.unwrap().is_success());
     assert!(server.requests().iter().any(|request| request.ends_with("/status")));
     // One that nobody knows at all is an error, not an endless wait.
-    let ghost: Upid = "UPID:atlas:00000001:00000001:6AF9FA0A:qmstart:1:daedal@pve!cli:".parse().unwrap();
+    let ghost: Upid = "UPID:atlas:00000001:00000001:6AF9FA0A:qmstart:1:robot@pve!cli:".parse().unwrap();
     assert!(watcher.join(&ghost).await.unwrap_err().is_not_found());
 }
 

@@ -19,7 +19,7 @@ use daedal_proxmox::{
 use support::{Act, SECRET, Server, answer, data, text};
 use tokio::time::Instant;
 
-const UPID: &str = "UPID:atlas:000007DC:00028310:6AF9FCAF:qmstart:300:daedal@pve!cli:";
+const UPID: &str = "UPID:atlas:000007DC:00028310:6AF9FCAF:qmstart:300:robot@pve!cli:";
 
 fn upid() -> Upid {
     UPID.parse().unwrap()
@@ -64,7 +64,7 @@ async fn requests_are_written_as_proxmox_reads_them() {
     let head = create.head.to_ascii_lowercase();
     assert!(head.contains("\r\nhost: atlas:8006\r\n"), "{head}");
     assert!(head.contains("\r\ncontent-type: application/x-www-form-urlencoded\r\n"), "{head}");
-    assert!(create.head.contains(&format!("PVEAPIToken=daedal@pve!cli={SECRET}\r\n")));
+    assert!(create.head.contains(&format!("PVEAPIToken=robot@pve!cli={SECRET}\r\n")));
     assert_eq!(
         create.body,
         "vmid=300&name=cp-1&cores=4&memory=8192&description=a%3Db%3Bc%26d\
@@ -329,7 +329,7 @@ async fn tasks_are_read_from_status_list_and_log() {
         path if path.ends_with("/log") => {
             data(r#"[{"n":1,"t":"one"},{"n":2,"t":"two"},{"n":3,"t":"TASK OK"}]"#)
         }
-        _ => data(&format!(r#"[{{"upid":"{UPID}","user":"daedal@pve!cli","status":"RUNNING"}}]"#)),
+        _ => data(&format!(r#"[{{"upid":"{UPID}","user":"robot@pve!cli","status":"RUNNING"}}]"#)),
     });
     let client = server.client();
     assert!(matches!(client.task_state(&upid()).await.unwrap(), TaskState::Ended(end) if end.is_success()));

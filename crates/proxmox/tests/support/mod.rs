@@ -103,7 +103,7 @@ impl Server {
     }
 
     pub fn builder(&self) -> Builder {
-        let token = Token::new("daedal@pve!cli", SECRET).unwrap();
+        let token = Token::new("robot@pve!cli", SECRET).unwrap();
         Client::builder("https://atlas:8006", token)
             .dialer(Arc::new(self.clone()))
             .trust(Trust::Fingerprint(self.pin))
