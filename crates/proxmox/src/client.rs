@@ -238,20 +238,35 @@ impl Ask {
     }
 }
 
-/// The answer's envelope.
+/// The envelope of a success.
 #[derive(Deserialize)]
-struct Envelope {
-    #[serde(default)]
-    data: Value,
+struct Envelope<T> {
+    data: T,
+}
+
+/// What the body of a failure says, if it says anything.
+#[derive(Default, Deserialize)]
+struct Complaint {
     #[serde(default)]
     message: Option<Value>,
     #[serde(default)]
     errors: Option<serde_json::Map<String, Value>>,
 }
 
-enum Step {
-    Done(Value),
-    Fail { kind: Kind, nothing_sent: bool },
+enum Step<T> {
+    Done(T),
+    Fail { kind: Kind, again: Again },
+}
+
+/// What a failure says about trying again, besides its kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// Nothing was sent: any call may.
+    Any,
+    /// As [`Repeat`] and the kind say.
+    ByKind,
+    /// The answer would be the same.
+    Never,
 }
 
 impl Client {
@@ -298,21 +313,6 @@ impl Client {
 
     /// Sends a request, again where that is safe, and reads `data`.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, Error> {
-        let operation = ask.operation.clone();
-        let mutating = ask.mutating();
-        let data = self.send(ask).await?;
-        serde_json::from_value(data).map_err(|error| {
-            let text = error.to_string();
-            let kind = if mutating {
-                Kind::MayHaveHappened { cause: text_cause(format!("the answer makes no sense: {text}")) }
-            } else {
-                Kind::Protocol { text }
-            };
-            Error::new(operation, kind)
-        })
-    }
-
-    async fn send(&self, ask: Ask) -> Result<Value, Error> {
         let mut call = Call {
             method: match ask.method {
                 Method::POST => "POST",
@@ -356,11 +356,11 @@ impl Client {
                     Kind::Protocol { text: format!("the request cannot be made: {error}") },
                 )
             })?;
-            let (kind, nothing_sent) = match self.attempt(&call, request, limit).await {
+            let (kind, again) = match self.attempt(&call, request, limit).await {
                 Step::Done(data) => return Ok(data),
-                Step::Fail { kind, nothing_sent } => (kind, nothing_sent),
+                Step::Fail { kind, again } => (kind, again),
             };
-            let again = call.attempt < self.inner.retry.tries && repeatable(ask.repeat, &kind, nothing_sent);
+            let again = call.attempt < self.inner.retry.tries && repeatable(ask.repeat, &kind, again);
             tracing::debug!(
                 method = call.method, path = %call.path, attempt = call.attempt, again, error = %kind, "call failed"
             );
@@ -371,7 +371,12 @@ impl Client {
         }
     }
 
-    async fn attempt(&self, call: &Call, request: Request<Full<Bytes>>, limit: Duration) -> Step {
+    async fn attempt<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        request: Request<Full<Bytes>>,
+        limit: Duration,
+    ) -> Step<T> {
         let observer = self.inner.observer.as_deref();
         if let Some(observer) = observer
             && let Some(fault) = observer.before(call).await
@@ -395,56 +400,58 @@ impl Client {
         self.judge(call, result)
     }
 
-    fn judge(&self, call: &Call, result: Result<Answer, Failure>) -> Step {
+    fn judge<T: DeserializeOwned>(&self, call: &Call, result: Result<Answer, Failure>) -> Step<T> {
         let endpoint = self.inner.transport.target().to_string();
-        let fail = |kind, nothing_sent| Step::Fail { kind, nothing_sent };
+        let fail = |kind, again| Step::Fail { kind, again };
         let answer = match result {
             Ok(answer) => answer,
             Err(Failure::NotSent(error)) if is_distrust(&error) => {
-                // Not repeated: a certificate does not become right by asking again.
-                return fail(Kind::Untrusted { endpoint, cause: Arc::new(error) }, false);
+                // A certificate does not become right by asking again.
+                return fail(Kind::Untrusted { endpoint, cause: Arc::new(error) }, Again::Never);
             }
             Err(Failure::NotSent(error)) => {
-                return fail(Kind::Unreachable { endpoint, cause: Arc::new(error) }, true);
+                return fail(Kind::Unreachable { endpoint, cause: Arc::new(error) }, Again::Any);
             }
             Err(Failure::Sent(cause)) if call.mutating => {
-                return fail(Kind::MayHaveHappened { cause }, false);
+                return fail(Kind::MayHaveHappened { cause }, Again::ByKind);
             }
-            Err(Failure::Sent(cause)) => return fail(Kind::Unreachable { endpoint, cause }, false),
+            Err(Failure::Sent(cause)) => return fail(Kind::Unreachable { endpoint, cause }, Again::ByKind),
         };
-        let envelope = answer
-            .body
-            .as_ref()
-            .map_err(ToString::to_string)
-            .and_then(|body| serde_json::from_slice::<Envelope>(body).map_err(|error| error.to_string()));
-        if answer.status >= 300 || answer.status < 200 {
-            let (message, errors) = envelope
-                .map(|envelope| {
-                    let errors = envelope.errors.unwrap_or_default();
-                    let errors = errors.iter().filter_map(|(name, why)| Some((name.clone(), as_text(why)?)));
-                    (envelope.message.as_ref().and_then(as_text).unwrap_or_default(), errors.collect())
-                })
-                .unwrap_or_default();
-            let refusal = Refusal { status: answer.status, reason: answer.reason, message, errors };
-            return fail(from_answer(refusal, call.mutating, &endpoint), false);
+        if !(200..300).contains(&answer.status) {
+            let body = answer.body.unwrap_or_default();
+            let complaint: Complaint = serde_json::from_slice(&body).unwrap_or_default();
+            let errors = complaint.errors.unwrap_or_default();
+            let refusal = Refusal {
+                status: answer.status,
+                reason: answer.reason,
+                message: complaint.message.as_ref().and_then(as_text).unwrap_or_default(),
+                errors: errors.iter().filter_map(|(name, why)| Some((name.clone(), as_text(why)?))).collect(),
+            };
+            return fail(from_answer(refusal, call.mutating, &endpoint), Again::ByKind);
         }
-        match envelope {
-            Ok(envelope) => Step::Done(envelope.data),
-            Err(text) if call.mutating => {
-                let cause = text_cause(format!("the answer cannot be read: {text}"));
-                fail(Kind::MayHaveHappened { cause }, false)
-            }
-            Err(text) => fail(Kind::Protocol { text }, false),
+        let (text, again) = match answer.body {
+            Ok(body) => match serde_json::from_slice::<Envelope<T>>(&body) {
+                Ok(envelope) => return Step::Done(envelope.data),
+                Err(error) if error.is_data() => (error.to_string(), Again::Never),
+                Err(error) => (error.to_string(), Again::ByKind),
+            },
+            Err(cause) => (cause.to_string(), Again::ByKind),
+        };
+        if call.mutating {
+            let cause = text_cause(format!("the answer cannot be read: {text}"));
+            return fail(Kind::MayHaveHappened { cause }, again);
         }
+        fail(Kind::Protocol { text }, again)
     }
 }
 
 /// The table of the crate's documentation.
-fn repeatable(repeat: Repeat, kind: &Kind, nothing_sent: bool) -> bool {
-    match kind {
-        _ if nothing_sent => true,
-        Kind::Unreachable { .. } | Kind::Protocol { .. } => repeat == Repeat::Read,
-        Kind::LockTimeout { .. } | Kind::NoWorkerUpid { .. } => repeat != Repeat::Once,
+fn repeatable(repeat: Repeat, kind: &Kind, again: Again) -> bool {
+    match (again, kind) {
+        (Again::Any, _) => true,
+        (Again::Never, _) => false,
+        (Again::ByKind, Kind::Unreachable { .. } | Kind::Protocol { .. }) => repeat == Repeat::Read,
+        (Again::ByKind, Kind::LockTimeout { .. } | Kind::NoWorkerUpid { .. }) => repeat != Repeat::Once,
         _ => false,
     }
 }
