@@ -52,7 +52,7 @@ pub struct Parts {
 impl Parts {
     /// Secrets as Talos wants them, the service account's key of 4096 bits included.
     pub fn generated_secrets() -> NewSecrets {
-        Arc::new(|rng, now| SecretsBundle::generate(rng, now))
+        Arc::new(SecretsBundle::generate)
     }
 }
 

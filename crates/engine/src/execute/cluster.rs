@@ -29,7 +29,7 @@ impl Executor<'_> {
         let mut wait = Waiter::new(self, step, what, parts.limits.etcd);
         let mut asked = false;
         loop {
-            match self.etcd_elsewhere(&nodes, node).await {
+            match self.etcd_elsewhere(nodes, node).await {
                 Elsewhere::Exists if asked => return Ok(Outcome::Done),
                 Elsewhere::Exists => return Ok(Outcome::AlreadyDone),
                 Elsewhere::Unclear(why) => {

@@ -1,11 +1,13 @@
 //! What the nodes say of themselves: Talos, etcd, Kubernetes; asked in parallel and with little patience.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{EtcdView, NodeView, Ownership, TalosView, World};
 use daedal_talos::SecretsBundle;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 
 use crate::engine::Engine;
@@ -54,21 +56,8 @@ pub(crate) async fn look(
         }
     };
 
-    let probes = stream::iter(running.iter().copied())
-        .map(|node| {
-            let nodes = &nodes;
-            async move {
-                let talos = nodes.probe(node, limits.probe_timeout).await;
-                let up = matches!(talos, Probe::Configured { .. });
-                let etcd = match (node.role, up) {
-                    (Role::ControlPlane, true) => Some(nodes.members(node, limits.probe_timeout).await),
-                    _ => None,
-                };
-                (node, talos, etcd)
-            }
-        })
-        .buffer_unordered(limits.probes)
-        .collect::<Vec<_>>();
+    let asked: Vec<_> = running.iter().map(|node| ask(&nodes, node, limits.probe_timeout)).collect();
+    let probes = stream::iter(asked).buffered(limits.probes).collect::<Vec<_>>();
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
     let endpoint = Target::new(&cluster.kubernetes.endpoint_host, cluster.kubernetes.endpoint_port);
     let (probes, known, answers) = tokio::join!(
@@ -78,17 +67,17 @@ pub(crate) async fn look(
     );
 
     let mut seen = Seen { endpoint_answers: answers.is_ok(), ..Seen::default() };
-    // One member's list tells of all; the control plane itself tells whether it has joined.
-    let members: BTreeMap<String, bool> = probes
-        .iter()
-        .filter_map(|(_, _, etcd)| match etcd {
-            Some(Membership::Of(members)) => Some(members),
-            _ => None,
-        })
-        .flatten()
-        .map(|member| (member.name.clone(), member.learner))
-        .collect();
-    for (node, talos, etcd) in probes {
+    // One member's list tells of all. Lists that have no member in common are two clusters under one name.
+    let mut members: BTreeMap<String, bool> = BTreeMap::new();
+    for (node, (_, etcd)) in running.iter().zip(&probes) {
+        let Some(Membership::Of(list)) = etcd else { continue };
+        if !members.is_empty() && !list.iter().any(|member| members.contains_key(&member.name)) {
+            blinds.say("etcd", format!("{} is in another etcd than the other control planes", node.name));
+            continue;
+        }
+        members.extend(list.iter().map(|member| (member.name.clone(), member.learner)));
+    }
+    for (node, (talos, etcd)) in running.iter().zip(probes) {
         let talos = match talos {
             Probe::Configured { version, stage } => TalosView::Configured { version, stage },
             Probe::Maintenance => TalosView::Maintenance,
@@ -116,8 +105,25 @@ pub(crate) async fn look(
     seen
 }
 
+/// One node's own words. Boxed, because the compiler cannot see through closures over borrowed nodes that the whole
+/// look may move between threads.
+fn ask<'a>(
+    nodes: &'a Nodes,
+    node: &'a Node,
+    patience: Duration,
+) -> BoxFuture<'a, (Probe, Option<Membership>)> {
+    Box::pin(async move {
+        let talos = nodes.probe(node, patience).await;
+        let etcd = match (node.role, &talos) {
+            (Role::ControlPlane, Probe::Configured { .. }) => Some(nodes.members(node, patience).await),
+            _ => None,
+        };
+        (talos, etcd)
+    })
+}
+
 /// The nodes as Kubernetes knows them, from the first control plane that answers.
-async fn known(kubernetes: &Kubernetes, planes: &[&Node], patience: std::time::Duration) -> KubeNodes {
+async fn known(kubernetes: &Kubernetes, planes: &[&Node], patience: Duration) -> KubeNodes {
     let asked = planes.iter().map(|node| {
         let target = Target::new(node.address.addr().to_string(), API_SERVER_PORT);
         Box::pin(async move { kubernetes.nodes(&target, patience).await })

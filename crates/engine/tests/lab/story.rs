@@ -131,3 +131,19 @@ async fn live_checks_pass_on_a_good_lab_and_name_the_fix_on_a_bad_one() {
     let fixes: Vec<_> = report.checks.iter().filter_map(|check| check.fix.as_deref()).collect();
     assert!(fixes.contains(&"pvesm set local --content backup,import,iso"), "{fixes:#?}");
 }
+
+/// Callers may move a look or a run between threads.
+#[allow(dead_code)]
+fn everything_can_be_spawned(
+    engine: &daedal_engine::Engine,
+    cluster: &daedal_inventory::Cluster,
+    world: &daedal_planner::World,
+    plan: &daedal_planner::Plan,
+    run: &daedal_engine::Run,
+) {
+    fn send<T: Send>(_: T) {}
+    send(engine.observe(cluster));
+    send(engine.status(cluster));
+    send(engine.live_checks(cluster));
+    send(engine.execute(cluster, world, plan, run));
+}
