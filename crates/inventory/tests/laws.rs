@@ -343,22 +343,27 @@ fn ten_thousand_nodes_resolve() {
     }
 }
 
-/// The time of day is no matter for an ordinary test; `cargo test --release -- --ignored` on a quiet machine.
+/// Time this thread spent on a processor, where the system says so: a busy machine must not fail the test.
+fn processor_time(start: Instant) -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = stat.split_whitespace().next().and_then(|n| n.parse().ok());
+    nanos.map_or_else(|| start.elapsed(), Duration::from_nanos)
+}
+
 #[test]
-#[ignore = "measures time: run it optimised and alone"]
+#[ignore = "measures time: run it with --release"]
 fn ten_thousand_nodes_resolve_quickly() {
-    let best = |text: &str| {
-        let run = || {
-            let start = Instant::now();
-            read(text).expect("resolved");
-            start.elapsed()
-        };
-        (0..15).map(|_| run()).min().unwrap_or_default()
+    let start = Instant::now();
+    // The system counts in ticks, so several runs are taken together.
+    let mean = |text: &str, runs: u32| {
+        let before = processor_time(start);
+        (0..runs).for_each(|_| drop(read(text).expect("resolved")));
+        (processor_time(start) - before) / runs
     };
     for listed in [false, true] {
-        let (thousand, ten_thousand) = (best(&large(1_000, listed)), best(&large(10_000, listed)));
+        let (thousand, ten_thousand) = (mean(&large(1_000, listed), 50), mean(&large(10_000, listed), 5));
         eprintln!("listed {listed}: 1,000 nodes {thousand:?}, 10,000 nodes {ten_thousand:?}");
         assert!(ten_thousand < Duration::from_millis(200), "{ten_thousand:?}");
-        assert!(ten_thousand < thousand * 30, "not linear: {thousand:?} → {ten_thousand:?}");
+        assert!(ten_thousand < thousand * 20, "not linear: {thousand:?} → {ten_thousand:?}");
     }
 }
