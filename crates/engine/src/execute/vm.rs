@@ -293,7 +293,7 @@ impl Executor<'_> {
         self.persist(step, |_| async move {
             let call = async { Ok(self.engine.parts.proxmox.delete_volume(host, volid).await?) };
             let deleted = match self.engine.parts.effects.perform(kind, volid, call).await {
-                Ok(Some(upid)) => self.finish(step, &upid, &format!("delete {volid}")).await,
+                Ok(Some(upid)) => self.finish_some_time(step, &upid, &format!("delete {volid}")).await,
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
             };
@@ -360,6 +360,16 @@ impl Executor<'_> {
         let patience = self.engine.parts.limits.task;
         match tokio::time::timeout(patience, self.tasks.finish(upid, what)).await {
             Ok(ended) => Ok(ended?),
+            Err(_) => Err(Error::Deadline { what: what.to_owned(), after: patience, last: None }),
+        }
+    }
+
+    /// The same where nobody waits for it: looks that are made for other tasks mostly suffice.
+    async fn finish_some_time(&self, step: &Step, upid: &Upid, what: &str) -> Result<(), Error> {
+        self.waiting(step, format!("task {} on {}", upid.kind(), upid.node()), Duration::ZERO);
+        let patience = self.engine.parts.limits.task;
+        match tokio::time::timeout(patience, self.tasks.wait_relaxed(upid)).await {
+            Ok(ended) => Ok(ended?.into_result(what)?),
             Err(_) => Err(Error::Deadline { what: what.to_owned(), after: patience, last: None }),
         }
     }

@@ -124,6 +124,9 @@ fn ask<'a>(
 
 /// The nodes as Kubernetes knows them, from the first control plane that answers.
 async fn known(kubernetes: &Kubernetes, planes: &[&Node], patience: Duration) -> KubeNodes {
+    if planes.is_empty() {
+        return KubeNodes::new();
+    }
     let asked = planes.iter().map(|node| {
         let target = Target::new(node.address.addr().to_string(), API_SERVER_PORT);
         Box::pin(async move { kubernetes.nodes(&target, patience).await })

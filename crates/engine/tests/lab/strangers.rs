@@ -166,3 +166,19 @@ async fn a_create_whose_worker_died_is_told_with_its_cure_and_the_rest_goes_on()
     );
     assert!(plan.steps.iter().all(|step| !matches!(step.action, daedal_planner::Action::CreateVm { .. })));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_runs_alone_is_looked_at_in_peace() {
+    let bench = Bench::new(1, 1);
+    // The control plane's create fails for good, the worker's does not.
+    let when = When::call("POST", "/nodes/*/qemu").nth(1);
+    bench.lab.faults().inject(when, Fault::Status(403));
+    let report = bench.apply().await;
+    assert!(!report.succeeded());
+    let (world, plan) = bench.look().await;
+    assert_eq!(world.guests.values().filter(|guest| guest.running).count(), 1, "{:#?}", world.guests);
+    assert!(!plan.unwrap().is_empty());
+    bench.lab.faults().clear();
+    assert_done(&bench.apply().await, "second apply");
+    bench.assert_converged("second apply").await;
+}
