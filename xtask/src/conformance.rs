@@ -44,6 +44,13 @@ const SUITES: &[Suite] = &[
         cargo: &["test", "--package", "daedal-lab", "--test", "recordings", "--", "--nocapture"],
     },
     Suite {
+        name: "helm",
+        what: "real charts and 10,000 generated template snippets beside helm template",
+        peer: || peers::built("helm-", "helm"),
+        build: "helm",
+        cargo: &["run", "--quiet", "--release", "--package", "daedal-helm", "--example", "conformance"],
+    },
+    Suite {
         name: "clients",
         what: "unmodified kubectl and talosctl against a served lab",
         peer: || peers::on_path("kubectl").or_else(|| peers::built("talos-", "talosctl")),

@@ -68,8 +68,8 @@ pub(super) fn functions() -> Vec<Entry> {
         variadic("mustMerge", &[Dict], Dict, |_, args| merge_all(args, false)),
         variadic("mergeOverwrite", &[Dict], Dict, |_, args| merge_all(args, true)),
         variadic("mustMergeOverwrite", &[Dict], Dict, |_, args| merge_all(args, true)),
-        fixed("deepCopy", &[Any], |_, args| Ok(deep_copy(&args[0], 0)?)),
-        fixed("mustDeepCopy", &[Any], |_, args| Ok(deep_copy(&args[0], 0)?)),
+        fixed("deepCopy", &[Any], |_, args| copied(&args[0])),
+        fixed("mustDeepCopy", &[Any], |_, args| copied(&args[0])),
         variadic("dig", &[], Any, dig),
     ]
 }
@@ -154,6 +154,13 @@ fn merge(target: &Rc<Map>, source: &Rc<Map>, overwrite: bool, depth: usize) -> R
 
 fn is_empty(value: &Value) -> bool {
     value.is_empty()
+}
+
+fn copied(value: &Value) -> FuncResult {
+    if value.is_nil() {
+        return Err("reflect: call of reflect.Value.Type on zero Value".into());
+    }
+    Ok(deep_copy(value, 0)?)
 }
 
 fn deep_copy(value: &Value, depth: usize) -> Result<Value, String> {

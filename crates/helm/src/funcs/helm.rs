@@ -12,6 +12,9 @@ pub(crate) const WARN_START: &str = "HELM_ERR_START";
 /// Ends a marked message.
 pub(crate) const WARN_END: &str = "HELM_ERR_END";
 
+/// How `sigs.k8s.io/yaml` introduces what JSON says.
+const DECODING: &str = "error unmarshaling JSON: while decoding JSON: ";
+
 pub(super) fn functions() -> Vec<Entry> {
     use Type::{Any, Str};
     vec![
@@ -40,14 +43,18 @@ pub(super) fn functions() -> Vec<Entry> {
         fixed("toYaml", &[Any], |_, args| Ok(Value::string(to_yaml(&args[0], yaml::Style::Kubernetes)))),
         fixed("toYamlPretty", &[Any], |_, args| Ok(Value::string(to_yaml(&args[0], yaml::Style::Pretty)))),
         fixed("fromYaml", &[Str], |_, args| {
-            Ok(as_map(yaml::from_yaml(bytes(args, 0)), "error unmarshaling JSON: while decoding JSON: "))
+            Ok(as_map(yaml::from_yaml(bytes(args, 0)), Value::map(BTreeMap::new()), DECODING))
         }),
         fixed("fromYamlArray", &[Str], |_, args| {
-            Ok(as_list(yaml::from_yaml(bytes(args, 0)), "error unmarshaling JSON: while decoding JSON: "))
+            Ok(as_list(yaml::from_yaml(bytes(args, 0)), Value::list(Vec::new()), DECODING))
         }),
         fixed("toJson", &[Any], |_, args| Ok(Value::string(json::to_json(&args[0]).unwrap_or_default()))),
-        fixed("fromJson", &[Str], |_, args| Ok(as_map(json::from_json(bytes(args, 0)), ""))),
-        fixed("fromJsonArray", &[Str], |_, args| Ok(as_list(json::from_json(bytes(args, 0)), ""))),
+        fixed("fromJson", &[Str], |_, args| {
+            Ok(as_map(json::from_json(bytes(args, 0)), Value::nil_map(MapKind::Any), ""))
+        }),
+        fixed("fromJsonArray", &[Str], |_, args| {
+            Ok(as_list(json::from_json(bytes(args, 0)), Value::nil_list(ListKind::Any), ""))
+        }),
         fixed("toToml", &[Any], |_, args| Ok(Value::string(super::toml::to_toml(&args[0])))),
         fixed("fromToml", &[Str], |_, args| Ok(super::toml::from_toml(&text(args, 0)))),
     ]
@@ -72,10 +79,10 @@ fn go_kind(value: &Value) -> &'static str {
     }
 }
 
-fn as_map(parsed: Result<Value, String>, prefix: &str) -> Value {
+fn as_map(parsed: Result<Value, String>, null: Value, prefix: &str) -> Value {
     let message = match parsed {
         Ok(map @ Value::Map(_)) => return map,
-        Ok(Value::Nil) => return Value::nil_map(MapKind::Any),
+        Ok(Value::Nil) => return null,
         Ok(other) => format!(
             "{prefix}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             go_kind(&other)
@@ -85,10 +92,10 @@ fn as_map(parsed: Result<Value, String>, prefix: &str) -> Value {
     Value::map(BTreeMap::from([("Error".into(), Value::string(message))]))
 }
 
-fn as_list(parsed: Result<Value, String>, prefix: &str) -> Value {
+fn as_list(parsed: Result<Value, String>, null: Value, prefix: &str) -> Value {
     let message = match parsed {
         Ok(list @ Value::List(_)) => return list,
-        Ok(Value::Nil) => return Value::nil_list(ListKind::Any),
+        Ok(Value::Nil) => return null,
         Ok(other) => {
             format!(
                 "{prefix}json: cannot unmarshal {} into Go value of type []interface {{}}",

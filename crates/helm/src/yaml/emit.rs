@@ -212,7 +212,7 @@ impl Emitter {
     }
 
     fn plain(&mut self, text: &str, indent: isize, context: Context) {
-        self.write_plain(text, deeper(indent), !context.simple_key);
+        self.write_plain(text, scalar_indent(indent), !context.simple_key);
     }
 
     fn string(&mut self, text: &str, indent: isize, context: Context) -> Option<()> {
@@ -251,7 +251,7 @@ impl Emitter {
         if style == Scalar::Literal && (!analysis.block || context.simple_key) {
             style = Scalar::Double;
         }
-        let inner = deeper(indent);
+        let inner = scalar_indent(indent);
         let breaks = !context.simple_key;
         match style {
             Scalar::Plain => self.write_plain(text, inner, breaks),
@@ -436,6 +436,11 @@ impl Emitter {
 
 fn deeper(indent: isize) -> isize {
     if indent < 0 { 0 } else { indent + 2 }
+}
+
+/// Where the further lines of a scalar go; at the top they are indented too.
+fn scalar_indent(indent: isize) -> isize {
+    if indent < 0 { 2 } else { indent + 2 }
 }
 
 /// Words that YAML 1.1 reads as booleans and YAML 1.2 does not; go-yaml v3 quotes them for old readers.

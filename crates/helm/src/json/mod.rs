@@ -1,9 +1,9 @@
 //! JSON as Go's `encoding/json` writes and reads it.
 
-use std::collections::BTreeMap;
+mod read;
 
 use crate::strconv;
-use crate::value::{MAX_NESTING, Str, Value};
+use crate::value::{MAX_NESTING, Value};
 
 /// Why a value cannot be written, or a text not read.
 pub(crate) type JsonError = String;
@@ -156,41 +156,7 @@ fn write_string(out: &mut Vec<u8>, bytes: &[u8], html: bool) {
 
 /// `json.Unmarshal` into an empty interface: numbers are floats, objects are maps.
 pub(crate) fn from_json(text: &[u8]) -> Result<Value, JsonError> {
-    let parsed: serde_json::Value = serde_json::from_slice(text).map_err(|e| json_message(text, &e))?;
-    Ok(from_serde(&parsed))
-}
-
-/// Go's words for the commonest mistakes; the rest keeps the parser's.
-fn json_message(text: &[u8], error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".to_owned();
-    }
-    let offset = text
-        .split_inclusive(|b| *b == b'\n')
-        .take(error.line().saturating_sub(1))
-        .map(<[u8]>::len)
-        .sum::<usize>()
-        + error.column().saturating_sub(1);
-    match text.get(offset).map(|b| char::from(*b)) {
-        Some(c) => format!("invalid character '{c}' looking for beginning of value"),
-        None => error.to_string(),
-    }
-}
-
-/// A template value from a `serde_json` one.
-pub(crate) fn from_serde(value: &serde_json::Value) -> Value {
-    match value {
-        serde_json::Value::Null => Value::Nil,
-        serde_json::Value::Bool(b) => Value::Bool(*b),
-        serde_json::Value::Number(n) => Value::Float(n.as_f64().unwrap_or(0.0)),
-        serde_json::Value::String(s) => Value::string(s.as_str()),
-        serde_json::Value::Array(items) => Value::list(items.iter().map(from_serde).collect()),
-        serde_json::Value::Object(entries) => {
-            let map: BTreeMap<Str, Value> =
-                entries.iter().map(|(k, v)| (Str::from(k.as_str()), from_serde(v))).collect();
-            Value::map(map)
-        }
-    }
+    read::read(text)
 }
 
 /// A `serde_json` value from a template one, for schema validation.
@@ -211,6 +177,24 @@ mod tests {
         assert_eq!(to_json(&value).unwrap(), b"[\"\\u003ca\\u0026\\u0001\",1000000,null]");
         assert_eq!(to_raw_json(&value).unwrap(), b"[\"<a&\\u0001\",1000000,null]");
         assert_eq!(to_pretty_json(&Value::list(vec![Value::Int(1)])).unwrap(), b"[\n  1\n]");
+    }
+
+    #[test]
+    fn complaints_are_those_of_go() {
+        for (text, complaint) in [
+            ("", "unexpected end of JSON input"),
+            ("[1 2]", "invalid character '2' after array element"),
+            ("{a}", "invalid character 'a' looking for beginning of object key string"),
+            ("{\"a\" 1}", "invalid character '1' after object key"),
+            ("truE", "invalid character 'E' in literal true (expecting 'e')"),
+            ("1.x", "invalid character 'x' after decimal point in numeric literal"),
+            ("\"\\q\"", "invalid character 'q' in string escape code"),
+            ("1 2", "invalid character '2' after top-level value"),
+        ] {
+            assert_eq!(from_json(text.as_bytes()).unwrap_err(), complaint);
+        }
+        let value = from_json(br#"{"a": [1.5e1, "\u00e9\ud83d\ude00", null]}"#).unwrap();
+        assert_eq!(to_json(&value).unwrap(), "{\"a\":[15,\"é😀\",null]}".as_bytes());
     }
 
     #[test]

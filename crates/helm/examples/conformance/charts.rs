@@ -1,0 +1,270 @@
+//! Real charts, read from Go's module cache, under many value sets.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use daedal_helm::Chart;
+
+use crate::peer::{Helm, ours};
+use crate::sets::{Set, derived};
+
+/// A chart inside a published Go module.
+struct Listed {
+    module: &'static str,
+    version: &'static str,
+    path: &'static str,
+    /// Further value sets.
+    sets: &'static [(&'static str, &'static str)],
+}
+
+const CHARTS: &[Listed] = &[
+    Listed {
+        module: "github.com/cilium/cilium",
+        version: "v1.16.5",
+        path: "install/kubernetes/cilium",
+        sets: &[
+            (
+                "hubble ui",
+                "hubble: {relay: {enabled: true}, ui: {enabled: true}, tls: {auto: {method: cronJob}}}",
+            ),
+            (
+                "gateway",
+                "{kubeProxyReplacement: 'true', ingressController: {enabled: true}, gatewayAPI: {enabled: true}, hubble: {enabled: false}}",
+            ),
+            (
+                "clustermesh",
+                "clustermesh: {useAPIServer: true, apiserver: {tls: {auto: {method: cronJob}}}}\nhubble: {tls: {auto: {method: cronJob}}}",
+            ),
+            (
+                "wireguard",
+                "encryption: {enabled: true, type: wireguard}\nbgpControlPlane: {enabled: true}\nprometheus: {enabled: true}\nhubble: {tls: {auto: {method: cronJob}}}",
+            ),
+            (
+                "eni",
+                "ipam: {mode: eni}\neni: {enabled: true}\nhubble: {tls: {auto: {method: certmanager, certManagerIssuerRef: {name: x, kind: Issuer}}}}",
+            ),
+            (
+                "preflight",
+                "{preflight: {enabled: true}, agent: false, operator: {enabled: false}, hubble: {enabled: false}}",
+            ),
+        ],
+    },
+    Listed {
+        module: "sigs.k8s.io/metrics-server",
+        version: "v0.7.2",
+        path: "charts/metrics-server",
+        sets: &[],
+    },
+    Listed {
+        module: "sigs.k8s.io/external-dns",
+        version: "v0.15.0",
+        path: "charts/external-dns",
+        sets: &[(
+            "webhook",
+            "provider: {name: webhook, webhook: {image: {repository: r, tag: t}}}\nserviceMonitor: {enabled: true}",
+        )],
+    },
+    Listed {
+        module: "sigs.k8s.io/node-feature-discovery",
+        version: "v0.16.6",
+        path: "deployment/helm/node-feature-discovery",
+        sets: &[(
+            "topology",
+            "topologyUpdater: {enable: true, createCRDs: true}\nprometheus: {enable: true}",
+        )],
+    },
+    Listed {
+        module: "github.com/kyverno/kyverno",
+        version: "v1.13.1",
+        path: "charts/kyverno",
+        sets: &[
+            (
+                "lean",
+                "{backgroundController: {enabled: false}, cleanupController: {enabled: false}, reportsController: {enabled: false}}",
+            ),
+            ("no crds", "{crds: {install: false}, grafana: {enabled: true}}"),
+        ],
+    },
+    Listed {
+        module: "github.com/kyverno/kyverno",
+        version: "v1.13.1",
+        path: "charts/kyverno-policies",
+        sets: &[("restricted", "{podSecurityStandard: restricted, validationFailureAction: Enforce}")],
+    },
+    Listed {
+        module: "github.com/sergelogvinov/proxmox-csi-plugin",
+        version: "v0.9.0",
+        path: "charts/proxmox-csi-plugin",
+        sets: &[(
+            "clusters",
+            "config: {clusters: [{url: 'https://x:8006/api2/json', insecure: false, token_id: a, token_secret: b, region: r}]}\nstorageClass: [{name: s, storage: data, reclaimPolicy: Delete, fstype: xfs, cache: none, ssd: true}]",
+        )],
+    },
+    Listed {
+        module: "sigs.k8s.io/kueue",
+        version: "v0.9.1",
+        path: "charts/kueue",
+        sets: &[("certs", "{enableCertManager: true, enablePrometheus: true}")],
+    },
+    Listed {
+        module: "github.com/crossplane/crossplane",
+        version: "v1.18.1",
+        path: "cluster/charts/crossplane",
+        sets: &[],
+    },
+    Listed {
+        module: "github.com/aquasecurity/trivy-operator",
+        version: "v0.22.0",
+        path: "deploy/helm",
+        sets: &[("built-in server", "operator: {builtInTrivyServer: true}\ntrivy: {mode: ClientServer}")],
+    },
+    Listed {
+        module: "sigs.k8s.io/secrets-store-csi-driver",
+        version: "v1.4.7",
+        path: "charts/secrets-store-csi-driver",
+        sets: &[(
+            "windows",
+            "{windows: {enabled: true}, syncSecret: {enabled: true}, enableSecretRotation: true}",
+        )],
+    },
+    Listed {
+        module: "github.com/cert-manager/trust-manager",
+        version: "v0.14.0",
+        path: "deploy/charts/trust-manager",
+        sets: &[(
+            "secrets",
+            "{secretTargets: {enabled: true, authorizedSecretsAll: true}, app: {webhook: {tls: {helmCert: {enabled: true}}}}}",
+        )],
+    },
+    Listed {
+        module: "sigs.k8s.io/scheduler-plugins",
+        version: "v0.29.7",
+        path: "manifests/install/charts/as-a-second-scheduler",
+        sets: &[],
+    },
+];
+
+/// Where a module lies, fetched if it is not there yet.
+fn module(listed: &Listed) -> Option<PathBuf> {
+    let cache = Command::new("go").args(["env", "GOMODCACHE"]).output().ok()?;
+    let cache = PathBuf::from(String::from_utf8_lossy(&cache.stdout).trim().to_owned());
+    let folder = cache.join(format!("{}@{}", listed.module, listed.version));
+    if !folder.is_dir() {
+        let name = format!("{}@{}", listed.module, listed.version);
+        let status = Command::new("go").args(["mod", "download", &name]).env("GOFLAGS", "-mod=mod").status();
+        if !status.is_ok_and(|s| s.success()) {
+            return None;
+        }
+    }
+    folder.is_dir().then_some(folder)
+}
+
+/// Compares the listed charts, or the given ones. How many differences there are.
+pub fn run(helm: &Helm, paths: &[&String]) -> usize {
+    println!(
+        "\n{:<34} {:<9} {:>5} {:>8} {:>8} {:>8} {:>6}",
+        "chart", "version", "sets", "objects", "refused", "worded", "differ"
+    );
+    let mut different = 0;
+    if paths.is_empty() {
+        for listed in CHARTS {
+            let Some(folder) = module(listed) else {
+                println!("{:<34} {:<9} skipped: the module cannot be had", listed.module, listed.version);
+                continue;
+            };
+            different += chart(helm, &folder.join(listed.path), listed.sets);
+        }
+    } else {
+        for path in paths {
+            different += chart(helm, Path::new(path), &[]);
+        }
+    }
+    println!("refused: both refuse the values; worded: the refusals differ in wording only");
+    different
+}
+
+fn chart(helm: &Helm, folder: &Path, more: &[(&str, &str)]) -> usize {
+    let (name, version, defaults) = match Chart::load(folder) {
+        Ok(chart) => {
+            (chart.name().to_owned(), chart.metadata.version.clone(), chart.values.as_json().clone())
+        }
+        Err(_) => (folder.display().to_string(), String::new(), serde_json::Map::new()),
+    };
+    let mut sets = derived(&defaults);
+    sets.extend(more.iter().map(|(name, yaml)| Set { name: (*name).into(), yaml: Some((*yaml).into()) }));
+    let file = std::env::temp_dir().join(format!("helm-conformance-{}.yaml", std::process::id()));
+    let (mut objects, mut refused, mut worded, mut different) = (0, 0, 0, 0);
+    let mut notes = Vec::new();
+    for set in &sets {
+        let values =
+            set.yaml.as_ref().filter(|yaml| std::fs::write(&file, yaml).is_ok()).map(|_| file.as_path());
+        let theirs = helm.template(folder, values, true);
+        let mine = ours(folder, set.yaml.as_deref(), true);
+        match (theirs, mine) {
+            (Ok(theirs), Ok(mine)) => match compare(&theirs, &mine) {
+                Ok(count) => objects += count,
+                Err(note) => {
+                    different += 1;
+                    notes.push(format!("    {}: {note}", set.name));
+                }
+            },
+            (Err(theirs), Err(mine)) => {
+                refused += 1;
+                if theirs != mine {
+                    worded += 1;
+                    if std::env::var_os("VERBOSE").is_some() {
+                        notes.push(format!(
+                            "    {}: worded\n      helm: {theirs}\n      ours: {mine}",
+                            set.name
+                        ));
+                    }
+                }
+            }
+            (Ok(_), Err(mine)) => {
+                different += 1;
+                notes.push(format!("    {}: only we refuse: {mine}", set.name));
+            }
+            (Err(theirs), Ok(_)) => {
+                different += 1;
+                notes.push(format!("    {}: only helm refuses: {theirs}", set.name));
+            }
+        }
+    }
+    let _ = std::fs::remove_file(file);
+    println!(
+        "{name:<34} {version:<9} {:>5} {objects:>8} {refused:>8} {worded:>8} {different:>6}",
+        sets.len()
+    );
+    for note in notes {
+        println!("{note}");
+    }
+    different
+}
+
+/// Keys whose values are generated anew each time: keys and certificates. Nothing else may differ.
+const GENERATED: &[&str] = &["ca.crt", "ca.key", "tls.crt", "tls.key", "caBundle", "cert", "key"];
+
+fn compare(theirs: &str, mine: &str) -> Result<usize, String> {
+    let objects = |text: &str| text.lines().filter(|l| l.starts_with("# Source: ")).count();
+    if theirs == mine {
+        return Ok(objects(theirs));
+    }
+    let (left, right): (Vec<&str>, Vec<&str>) = (theirs.lines().collect(), mine.lines().collect());
+    for (number, (a, b)) in left.iter().zip(&right).enumerate() {
+        let key = |line: &str| line.split_once(':').map(|(k, _)| k.trim().trim_matches('"').to_owned());
+        let generated = key(a) == key(b) && key(a).is_some_and(|k| GENERATED.contains(&k.as_str()));
+        // A checksum over a secret that was generated follows it.
+        let checksum =
+            key(a) == key(b) && key(a).is_some_and(|k| k.contains("checksum") || k.contains("sha"));
+        if a != b && !generated && !(checksum && theirs.contains("BEGIN") | theirs.contains("LS0tLS1CRUdJTi"))
+        {
+            let cut = |line: &str| line.chars().take(160).collect::<String>();
+            return Err(format!("line {}:\n      helm: {}\n      ours: {}", number + 1, cut(a), cut(b)));
+        }
+    }
+    if left.len() == right.len() {
+        Ok(objects(theirs))
+    } else {
+        Err(format!("helm prints {} lines, we {}", left.len(), right.len()))
+    }
+}
