@@ -1,6 +1,6 @@
 //! Resolves references to secrets: the named place only, and an error that says which key is missing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use daedal_inventory::SecretRef;
 
@@ -19,7 +19,7 @@ pub fn read(reference: &SecretRef, what: &str, folder: &Path) -> Outcome<String>
             .hint(format!("export {name}=…, or change the reference in the inventory."))),
         },
         SecretRef::File(path) => {
-            let path = folder.join(path);
+            let path = resolve(path, folder);
             let missing =
                 || Failure::new(Exit::MissingSecret, format!("{what} is missing: {}", path.display()));
             match std::fs::read_to_string(&path) {
@@ -28,6 +28,14 @@ pub fn read(reference: &SecretRef, what: &str, folder: &Path) -> Outcome<String>
                 Err(error) => Err(missing().because(&error)),
             }
         }
+    }
+}
+
+/// A path in an inventory: `~/` is the home folder, everything else is relative to the inventory's.
+pub fn resolve(path: &Path, folder: &Path) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::var_os("HOME")) {
+        (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => folder.join(path),
     }
 }
 

@@ -132,7 +132,7 @@ fn live_access(cluster: &Cluster, folder: &Path) -> Outcome<Access> {
             text.parse().map_err(|e: daedal_dial::TrustError| Failure::from_error(Exit::BadDocument, &e))?,
         ),
         TlsTrust::Ca(path) => {
-            let path = folder.join(path);
+            let path = secrets::resolve(path, folder);
             let pem = std::fs::read_to_string(&path).map_err(|error| {
                 Failure::new(Exit::NoInput, format!("cannot read the CA certificate {}", path.display()))
                     .because(&error)

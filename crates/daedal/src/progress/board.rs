@@ -187,6 +187,8 @@ mod tests {
             hosts: vec![],
             quorum: daedal_planner::Quorum::default(),
             notes: vec![],
+            nodes: Default::default(),
+            versions: Default::default(),
         }
     }
 
