@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use daedal_inventory::{Diagnostic, Loaded, Source};
+use daedal_inventory::{Cluster, Diagnostic, Loaded, Source};
+use daedal_talos::config::{Contract, Patch};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::exit::Exit;
@@ -30,7 +31,10 @@ pub fn read(path: &Path, color: bool) -> Outcome<Inventory> {
     let beside = |file: &Path| std::fs::read_to_string(folder.join(file));
     let source = Source { name: path.display().to_string(), text };
     match daedal_inventory::load(&[source], &beside) {
-        Ok(loaded) => Ok(Inventory { loaded, path, folder }),
+        Ok(loaded) => {
+            usable(&loaded.cluster, &path)?;
+            Ok(Inventory { loaded, path, folder })
+        }
         Err(found) => {
             let mut failure = Failure::new(Exit::BadDocument, found.to_string());
             failure.causes = found.iter().map(one_line).collect();
@@ -39,6 +43,22 @@ pub fn read(path: &Path, color: bool) -> Outcome<Inventory> {
             Err(failure)
         }
     }
+}
+
+/// Refuses what reads well but could not be carried out, before anything is: a Talos version without a contract, a patch
+/// that is none.
+fn usable(cluster: &Cluster, path: &Path) -> Outcome<()> {
+    let version = cluster.talos.version.to_string();
+    let wrong = |error: &(dyn std::error::Error + 'static), what: &str| {
+        Failure::new(Exit::BadDocument, format!("{}: {what}", path.display())).because(error)
+    };
+    Contract::of(&version)
+        .map_err(|error| wrong(&error, &format!("Talos v{version} cannot be configured")))?;
+    for patch in cluster.patches.iter().chain(cluster.nodes.iter().flat_map(|node| &node.patches)) {
+        Patch::from_yaml(&patch.text)
+            .map_err(|error| wrong(&error, &format!("the patch {} cannot be used", patch.origin)))?;
+    }
+    Ok(())
 }
 
 /// A finding with the line it points at.

@@ -88,3 +88,16 @@ fn completions_are_printed_for_each_shell() {
         assert!(run.status.success() && text(&run.stdout).contains("daedal"), "{shell}");
     }
 }
+
+#[test]
+fn what_reads_well_but_cannot_be_done_is_refused_before_anything_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = std::fs::read_to_string(common::root().join("examples/home/cluster.yaml")).unwrap();
+    let file = folder.path().join("cluster.yaml");
+    let bad = good.replace("  pools:", "  patches: [{inline: \"machine: [\"}]\n  pools:");
+    assert_ne!(good, bad);
+    std::fs::write(&file, bad).unwrap();
+    let run = daedal(["check", "-f", &file.display().to_string()]);
+    assert_eq!(run.status.code(), Some(65), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("patch"), "{}", text(&run.stderr));
+}
