@@ -105,7 +105,7 @@ pub enum Error {
         host: String,
     },
     /// A wait took too long.
-    #[error("gave up after {} trying to {what}{}", human(*after), last.as_ref().map_or_else(String::new, |last| format!(" (last seen: {last})")))]
+    #[error("gave up after {} waiting for {what}{}", human(*after), last.as_ref().map_or_else(String::new, |last| format!(" (last seen: {last})")))]
     Deadline {
         /// What was waited for.
         what: String,

@@ -100,22 +100,30 @@ impl Kubernetes {
         let request =
             http::Request::get("/readyz").body(Vec::new()).map_err(|source| Error::Request { source })?;
         let asked = tokio::time::timeout(patience, client.request_text(request)).await;
-        let what = || format!("ask the API server at {target} whether it is ready");
+        let what = format!("ask the API server at {target} whether it is ready");
         match asked {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(source)) => Err(Error::Kubernetes { what: what(), source: Box::new(source) }),
-            Err(_) => Err(Error::Deadline { what: what(), after: patience, last: None }),
+            Ok(Err(source)) => Err(Error::Kubernetes { what, source: Box::new(source) }),
+            Err(_) => Err(Error::Deadline {
+                what: format!("the API server at {target}"),
+                after: patience,
+                last: None,
+            }),
         }
     }
 
     /// All nodes, from the API server at `target`.
     pub(crate) async fn nodes(&self, target: &Target, patience: Duration) -> Result<KubeNodes, Error> {
         let api: Api<Node> = Api::all(self.client(target)?);
-        let what = || format!("list nodes at {target}");
+        let what = format!("list nodes at {target}");
         match tokio::time::timeout(patience, api.list(&ListParams::default())).await {
             Ok(Ok(list)) => Ok(list.items.iter().filter_map(seen).collect()),
-            Ok(Err(source)) => Err(Error::Kubernetes { what: what(), source: Box::new(source) }),
-            Err(_) => Err(Error::Deadline { what: what(), after: patience, last: None }),
+            Ok(Err(source)) => Err(Error::Kubernetes { what, source: Box::new(source) }),
+            Err(_) => Err(Error::Deadline {
+                what: format!("the API server at {target}"),
+                after: patience,
+                last: None,
+            }),
         }
     }
 
@@ -130,7 +138,7 @@ impl Kubernetes {
         let failed =
             |source| Error::Kubernetes { what: format!("watch nodes at {target}"), source: Box::new(source) };
         let late =
-            || Error::Deadline { what: format!("watch nodes at {target}"), after: patience, last: None };
+            || Error::Deadline { what: format!("news of nodes from {target}"), after: patience, last: None };
         let list = tokio::time::timeout(patience, api.list(&ListParams::default()))
             .await
             .map_err(|_| late())?

@@ -18,6 +18,8 @@ pub struct Limits {
     pub probes: usize,
     /// Patience with one node's Talos API while observing.
     pub probe_timeout: Duration,
+    /// Patience while observing with a control plane that is just booting and cannot tell of its etcd yet.
+    pub settle: Duration,
     /// Patience with one call to a node while executing.
     pub call_timeout: Duration,
     /// First and longest pause between two tries to reach something that boots.
@@ -45,6 +47,7 @@ impl Default for Limits {
             config_calls_per_host: 3,
             probes: 64,
             probe_timeout: Duration::from_secs(3),
+            settle: Duration::from_secs(20),
             call_timeout: Duration::from_secs(10),
             poll: (Duration::from_millis(100), Duration::from_millis(250)),
             attempts: 5,

@@ -25,7 +25,7 @@ impl Executor<'_> {
         let node = self.node(step)?;
         let parts = &self.engine.parts;
         let nodes = self.nodes().await?;
-        let what = format!("bootstrap etcd on {}", node.name);
+        let what = format!("etcd on {} to be bootstrapped", node.name);
         let mut wait = Waiter::new(self, step, what, parts.limits.etcd);
         let mut asked = false;
         loop {

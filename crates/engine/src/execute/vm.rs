@@ -360,7 +360,9 @@ impl Executor<'_> {
         let patience = self.engine.parts.limits.task;
         match tokio::time::timeout(patience, self.tasks.finish(upid, what)).await {
             Ok(ended) => Ok(ended?),
-            Err(_) => Err(Error::Deadline { what: what.to_owned(), after: patience, last: None }),
+            Err(_) => {
+                Err(Error::Deadline { what: format!("task {upid} to {what}"), after: patience, last: None })
+            }
         }
     }
 
@@ -370,7 +372,9 @@ impl Executor<'_> {
         let patience = self.engine.parts.limits.task;
         match tokio::time::timeout(patience, self.tasks.wait_relaxed(upid)).await {
             Ok(ended) => Ok(ended?.into_result(what)?),
-            Err(_) => Err(Error::Deadline { what: what.to_owned(), after: patience, last: None }),
+            Err(_) => {
+                Err(Error::Deadline { what: format!("task {upid} to {what}"), after: patience, last: None })
+            }
         }
     }
 

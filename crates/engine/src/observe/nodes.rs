@@ -9,9 +9,11 @@ use daedal_planner::{EtcdView, NodeView, Ownership, TalosView, World};
 use daedal_talos::SecretsBundle;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
+use tokio::time::Instant;
 
 use crate::engine::Engine;
 use crate::kubernetes::{API_SERVER_PORT, KubeNodes, Kubernetes};
+use crate::limits::Limits;
 use crate::nodes::{Membership, Nodes, Probe};
 use crate::observe::Blinds;
 
@@ -56,7 +58,7 @@ pub(crate) async fn look(
         }
     };
 
-    let asked: Vec<_> = running.iter().map(|node| ask(&nodes, node, limits.probe_timeout)).collect();
+    let asked: Vec<_> = running.iter().map(|node| ask(&nodes, node, limits)).collect();
     let probes = stream::iter(asked).buffered(limits.probes).collect::<Vec<_>>();
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
     let endpoint = Target::new(&cluster.kubernetes.endpoint_host, cluster.kubernetes.endpoint_port);
@@ -110,15 +112,24 @@ pub(crate) async fn look(
 fn ask<'a>(
     nodes: &'a Nodes,
     node: &'a Node,
-    patience: Duration,
+    limits: &'a Limits,
 ) -> BoxFuture<'a, (Probe, Option<Membership>)> {
     Box::pin(async move {
-        let talos = nodes.probe(node, patience).await;
-        let etcd = match (node.role, &talos) {
-            (Role::ControlPlane, Probe::Configured { .. }) => Some(nodes.members(node, patience).await),
-            _ => None,
+        let began = Instant::now();
+        let talos = nodes.probe(node, limits.probe_timeout).await;
+        let (Role::ControlPlane, Probe::Configured { stage, .. }) = (node.role, &talos) else {
+            return (talos, None);
         };
-        (talos, etcd)
+        loop {
+            let etcd = nodes.members(node, limits.probe_timeout).await;
+            // Whether it waits for etcd or has it is known a moment after the boot; a plan made before would have to
+            // leave etcd alone.
+            let soon = stage == "booting" && began.elapsed() < limits.settle;
+            if !(soon && matches!(etcd, Membership::Unreachable(_))) {
+                return (talos, Some(etcd));
+            }
+            tokio::time::sleep(limits.poll.1).await;
+        }
     })
 }
 

@@ -8,12 +8,23 @@ use crate::support::{Bench, Killer, Point, assert_done};
 
 #[tokio::test(start_paused = true)]
 async fn every_death_while_creating_is_survived() {
+    sweep_creation(1, 1).await;
+}
+
+/// The same at every point of a larger cluster takes minutes; run it with `-- --ignored`.
+#[tokio::test(start_paused = true)]
+#[ignore = "takes minutes"]
+async fn every_death_while_creating_three_control_planes_is_survived() {
+    sweep_creation(3, 1).await;
+}
+
+async fn sweep_creation(control_planes: usize, workers: usize) {
     for point in [Point::Before, Point::After] {
         for nth in 1.. {
-            let bench = Bench::new(1, 1);
+            let bench = Bench::new(control_planes, workers);
             let killer = Killer::new(nth, point);
             let ended = killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
-            let Some(effect) = killer.seen().get(nth - 1).cloned() else {
+            let Some(effect) = killer.victim() else {
                 assert_done(&ended.unwrap().unwrap(), "the run nobody killed");
                 assert!(nth > 20, "only {nth} effects were seen");
                 break;
@@ -40,7 +51,7 @@ async fn every_death_while_destroying_is_survived() {
             let secrets = bench.stored_secrets();
             let killer = Killer::new(nth, point);
             let ended = killer.run(bench.destroy_through(Effects::through(killer.clone()))).await;
-            let Some(effect) = killer.seen().get(nth - 1).cloned() else {
+            let Some(effect) = killer.victim() else {
                 assert_done(&ended.unwrap().unwrap(), "the run nobody killed");
                 break;
             };
@@ -58,7 +69,7 @@ async fn a_death_repeats_no_call_more_than_once() {
         let bench = Bench::new(1, 1);
         let first = Killer::new(nth, Point::After);
         first.run(bench.apply_through(Effects::through(first.clone()))).await;
-        let second = Killer::new(usize::MAX, Point::Before);
+        let second = Killer::never();
         assert_done(&bench.apply_through(Effects::through(second.clone())).await.unwrap(), "second apply");
         let mut times: HashMap<Effect, usize> = HashMap::new();
         // A node that cannot be bootstrapped yet is asked again until it can.
@@ -68,5 +79,26 @@ async fn a_death_repeats_no_call_more_than_once() {
         }
         let often: Vec<_> = times.iter().filter(|(_, times)| **times > 2).collect();
         assert!(often.is_empty(), "killed at {nth}: {often:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_control_planes_are_bootstrapped_once_whenever_death_comes() {
+    for (kind, nth, point) in [
+        (EffectKind::StartVm, 2, Point::After),
+        (EffectKind::StartVm, 3, Point::Before),
+        (EffectKind::Bootstrap, 1, Point::Before),
+        (EffectKind::Bootstrap, 1, Point::After),
+        (EffectKind::Bootstrap, 9, Point::After),
+        (EffectKind::EjectMedia, 1, Point::After),
+        (EffectKind::EjectMedia, 3, Point::Before),
+        (EffectKind::DeleteMedia, 2, Point::After),
+    ] {
+        let bench = Bench::new(3, 1);
+        let killer = Killer::at(kind, nth, point);
+        killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
+        let after = format!("death {point:?} {:?} ({kind:?} {nth})", killer.victim());
+        assert_done(&bench.apply().await, &after);
+        bench.assert_converged(&after).await;
     }
 }

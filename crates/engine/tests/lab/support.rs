@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use daedal_engine::{
-    Clock, Effect, Effects, Engine, Entropy, Gate, Limits, Parts, Report, Run, StepState, Verdict,
+    Clock, Effect, EffectKind, Effects, Engine, Entropy, Gate, Limits, Parts, Report, Run, StepState, Verdict,
 };
 use daedal_inventory::{Cluster, Source, load};
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, TokenSpec};
@@ -243,8 +243,9 @@ pub enum Point {
     After,
 }
 
-/// A gate that lets the n-th effect (from 1) never return.
+/// A gate that lets the n-th effect (from 1) of some kind, or of any, never return.
 pub struct Killer {
+    kind: Option<EffectKind>,
     nth: usize,
     point: Point,
     seen: Mutex<Vec<Effect>>,
@@ -252,8 +253,19 @@ pub struct Killer {
 }
 
 impl Killer {
+    /// Kills at the n-th effect.
     pub fn new(nth: usize, point: Point) -> Arc<Self> {
-        Arc::new(Self { nth, point, seen: Mutex::default(), reached: Notify::new() })
+        Arc::new(Self { kind: None, nth, point, seen: Mutex::default(), reached: Notify::new() })
+    }
+
+    /// Kills at the n-th effect of a kind.
+    pub fn at(kind: EffectKind, nth: usize, point: Point) -> Arc<Self> {
+        Arc::new(Self { kind: Some(kind), nth, point, seen: Mutex::default(), reached: Notify::new() })
+    }
+
+    /// Kills nobody; only takes note.
+    pub fn never() -> Arc<Self> {
+        Self::new(usize::MAX, Point::Before)
     }
 
     /// The effects so far.
@@ -261,7 +273,16 @@ impl Killer {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Runs a process until it ends or is killed. True: it was killed.
+    /// The effect at which it kills, once it was reached.
+    pub fn victim(&self) -> Option<Effect> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter()
+            .filter(|effect| self.kind.is_none_or(|kind| kind == effect.kind))
+            .nth(self.nth - 1)
+            .cloned()
+    }
+
+    /// Runs a process until it ends or is killed. None: it was killed.
     pub async fn run<T>(self: &Arc<Self>, process: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -270,34 +291,27 @@ impl Killer {
         }
     }
 
-    fn is_here(&self, effect: &Effect, point: Point) -> bool {
-        let seen = self.seen.lock().unwrap();
-        point == self.point && seen.get(self.nth - 1) == Some(effect)
+    fn pass(&self, effect: &Effect, point: Point) -> Verdict<'_> {
+        // The n-th is the last one seen when it arrives, and known by its subject when it returns.
+        let here = point == self.point && self.victim().as_ref() == Some(effect);
+        Box::pin(async move {
+            if here {
+                self.reached.notify_one();
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        })
     }
 }
 
 impl Gate for Killer {
     fn before<'a>(&'a self, effect: &'a Effect) -> Verdict<'a> {
         self.seen.lock().unwrap().push(effect.clone());
-        let here = self.seen.lock().unwrap().len() == self.nth && self.point == Point::Before;
-        Box::pin(async move {
-            if here {
-                self.reached.notify_one();
-                std::future::pending::<()>().await;
-            }
-            Ok(())
-        })
+        self.pass(effect, Point::Before)
     }
 
     fn after<'a>(&'a self, effect: &'a Effect) -> Verdict<'a> {
-        let here = self.is_here(effect, Point::After);
-        Box::pin(async move {
-            if here {
-                self.reached.notify_one();
-                std::future::pending::<()>().await;
-            }
-            Ok(())
-        })
+        self.pass(effect, Point::After)
     }
 }
 
