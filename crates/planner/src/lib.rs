@@ -1,4 +1,15 @@
 //! `(Cluster, World) → Plan`. Pure: no I/O, no clock, no randomness; same input, same plan, byte for byte.
+//!
+//! [`plan_apply`] and [`plan_destroy`] turn a declared cluster and what was observed ([`World`]) into a [`Plan`]: an
+//! immutable graph of typed steps with reasons. [`check`] judges any plan, however it was made; [`render`] tells it to
+//! people; [`fits`] says whether a saved one may still be executed. [`Judge`] decides whose a guest is, [`names`] what
+//! our files are called.
+//!
+//! What holds for every plan (see `tests/laws.rs` for the proofs by random worlds):
+//! - Only guests whose mark, cluster uuid, VMID and SMBIOS uuid agree are touched, and only where they are.
+//! - A node that something stands in the way of is left alone and named in a note; the rest goes on.
+//! - etcd is bootstrapped at most once, never while anything that may hold one has not been asked.
+//! - After a plan is executed the next one is empty; after a crash anywhere the next one leads to the same end.
 
 mod apply;
 mod basis;

@@ -20,6 +20,9 @@ impl<'w> Planner<'w> {
                 Some(host) => self.create(sight.node, host, image),
                 None => Track::default(),
             },
+            State::Creating { guest, .. } if !self.can_come_up(sight) => {
+                Track { host: Some(guest.host.clone()), ..Track::default() }
+            }
             State::Creating { guest, upid } => {
                 let subject = Subject { node: Some(&sight.node.name), host: Some(&guest.host) };
                 let vmid = sight.node.vmid;
@@ -37,6 +40,12 @@ impl<'w> Planner<'w> {
             State::Present(present) => self.existing(sight, present),
             State::Blocked { .. } => Track::default(),
         }
+    }
+
+    /// A worker gets its certificate from a control plane. Where none can ever come up, its config medium would only lie
+    /// on the storage with its keys, so it is neither made nor started.
+    pub(super) fn can_come_up(&self, sight: &Sight<'w>) -> bool {
+        sight.node.role == Role::ControlPlane || sight.up() || self.control_planes_possible
     }
 
     pub(super) fn create(&mut self, node: &Node, host: &str, image: &ImageRef) -> Track {
@@ -110,6 +119,9 @@ impl<'w> Planner<'w> {
             let level = if guest.running { Level::Warning } else { Level::Problem };
             self.notes.add(level, node.name.clone(), text, None);
             return track;
+        }
+        if !self.can_come_up(sight) {
+            return Track { host: track.host, ..Track::default() };
         }
         if config.pending {
             self.notes.info(node.name.clone(), "Has changes that take effect at its next start.");

@@ -15,7 +15,9 @@ impl<'w> Planner<'w> {
         let keep: HashSet<&str> = survey
             .nodes
             .iter()
-            .filter(|sight| matches!(sight.state, State::Blocked { keep_media: true, .. }))
+            .filter(|sight| {
+                matches!(sight.state, State::Blocked { keep_media: true, .. } | State::Creating { .. })
+            })
             .map(|sight| sight.node.name.as_str())
             .collect();
         let mut users: HashMap<&str, Vec<&GuestView>> = HashMap::new();

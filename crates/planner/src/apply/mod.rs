@@ -39,8 +39,6 @@ pub fn plan_apply(cluster: &Cluster, image: &ImageRef, world: &World) -> Result<
             example: full_name(first),
         });
     }
-    // A worker gets its certificate from a control plane. Where none can ever come up, its config medium would only lie
-    // on the storage with its keys, so it is not made.
     let control_planes_possible = survey
         .nodes
         .iter()
@@ -60,13 +58,14 @@ pub fn plan_apply(cluster: &Cluster, image: &ImageRef, world: &World) -> Result<
         graph: Graph::default(),
         notes: Notes(survey.notes.clone()),
         voters: Voters::count(&survey),
+        control_planes_possible,
         secrets: None,
         volumes: Volumes::new(cluster, world),
         image: ImageSteps::default(),
         tracks: Vec::with_capacity(survey.nodes.len()),
         known_media: HashSet::new(),
     };
-    planner.general_notes(&survey, control_planes_possible);
+    planner.general_notes(&survey);
     planner.room_notes(&rooms, &hosts);
     planner.prepare(image, &survey, &hosts);
     for sight in &survey.nodes {
@@ -149,6 +148,8 @@ struct Planner<'w> {
     graph: Graph,
     notes: Notes,
     voters: Voters,
+    /// Whether any control plane can ever come up.
+    control_planes_possible: bool,
     secrets: Option<StepId>,
     volumes: Volumes<'w>,
     image: ImageSteps,
@@ -186,9 +187,11 @@ impl<'w> Planner<'w> {
             let fate = match sight.state {
                 State::Absent if track.created => Fate::Create,
                 State::Absent | State::Blocked { .. } => Fate::Blocked,
-                State::Creating { .. } => Fate::Create,
+                State::Creating { .. } if track.reachable => Fate::Create,
+                State::Creating { .. } => Fate::Blocked,
                 State::Present(_) if touched.contains(node.name.as_str()) => Fate::Change,
                 State::Present(present) if present.locked() && !present.guest.running => Fate::Blocked,
+                State::Present(_) if !self.can_come_up(sight) => Fate::Blocked,
                 State::Present(_) => Fate::Keep,
             };
             PlannedNode {

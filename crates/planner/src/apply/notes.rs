@@ -9,11 +9,11 @@ use crate::capacity::Rooms;
 use crate::error::some_of;
 use crate::plan::Level;
 use crate::size;
-use crate::survey::{State, Survey, full_name};
+use crate::survey::{Sight, State, Survey, full_name};
 
 impl<'w> Planner<'w> {
     /// What concerns the whole plan.
-    pub(super) fn general_notes(&mut self, survey: &Survey<'w>, control_planes_possible: bool) {
+    pub(super) fn general_notes(&mut self, survey: &Survey<'w>) {
         let cluster = self.cluster;
         if cluster.proxmox.tls == TlsTrust::Insecure {
             self.notes.add(
@@ -36,16 +36,14 @@ impl<'w> Planner<'w> {
                 "Belongs to this cluster, but the inventory no longer names its node. It is left as it is.",
             );
         }
-        let waiting: Vec<String> = survey
-            .nodes
-            .iter()
-            .filter(|sight| matches!(sight.state, State::Absent) && sight.node.role == Role::Worker)
-            .map(|sight| sight.node.name.clone())
-            .collect();
-        if !control_planes_possible && !waiting.is_empty() {
+        let waits =
+            |sight: &&Sight<'w>| !self.can_come_up(sight) && !matches!(sight.state, State::Blocked { .. });
+        let waiting: Vec<String> =
+            survey.nodes.iter().filter(waits).map(|sight| sight.node.name.clone()).collect();
+        if !waiting.is_empty() {
             self.notes.problem(
                 some_of(&waiting),
-                "Not created: no control plane can come up, and a worker gets its certificate from one.",
+                "Not brought up: no control plane can come up, and a worker gets its certificate from one.",
                 None,
             );
         }

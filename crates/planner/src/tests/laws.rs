@@ -55,6 +55,7 @@ prop_compose! {
         workers in 0u32..5,
         shared in any::<bool>(),
         wrong_image in 0u8..4,
+        creating in prop::option::weighted(0.2, any::<prop::sample::Index>()),
         guests in prop::collection::vec((any::<u8>(), 295u32..312, any::<prop::sample::Index>()), 0..4),
     ) -> Scene {
         let names = &["atlas", "boreas", "ceres"][..hosts];
@@ -71,6 +72,15 @@ prop_compose! {
             let name = node.map_or("", |n| &n.name);
             world.guests.insert(vmid, stranger(kind, vmid, names[host.index(hosts)], name));
             strangers.insert(vmid);
+        }
+        // A create task of an earlier run still runs for one of the nodes.
+        let node = creating.map(|at| &cluster.nodes[at.index(cluster.nodes.len())]);
+        if let Some(node) = node.filter(|node| !strangers.contains(&node.vmid)) {
+            let ownership =
+                Ownership::HalfMade { node: node.name.clone(), task_running: true, upid: "UPID:x".into() };
+            let guest = GuestView { vmid: node.vmid, host: names[0].into(), lock: Some("create".into()), ownership, ..GuestView::default() };
+            world.guests.insert(node.vmid, guest);
+            world.secrets_stored = true;
         }
         if wrong_image == 0 {
             let file = fixture::image(&cluster).file;
@@ -95,7 +105,8 @@ fn survives(seed: u64, at: usize) -> bool {
 fn strike(sim: &mut Sim, name: &str, vmid: u32, blow: u8) {
     let worker = name.starts_with("worker");
     let guest = sim.world.guests.get_mut(&vmid).unwrap();
-    let config = guest.config.as_mut().unwrap();
+    // Nothing can happen to one that is not made yet.
+    let Some(config) = guest.config.as_mut() else { return };
     match blow {
         0 => config.cores = 1,
         1 => config.memory = GIB,
