@@ -269,6 +269,13 @@ impl State {
         self.access.privileges(who, path, pool)
     }
 
+    /// What `who` may do on VMs, worked out once for all that have neither a pool nor an ACL entry of their own.
+    pub(crate) fn vm_view<'a>(&'a self, who: &'a Who) -> VmView<'a> {
+        let special = self.access.acl.range("/vms/".to_owned().."/vms0".to_owned());
+        let special = special.filter_map(|(path, _)| path.strip_prefix("/vms/")?.parse().ok()).collect();
+        VmView { state: self, who, usual: self.access.privileges(who, "/vms/0", None), special }
+    }
+
     pub(crate) fn major(&self) -> u32 {
         self.version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(9)
     }
@@ -307,6 +314,24 @@ impl Volume {
             created: now,
             bytes: Blob::from(bytes),
             identity: String::new(),
+        }
+    }
+}
+
+/// One caller's privileges on all VMs.
+pub(crate) struct VmView<'a> {
+    state: &'a State,
+    who: &'a Who,
+    usual: Privileges,
+    special: BTreeSet<u32>,
+}
+
+impl VmView<'_> {
+    pub(crate) fn privileges(&self, vmid: u32) -> Privileges {
+        if self.special.contains(&vmid) || self.state.pool_of.contains_key(&vmid) {
+            self.state.privileges(self.who, &format!("/vms/{vmid}"))
+        } else {
+            self.usual
         }
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn list(context: &Context, host: &str, id: &str) -> Answer {
     context.dc.with(|state| {
         let storage_may = state.privileges(&context.who, &format!("/storage/{id}"));
         let store = state.store(host, id)?;
+        let view = state.vm_view(&context.who);
         let mut found = Vec::new();
         for (name, volume) in &store.volumes {
             let wanted = content.as_ref().is_none_or(|wanted| wanted.contains(&volume.content.as_str()))
@@ -43,7 +44,7 @@ pub(super) fn list(context: &Context, host: &str, id: &str) -> Answer {
             let seen = match volume.vmid {
                 Some(vmid) => {
                     storage_may.has("Datastore.Allocate") || {
-                        let may = state.privileges(&context.who, &format!("/vms/{vmid}"));
+                        let may = view.privileges(vmid);
                         may.has("VM.Config.Disk") || may.has("VM.Backup")
                     }
                 }

@@ -57,9 +57,9 @@ fn row(state: &State, vmid: u32, vm: &Vm) -> Value {
 pub(super) fn list(context: &Context, host: &str) -> Answer {
     verify(&context.params, &[opt("full", Kind::Bool)])?;
     context.dc.with(|state| {
-        let here = state.vms.iter().filter(|(vmid, vm)| {
-            vm.host == host && state.privileges(&context.who, &format!("/vms/{vmid}")).has("VM.Audit")
-        });
+        let view = state.vm_view(&context.who);
+        let here =
+            state.vms.iter().filter(|(vmid, vm)| vm.host == host && view.privileges(**vmid).has("VM.Audit"));
         rows(here.map(|(vmid, vm)| row(state, *vmid, vm)).collect())
     })
 }
