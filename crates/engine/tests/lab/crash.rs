@@ -1,6 +1,6 @@
 //! Death before and after every single effect, then another run: it must converge, with nothing doubled or left over.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use daedal_engine::{Effect, EffectKind, Effects};
 
@@ -19,21 +19,20 @@ async fn every_death_while_creating_three_control_planes_is_survived() {
 }
 
 async fn sweep_creation(control_planes: usize, workers: usize) {
-    for point in [Point::Before, Point::After] {
-        for nth in 1.. {
-            let bench = Bench::new(control_planes, workers);
-            let killer = Killer::new(nth, point);
-            let ended = killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
-            let Some(effect) = killer.victim() else {
-                assert_done(&ended.unwrap().unwrap(), "the run nobody killed");
-                assert!(nth > 20, "only {nth} effects were seen");
-                break;
-            };
-            assert!(ended.is_none(), "{effect}: it went on");
+    let whole = Killer::never();
+    let bench = Bench::new(control_planes, workers);
+    assert_done(&bench.apply_through(Effects::through(whole.clone())).await.unwrap(), "the run nobody kills");
+    let effects: HashSet<Effect> = whole.seen().into_iter().collect();
+    assert!(effects.len() > 20, "{effects:#?}");
+    for effect in effects {
+        for point in [Point::Before, Point::After] {
             let after = format!("death {point:?} {effect}");
+            let bench = Bench::new(control_planes, workers);
+            let killer = Killer::at(&effect, point);
+            let ended = killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
+            assert!(ended.is_none(), "{after}: it went on");
             let secrets = bench.stored_secrets();
-            let report = bench.apply().await;
-            assert_done(&report, &after);
+            assert_done(&bench.apply().await, &after);
             if secrets.is_some() {
                 assert_eq!(bench.stored_secrets(), secrets, "{after}: the secrets changed");
             }
@@ -44,18 +43,21 @@ async fn sweep_creation(control_planes: usize, workers: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn every_death_while_destroying_is_survived() {
-    for point in [Point::Before, Point::After] {
-        for nth in 1.. {
+    let whole = Killer::never();
+    let bench = Bench::new(1, 1);
+    assert_done(&bench.apply().await, "apply");
+    assert_done(&bench.destroy_through(Effects::through(whole.clone())).await.unwrap(), "destroy");
+    let effects: HashSet<Effect> = whole.seen().into_iter().collect();
+    assert!(effects.len() >= 4, "{effects:#?}");
+    for effect in effects {
+        for point in [Point::Before, Point::After] {
+            let after = format!("death {point:?} {effect}");
             let bench = Bench::new(1, 1);
             assert_done(&bench.apply().await, "apply");
             let secrets = bench.stored_secrets();
-            let killer = Killer::new(nth, point);
+            let killer = Killer::at(&effect, point);
             let ended = killer.run(bench.destroy_through(Effects::through(killer.clone()))).await;
-            let Some(effect) = killer.victim() else {
-                assert_done(&ended.unwrap().unwrap(), "the run nobody killed");
-                break;
-            };
-            let after = format!("death {point:?} {effect}");
+            assert!(ended.is_none(), "{after}: it went on");
             assert_done(&bench.destroy().await, &after);
             bench.assert_destroyed(&after);
             assert_eq!(bench.stored_secrets(), secrets, "{after}: the secrets changed");
@@ -67,7 +69,7 @@ async fn every_death_while_destroying_is_survived() {
 async fn a_death_repeats_no_call_more_than_once() {
     for nth in [6, 9, 12, 15, 18] {
         let bench = Bench::new(1, 1);
-        let first = Killer::new(nth, Point::After);
+        let first = Killer::nth(nth, Point::After);
         first.run(bench.apply_through(Effects::through(first.clone()))).await;
         let second = Killer::never();
         assert_done(&bench.apply_through(Effects::through(second.clone())).await.unwrap(), "second apply");
@@ -95,7 +97,7 @@ async fn three_control_planes_are_bootstrapped_once_whenever_death_comes() {
         (EffectKind::DeleteMedia, 2, Point::After),
     ] {
         let bench = Bench::new(3, 1);
-        let killer = Killer::at(kind, nth, point);
+        let killer = Killer::of_kind(kind, nth, point);
         killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
         let after = format!("death {point:?} {:?} ({kind:?} {nth})", killer.victim());
         assert_done(&bench.apply().await, &after);

@@ -243,9 +243,9 @@ pub enum Point {
     After,
 }
 
-/// A gate that lets the n-th effect (from 1) of some kind, or of any, never return.
+/// A gate that lets the n-th effect (from 1) of those it is after never return.
 pub struct Killer {
-    kind: Option<EffectKind>,
+    after: Box<dyn Fn(&Effect) -> bool + Send + Sync>,
     nth: usize,
     point: Point,
     seen: Mutex<Vec<Effect>>,
@@ -253,19 +253,30 @@ pub struct Killer {
 }
 
 impl Killer {
+    fn new(after: impl Fn(&Effect) -> bool + Send + Sync + 'static, nth: usize, point: Point) -> Arc<Self> {
+        let (seen, reached) = (Mutex::default(), Notify::new());
+        Arc::new(Self { after: Box::new(after), nth, point, seen, reached })
+    }
+
     /// Kills at the n-th effect.
-    pub fn new(nth: usize, point: Point) -> Arc<Self> {
-        Arc::new(Self { kind: None, nth, point, seen: Mutex::default(), reached: Notify::new() })
+    pub fn nth(nth: usize, point: Point) -> Arc<Self> {
+        Self::new(|_| true, nth, point)
     }
 
     /// Kills at the n-th effect of a kind.
-    pub fn at(kind: EffectKind, nth: usize, point: Point) -> Arc<Self> {
-        Arc::new(Self { kind: Some(kind), nth, point, seen: Mutex::default(), reached: Notify::new() })
+    pub fn of_kind(kind: EffectKind, nth: usize, point: Point) -> Arc<Self> {
+        Self::new(move |effect| effect.kind == kind, nth, point)
+    }
+
+    /// Kills at this very effect, the first time.
+    pub fn at(effect: &Effect, point: Point) -> Arc<Self> {
+        let wanted = effect.clone();
+        Self::new(move |effect| *effect == wanted, 1, point)
     }
 
     /// Kills nobody; only takes note.
     pub fn never() -> Arc<Self> {
-        Self::new(usize::MAX, Point::Before)
+        Self::new(|_| false, 1, Point::Before)
     }
 
     /// The effects so far.
@@ -276,10 +287,7 @@ impl Killer {
     /// The effect at which it kills, once it was reached.
     pub fn victim(&self) -> Option<Effect> {
         let seen = self.seen.lock().unwrap();
-        seen.iter()
-            .filter(|effect| self.kind.is_none_or(|kind| kind == effect.kind))
-            .nth(self.nth - 1)
-            .cloned()
+        seen.iter().filter(|effect| (self.after)(effect)).nth(self.nth - 1).cloned()
     }
 
     /// Runs a process until it ends or is killed. None: it was killed.
