@@ -44,16 +44,14 @@ async fn sweep_creation(control_planes: usize, workers: usize) {
 #[tokio::test(start_paused = true)]
 async fn every_death_while_destroying_is_survived() {
     let whole = Killer::never();
-    let bench = Bench::new(1, 1);
-    assert_done(&bench.apply().await, "apply");
+    let bench = Bench::created().await;
     assert_done(&bench.destroy_through(Effects::through(whole.clone())).await.unwrap(), "destroy");
     let effects: HashSet<Effect> = whole.seen().into_iter().collect();
     assert!(effects.len() >= 4, "{effects:#?}");
     for effect in effects {
         for point in [Point::Before, Point::After] {
             let after = format!("death {point:?} {effect}");
-            let bench = Bench::new(1, 1);
-            assert_done(&bench.apply().await, "apply");
+            let bench = Bench::created().await;
             let secrets = bench.stored_secrets();
             let killer = Killer::at(&effect, point);
             let ended = killer.run(bench.destroy_through(Effects::through(killer.clone()))).await;

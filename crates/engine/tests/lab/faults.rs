@@ -82,12 +82,10 @@ async fn survives_creating((service, method, path): Shape, fault: Fault) {
 }
 
 async fn survives_destroying((service, method, path): Shape, fault: Fault) {
-    let bench = Bench::new(1, 1);
-    assert_done(&bench.apply().await, "apply");
+    let bench = Bench::created().await;
     let when = When { service: Some(service.clone()), nth: Some(1), ..When::call(&method, &path) };
     bench.lab.faults().inject(when, fault.clone());
     let after = format!("{fault:?} on {service} {method} {path} while destroying");
-    bench.lab.faults().clear_log();
     let _ = bench.destroy_through(Default::default()).await;
     assert!(
         of_log(&bench, |_, _| true).contains(&(service, method, path)),
@@ -138,9 +136,7 @@ async fn every_fault_of_every_call_to_nodes_and_factory_is_survived() {
 
 #[tokio::test(start_paused = true)]
 async fn every_fault_while_destroying_is_survived() {
-    let bench = Bench::new(1, 1);
-    assert_done(&bench.apply().await, "apply");
-    bench.lab.faults().clear_log();
+    let bench = Bench::created().await;
     assert_done(&bench.destroy().await, "destroy");
     let shapes = of_log(&bench, |service, _| service == "proxmox");
     assert!(shapes.len() >= 8, "{shapes:#?}");

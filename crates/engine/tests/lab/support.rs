@@ -1,7 +1,7 @@
 //! A bench: one lab, one inventory, one store, and as many engines as processes that come and go.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use daedal_engine::{
@@ -17,7 +17,7 @@ use daedal_talos::SecretsBundle;
 use jiff::Timestamp;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 
 pub const TOKEN: &str = "daedal@pve!cli";
 pub const CANARY: &str = "c0ffee00-cafe-4bad-8bad-decafc0ffee0";
@@ -52,6 +52,23 @@ impl Bench {
             folder: tempfile::tempdir().unwrap(),
             counter: Arc::new(CallCounter::new()),
         }
+    }
+
+    /// The bench of one control plane and one worker, both up. The first caller makes it; the others get a copy.
+    pub async fn created() -> Self {
+        static SAVED: OnceCell<tempfile::TempDir> = OnceCell::const_new();
+        let saved = SAVED
+            .get_or_init(|| async {
+                let bench = Self::new(1, 1);
+                assert_done(&bench.apply().await, "apply");
+                bench.lab.save(bench.folder.path()).unwrap();
+                bench.folder
+            })
+            .await;
+        let folder = tempfile::tempdir().unwrap();
+        copy(saved.path(), folder.path());
+        let lab = Lab::load(folder.path(), 1.0, EPOCH).unwrap().unwrap();
+        Self { lab, cluster: cluster(1, 1), folder, counter: Arc::new(CallCounter::new()) }
     }
 
     /// A new process on this bench.
@@ -180,6 +197,19 @@ impl Bench {
 
     pub fn counts(&self) -> Counts {
         self.counter.counts()
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir(&target).unwrap();
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
     }
 }
 
