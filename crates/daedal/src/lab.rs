@@ -1,6 +1,6 @@
 //! Finds the lab that runs for a folder, or starts one as a process of its own, and makes its datacenter fit the inventory.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -98,8 +98,19 @@ pub fn datacenter(cluster: &Cluster, token_secret: &str) -> DatacenterSpec {
         vms: foreign.into_iter().collect(),
         tokens: vec![TokenSpec::minimal(&proxmox.token_id, token_secret)],
         pools: proxmox.pool.iter().cloned().collect(),
+        names: endpoint_name(cluster).into_iter().collect(),
         ..DatacenterSpec::default()
     }
+}
+
+/// The API server's declared name, where it is one, leads to the virtual address or the first control plane.
+fn endpoint_name(cluster: &Cluster) -> Option<(String, String)> {
+    let name = &cluster.kubernetes.endpoint_host;
+    if name.parse::<IpAddr>().is_ok() {
+        return None;
+    }
+    let address = cluster.network.vip.or_else(|| cluster.nodes.first().map(|node| node.address.addr()))?;
+    Some((name.clone(), address.to_string()))
 }
 
 /// Big enough for an even share of the cluster and half as much again, and for what is pinned there.

@@ -15,6 +15,7 @@ pub type Acceptor = Arc<dyn Fn(BoxStream) + Send + Sync>;
 pub struct Fabric {
     services: Arc<Mutex<HashMap<Target, Acceptor>>>,
     changes: Arc<watch::Sender<u64>>,
+    names: Arc<Mutex<HashMap<String, String>>>,
 }
 
 impl Fabric {
@@ -28,6 +29,21 @@ impl Fabric {
     pub fn close(&self, target: &Target) {
         self.services.lock().unwrap_or_else(PoisonError::into_inner).remove(target);
         self.changes.send_modify(|version| *version += 1);
+    }
+
+    /// Makes a DNS name lead to an address.
+    pub fn name(&self, name: &str, address: &str) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.insert(name.to_owned(), address.to_owned());
+    }
+
+    /// What a name leads to; what is no known name stays.
+    fn resolve(&self, target: &Target) -> Target {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        match names.get(&target.host) {
+            Some(address) => Target::new(address, target.port),
+            None => target.clone(),
+        }
     }
 
     /// Tells whenever a service came or went.
@@ -47,6 +63,7 @@ impl Fabric {
 impl Dial for Fabric {
     fn dial<'a>(&'a self, target: &'a Target) -> Dialing<'a> {
         Box::pin(async move {
+            let target = &self.resolve(target);
             let acceptor = self.services.lock().unwrap_or_else(PoisonError::into_inner).get(target).cloned();
             let Some(acceptor) = acceptor else {
                 return Err(io::Error::new(

@@ -117,6 +117,7 @@ impl Lab {
             SavedMachines::default(),
             SavedFactory::default(),
         )?;
+        name(&parts.fabric, &spec.datacenter);
         let datacenter = Datacenter::start(&spec.datacenter, parts.surroundings())?;
         Ok(parts.assemble(datacenter))
     }
@@ -200,9 +201,16 @@ impl Lab {
         &self.inner.faults
     }
 
-    /// Adds to the Proxmox cluster what it lacks.
+    /// Adds to the Proxmox cluster what it lacks, and to the resolver the names.
     pub fn ensure(&self, spec: &DatacenterSpec) -> Result<(), LabError> {
+        name(&self.inner.fabric, spec);
         Ok(self.inner.datacenter.ensure(spec)?)
+    }
+}
+
+fn name(fabric: &Fabric, spec: &DatacenterSpec) {
+    for (name, address) in &spec.names {
+        fabric.name(name, address);
     }
 }
 

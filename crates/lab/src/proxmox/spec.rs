@@ -20,6 +20,8 @@ pub struct DatacenterSpec {
     pub tokens: Vec<TokenSpec>,
     /// Resource pools.
     pub pools: Vec<String>,
+    /// DNS names that somebody's resolver knows, and the addresses they lead to.
+    pub names: std::collections::BTreeMap<String, String>,
     /// Decides every MAC, uuid and process number that is made up.
     pub seed: u64,
 }
@@ -34,6 +36,7 @@ impl Default for DatacenterSpec {
             users: Vec::new(),
             tokens: Vec::new(),
             pools: Vec::new(),
+            names: std::collections::BTreeMap::new(),
             seed: 1,
         }
     }
