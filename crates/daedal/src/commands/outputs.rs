@@ -15,11 +15,13 @@ pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool)
     let files = list(&folder, target)?;
     match name {
         Some(name) => {
-            if !files.iter().any(|file| file == name) {
+            // `cp-1.yaml` is enough for `nodes/cp-1.yaml`.
+            let named = |file: &&String| *file == name || file.rsplit('/').next() == Some(name);
+            let Some(file) = files.iter().find(named) else {
                 return Err(Failure::new(Exit::NoInput, format!("there is no output called {name}"))
                     .hint(format!("There are: {}", files.join(", "))));
-            }
-            let path = folder.join(name);
+            };
+            let path = folder.join(file);
             let text = std::fs::read_to_string(&path).map_err(|error| {
                 Failure::new(Exit::NoInput, format!("cannot read {}", path.display())).because(&error)
             })?;
@@ -66,23 +68,31 @@ fn folder(target: &Target, color: bool) -> Outcome<PathBuf> {
     Ok(outputs_folder(target, &inventory.folder, &inventory.loaded.cluster.name))
 }
 
-/// The names of the files, sorted; hidden ones are bookkeeping.
+/// The names of the files relative to the folder, sorted; hidden ones are bookkeeping.
 fn list(folder: &Path, target: &Target) -> Outcome<Vec<String>> {
-    let mut names: Vec<String> = std::fs::read_dir(folder)
-        .map(|entries| {
-            entries
-                .filter_map(Result::ok)
-                .map(|entry| entry.file_name().to_string_lossy().into_owned())
-                .filter(|name| !name.starts_with('.'))
-                .collect()
-        })
-        .unwrap_or_default();
+    let mut names = Vec::new();
+    collect(folder, "", &mut names);
     if names.is_empty() {
         return Err(Failure::new(Exit::NoInput, format!("there are no outputs in {} yet", folder.display()))
             .hint(format!("They are written by: {}", command(target, "apply"))));
     }
     names.sort();
     Ok(names)
+}
+
+fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect(&entry.path(), &format!("{name}/"), names);
+        } else {
+            names.push(name);
+        }
+    }
 }
 
 /// Quotes for a shell where needed.
