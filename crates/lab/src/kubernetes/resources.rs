@@ -17,6 +17,8 @@ pub(crate) struct Resource {
     pub(crate) categories: Vec<String>,
     pub(crate) status: bool,
     pub(crate) scale: bool,
+    /// Whether a CustomResourceDefinition makes it.
+    pub(crate) custom: bool,
     /// Printer columns of a custom resource.
     pub(crate) columns: Vec<Value>,
 }
@@ -156,6 +158,7 @@ impl Resource {
                 plural,
                 "deployments" | "replicasets" | "statefulsets" | "replicationcontrollers"
             ),
+            custom: false,
             columns: Vec::new(),
         }
     }
@@ -229,6 +232,7 @@ fn custom(definition: &Value) -> Vec<Resource> {
             categories: texts(&names["categories"]),
             status: version["subresources"].get("status").is_some(),
             scale: version["subresources"].get("scale").is_some(),
+            custom: true,
             columns: version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default(),
         })
         .collect()

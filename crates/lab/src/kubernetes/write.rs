@@ -17,19 +17,10 @@ impl Call {
             manager,
             subresource: &self.subresource,
             api_version,
-            custom: self.is_custom(),
+            custom: self.resource.custom,
             force: self.flag("force"),
             now: self.now,
         }
-    }
-
-    fn is_custom(&self) -> bool {
-        let key = Key::new(
-            "apiextensions.k8s.io/customresourcedefinitions",
-            "",
-            &format!("{}.{}", self.resource.plural, self.resource.group),
-        );
-        self.store.get(&key).is_some()
     }
 }
 
