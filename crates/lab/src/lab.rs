@@ -265,6 +265,7 @@ impl Parts {
     }
 
     fn assemble(self, datacenter: Datacenter) -> Lab {
+        self.machines.on_halt(datacenter.halt_listener());
         let Self { seed, factories, fabric, pace, pki, faults, machines, factory } = self;
         Lab {
             inner: Arc::new(Inner {

@@ -170,7 +170,7 @@ pub(crate) fn shown(call: &Call, status: StatusCode, object: &Value) -> Result<R
     let value = if call.accept.contains("as=Table") {
         table::table(
             &call.resource,
-            &[object.clone()],
+            std::slice::from_ref(object),
             call.now,
             object["metadata"]["resourceVersion"].as_str(),
         )

@@ -385,6 +385,7 @@ mod tests {
         Writer { manager, subresource: "", api_version: "v1", custom: false, force, now: 0 }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "reads better at the calls")]
     fn config(data: Value) -> Value {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": data})
     }

@@ -100,7 +100,7 @@ impl Facts {
         taints
     }
 
-    fn status(&self, conditions: Value) -> Value {
+    fn status(&self, conditions: &Value) -> Value {
         let memory_kib = self.memory / 1024;
         let allocatable = memory_kib.saturating_sub(500 * 1024);
         let resources = |memory: u64| {
@@ -179,7 +179,7 @@ pub(crate) fn register(store: &Store, facts: &Facts, now: i64) {
         }
         merge(&mut node["metadata"]["labels"], &facts.labels());
         merge(&mut node["metadata"]["annotations"], &facts.annotations());
-        node["status"] = facts.status(conditions(false, now));
+        node["status"] = facts.status(&conditions(false, now));
         Ok::<_, Infallible>(Some(node))
     });
 }
@@ -188,7 +188,7 @@ pub(crate) fn register(store: &Store, facts: &Facts, now: i64) {
 pub(crate) fn ready(store: &Store, facts: &Facts, now: i64) {
     let _ = store.change(&facts.key(), now, |existing| {
         let Some(mut node) = existing.cloned() else { return Ok::<_, Infallible>(None) };
-        node["status"] = facts.status(conditions(true, now));
+        node["status"] = facts.status(&conditions(true, now));
         let taints: Vec<Value> = node["spec"]["taints"]
             .as_array()
             .into_iter()

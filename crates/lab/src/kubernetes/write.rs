@@ -263,7 +263,10 @@ fn edit(call: &Call, make: impl Fn(&Value) -> Result<Value, Refusal>) -> Result<
         return shown(call, StatusCode::OK, &object);
     }
     let result = call.store.change(&key, call.now, change)?;
-    stored(call, &key, StatusCode::OK, result)
+    match result {
+        Some(object) if call.subresource == "scale" => Ok(crate::http::json(StatusCode::OK, &scale(&object))),
+        result => stored(call, &key, StatusCode::OK, result),
+    }
 }
 
 fn finalize(call: &Call, wanted: &Value) -> Result<Response<Body>, Refusal> {
@@ -288,7 +291,7 @@ pub(crate) fn delete(call: &Call) -> Result<Response<Body>, Refusal> {
     if wanted.is_string() && *wanted != live["metadata"]["uid"] {
         return Err(Refusal::conflict("the UID in the precondition does not match the UID in record"));
     }
-    let asked = call.query.get("dryRun").is_some() || options["dryRun"].is_array();
+    let asked = call.query.contains_key("dryRun") || options["dryRun"].is_array();
     if asked {
         return shown(call, StatusCode::OK, &live);
     }

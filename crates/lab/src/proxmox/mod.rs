@@ -172,6 +172,21 @@ impl Datacenter {
         self.with(|state| state.migrate(vmid, target))
     }
 
+    /// What to call when a guest has switched itself off: its VM is stopped then. Does not keep the datacenter alive.
+    pub fn halt_listener(&self) -> impl Fn(u32) + Send + Sync + 'static {
+        let inner = Arc::downgrade(&self.inner);
+        move |vmid| {
+            let Some(inner) = inner.upgrade() else { return };
+            Self { inner }.with(|state| {
+                if let Some(vm) = state.vms.get_mut(&vmid)
+                    && vm.running.take().is_some()
+                {
+                    vm.apply_pending();
+                }
+            });
+        }
+    }
+
     /// Runs `qm unlock` on a host's shell, which no API token can. False if the VM had no lock.
     pub fn unlock(&self, vmid: u32) -> bool {
         self.with(|state| state.vms.get_mut(&vmid).is_some_and(|vm| vm.config.remove("lock").is_some()))

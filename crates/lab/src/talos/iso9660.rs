@@ -57,7 +57,8 @@ fn folder(bytes: &[u8], root: &[u8], name: fn(&[u8], &[u8]) -> (String, bool)) -
         if record[25] & 2 != 0 || matches!(identifier, [0] | [1]) {
             continue;
         }
-        let system_use = record.get(33 + name_length + usize::from(name_length % 2 == 0)..).unwrap_or(&[]);
+        let system_use =
+            record.get(33 + name_length + usize::from(name_length.is_multiple_of(2))..).unwrap_or(&[]);
         let (name, long) = name(identifier, system_use);
         entries.push((name, long, self::extent(bytes, record)?.to_vec()));
     }

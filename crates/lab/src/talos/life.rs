@@ -46,6 +46,9 @@ async fn boots(shared: &Arc<Shared>, node: &Arc<Node>, orders: &mut mpsc::Unboun
                     s.stage = None;
                     s.halted = true;
                 });
+                if let Some(tell) = shared.halting.get() {
+                    tell(node.vmid);
+                }
                 return;
             }
         }

@@ -112,6 +112,11 @@ impl Machines {
         node.is_some_and(|n| n.state().halted)
     }
 
+    /// Tells the hypervisor, once and for all, whom to call when a machine switches itself off.
+    pub fn on_halt(&self, tell: impl Fn(u32) + Send + Sync + 'static) {
+        let _ = self.shared.halting.set(Box::new(tell));
+    }
+
     fn node(&self, vmid: u32) -> Option<Arc<Node>> {
         self.shared.world().nodes.get(&vmid).cloned()
     }

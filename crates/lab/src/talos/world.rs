@@ -80,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) faults: Faults,
     /// Which extensions a schematic holds, once the factory knows it.
     pub(crate) schematics: Schematics,
+    /// Hears of machines that switch themselves off.
+    pub(crate) halting: std::sync::OnceLock<Box<dyn Fn(u32) + Send + Sync>>,
 }
 
 /// What a machine that runs an installer knows of the Image Factory's schematics.
@@ -111,6 +113,7 @@ impl Shared {
             seed: ground.seed,
             faults: ground.faults,
             schematics: Arc::new(move |id| factory.as_ref()?.extensions(id)),
+            halting: std::sync::OnceLock::new(),
             key,
             world: Mutex::new(world),
             changed: watch::Sender::new(0),

@@ -40,7 +40,7 @@ const LIVE: [&str; 20] = [
 ];
 
 impl Api {
-    pub(super) fn apply(&self, request: ApplyConfigurationRequest) -> Result<ApplyConfiguration, Status> {
+    pub(super) fn apply(&self, request: &ApplyConfigurationRequest) -> Result<ApplyConfiguration, Status> {
         let (stage, version, current) = {
             let state = self.node.state();
             let version = state.image.as_ref().map(|i| i.version.clone()).unwrap_or_default();
@@ -61,7 +61,7 @@ impl Api {
         let config = Arc::new(config);
         match current {
             None => self.apply_in_maintenance(&config, mode, request.dry_run, &version),
-            Some(current) => self.apply_running(&current, &config, mode, &request),
+            Some(current) => self.apply_running(&current, &config, mode, request),
         }
     }
 

@@ -66,7 +66,7 @@ impl MachineService for Api {
         &self,
         request: Request<ApplyConfigurationRequest>,
     ) -> Answer<ApplyConfigurationResponse> {
-        let applied = self.apply(request.into_inner())?;
+        let applied = self.apply(&request.into_inner())?;
         reply!(ApplyConfigurationResponse, applied)
     }
 
@@ -315,8 +315,7 @@ impl MachineService for Api {
 
     async fn list(&self, request: Request<ListRequest>) -> Answer<Self::ListStream> {
         let root = request.into_inner().root;
-        let info =
-            FileInfo { name: root.clone(), relative_name: ".".into(), is_dir: true, ..FileInfo::default() };
+        let info = FileInfo { name: root, relative_name: ".".into(), is_dir: true, ..FileInfo::default() };
         Ok(Response::new(Box::pin(futures::stream::iter([Ok(info)]))))
     }
 

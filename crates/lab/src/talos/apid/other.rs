@@ -36,14 +36,14 @@ impl StorageService for Api {
         &self,
         request: Request<BlockDeviceWipeRequest>,
     ) -> Result<Response<BlockDeviceWipeResponse>, Status> {
-        for device in request.into_inner().devices {
-            if device.device.starts_with("sda") {
-                return Err(Status::failed_precondition(format!(
-                    "blockdevice {:?} is in use",
-                    device.device
-                )));
-            }
-            return Err(Status::not_found(format!("blockdevice {:?} not found", device.device)));
+        // The only disk is the one the system runs from.
+        if let Some(device) = request.into_inner().devices.first() {
+            let name = &device.device;
+            return Err(if name.starts_with("sda") {
+                Status::failed_precondition(format!("blockdevice {name:?} is in use"))
+            } else {
+                Status::not_found(format!("blockdevice {name:?} not found"))
+            });
         }
         Ok(Response::new(BlockDeviceWipeResponse { messages: vec![BlockDeviceWipe { metadata: None }] }))
     }

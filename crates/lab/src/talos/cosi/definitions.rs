@@ -25,12 +25,14 @@ const fn kind(
     Kind { name, singular, namespace, owner, aliases, columns, sensitive: false, shared: false }
 }
 
-const fn shared(kind: Kind) -> Kind {
-    Kind { shared: true, ..kind }
-}
+impl Kind {
+    const fn shared(self) -> Self {
+        Self { shared: true, ..self }
+    }
 
-const fn sensitive(kind: Kind) -> Kind {
-    Kind { sensitive: true, ..kind }
+    const fn sensitive(self) -> Self {
+        Self { sensitive: true, ..self }
+    }
 }
 
 pub(super) const KINDS: &[Kind] = &[
@@ -90,7 +92,7 @@ pub(super) const KINDS: &[Kind] = &[
         "hardware",
         "hardware.SystemInfoController",
         &["systeminformation"],
-        &[("Manufacturer", "{.manufacturer}"), ("ProductName", "{.productname}"), ("UUID", "{.uuid}")],
+        &[("Manufacturer", "{.manufacturer}"), ("ProductName", "{.productName}"), ("UUID", "{.uuid}")],
     ),
     kind(
         "HostnameStatuses.net.talos.dev",
@@ -186,7 +188,7 @@ pub(super) const KINDS: &[Kind] = &[
             ("Label", "{.partitionLabel}"),
         ],
     ),
-    shared(kind(
+    kind(
         "Members.cluster.talos.dev",
         "Member",
         "cluster",
@@ -198,7 +200,24 @@ pub(super) const KINDS: &[Kind] = &[
             ("OS", "{.operatingSystem}"),
             ("Addresses", "{.addresses}"),
         ],
-    )),
+    )
+    .shared(),
+    kind(
+        "VolumeStatuses.block.talos.dev",
+        "VolumeStatus",
+        "runtime",
+        "block.VolumeManagerController",
+        &[],
+        &[("Type", "{.type}"), ("Phase", "{.phase}"), ("Location", "{.location}"), ("Size", "{.prettySize}")],
+    ),
+    kind(
+        "Diagnostics.runtime.talos.dev",
+        "Diagnostic",
+        "runtime",
+        "runtime.DiagnosticsController",
+        &[],
+        &[("Message", "{.message}")],
+    ),
     kind(
         "Infos.cluster.talos.dev",
         "Info",
@@ -207,14 +226,15 @@ pub(super) const KINDS: &[Kind] = &[
         &[],
         &[("Cluster ID", "{.clusterId}"), ("Cluster Name", "{.clusterName}")],
     ),
-    shared(kind(
+    kind(
         "EtcdMembers.etcd.talos.dev",
         "EtcdMember",
         "etcd",
         "etcd.MemberController",
         &[],
         &[("Member ID", "{.memberId}")],
-    )),
+    )
+    .shared(),
     kind(
         "Nodenames.kubernetes.talos.dev",
         "Nodename",
@@ -231,14 +251,8 @@ pub(super) const KINDS: &[Kind] = &[
         &[],
         &[("Ready", "{.nodeReady}"), ("Unschedulable", "{.unschedulable}")],
     ),
-    sensitive(kind(
-        "MachineConfigs.config.talos.dev",
-        "MachineConfig",
-        "config",
-        "config.AcquireController",
-        &[],
-        &[],
-    )),
+    kind("MachineConfigs.config.talos.dev", "MachineConfig", "config", "config.AcquireController", &[], &[])
+        .sensitive(),
     kind(
         "MachineTypes.config.talos.dev",
         "MachineType",

@@ -59,6 +59,7 @@ pub(super) fn of(shared: &Arc<Shared>, node: &Arc<Node>, kind: &str) -> Vec<Item
             there.map(one).collect()
         }
         "DiscoveredVolumes.block.talos.dev" => volumes(node),
+        "VolumeStatuses.block.talos.dev" => volume_statuses(node),
         "Members.cluster.talos.dev" => members(shared, node),
         "Infos.cluster.talos.dev" => infos(node),
         "EtcdMembers.etcd.talos.dev" => etcd_member(shared, node),
@@ -322,6 +323,31 @@ fn volumes(node: &Node) -> Vec<Item> {
             let yaml = json!({"type": "partition", "parent": "sda", "partitionLabel": label, "name": if *label == "META" { "talosmeta" } else { "xfs" },
                               "devPath": format!("/dev/{id}")});
             item(id, yaml, &two("", ""))
+        })
+        .collect()
+}
+
+fn volume_statuses(node: &Node) -> Vec<Item> {
+    let Some(disk) = node.hardware().disk else { return Vec::new() };
+    let configured = { node.state().config.is_some() };
+    // The small partitions take about a gigabyte; EPHEMERAL has the rest.
+    let rest = disk.size.saturating_sub(1 << 30);
+    [("META", 2, 1 << 20), ("STATE", 3, 100 << 20), ("EPHEMERAL", 4, rest)]
+        .into_iter()
+        .map(|(id, index, size)| {
+            let ready = configured || id == "META";
+            let proto = VolumeStatusSpec {
+                phase: if ready { 3 } else { 0 },
+                location: format!("/dev/sda{index}"),
+                parent_location: "/dev/sda".into(),
+                size,
+                pretty_size: pretty(size),
+            };
+            let yaml = json!({
+                "type": "partition", "phase": if ready { "ready" } else { "waiting" }, "location": proto.location,
+                "parentLocation": "/dev/sda", "size": size, "prettySize": proto.pretty_size,
+            });
+            item(id, yaml, &proto)
         })
         .collect()
 }

@@ -171,6 +171,20 @@ pub(super) struct DiskSpec {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct VolumeStatusSpec {
+    #[prost(int32, tag = "1")]
+    pub(super) phase: i32,
+    #[prost(string, tag = "2")]
+    pub(super) location: String,
+    #[prost(string, tag = "7")]
+    pub(super) parent_location: String,
+    #[prost(uint64, tag = "9")]
+    pub(super) size: u64,
+    #[prost(string, tag = "13")]
+    pub(super) pretty_size: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct MemberSpec {
     #[prost(string, tag = "1")]
     pub(super) node_id: String,

@@ -1,0 +1,213 @@
+//! The API server of a simulated cluster, byte by byte, in virtual time.
+#![allow(missing_docs)]
+
+mod ground;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use daedal_dial::{Dial as _, Target};
+use daedal_lab::Guests as _;
+use daedal_talos::config::{Cni, Role};
+use ground::{Cluster, Lab, until_ready};
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use serde_json::{Value, json};
+
+/// A client with the admin's certificate out of a kubeconfig, or without any.
+struct Kube {
+    lab: daedal_lab::Fabric,
+    tls: Arc<rustls::ClientConfig>,
+}
+
+impl Kube {
+    fn new(lab: &Lab, kubeconfig: &str, identity: bool) -> Self {
+        let file: Value = yaml_serde::from_str(kubeconfig).unwrap();
+        let pem = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        let ca = pem(&file["clusters"][0]["cluster"]["certificate-authority-data"]);
+        roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
+        let user = &file["users"][0]["user"];
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let tls = if identity {
+            let crt = CertificateDer::from_pem_slice(&pem(&user["client-certificate-data"])).unwrap();
+            let key = PrivateKeyDer::from_pem_slice(&pem(&user["client-key-data"])).unwrap();
+            builder.with_client_auth_cert(vec![crt], key).unwrap()
+        } else {
+            builder.with_no_client_auth()
+        };
+        Self { lab: lab.fabric.clone(), tls: Arc::new(tls) }
+    }
+
+    async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> http::Response<Incoming> {
+        let stream = self.lab.dial(&Target::new("10.0.0.20", 6443)).await.unwrap();
+        let name = ServerName::try_from("10.0.0.20").unwrap();
+        let stream = tokio_rustls::TlsConnector::from(self.tls.clone()).connect(name, stream).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "10.0.0.20")
+            .header("content-type", kind)
+            .header("user-agent", "story/1")
+            .body(Full::new(bytes::Bytes::from(body)))
+            .unwrap();
+        sender.send_request(request).await.unwrap()
+    }
+
+    async fn call(&self, method: &str, path: &str, kind: &str, body: Value) -> (StatusCode, Value) {
+        let response = self.send(method, path, kind, &body).await;
+        let status = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let (status, value) = self.call("GET", path, "", Value::Null).await;
+        assert!(status.is_success(), "{path}: {status} {value}");
+        value
+    }
+
+    async fn apply(&self, path: &str, object: Value) -> (StatusCode, Value) {
+        self.call("PATCH", path, "application/apply-patch+yaml", object).await
+    }
+}
+
+async fn cluster(cluster: &Cluster) -> (Lab, Kube) {
+    let lab = Lab::new();
+    lab.boot(cluster, Role::ControlPlane, "cp-1", 11);
+    lab.boot(cluster, Role::Worker, "worker-1", 21);
+    let client = lab.client(cluster, 11).await;
+    lab.bootstrap(&client).await;
+    lab.wait("10.0.0.20", 6443).await;
+    let kubeconfig = client.kubeconfig().await.unwrap();
+    let kube = Kube::new(&lab, kubeconfig.expose(), true);
+    (lab, kube)
+}
+
+fn ready(node: &Value) -> (String, String) {
+    let conditions = node["status"]["conditions"].as_array().unwrap();
+    let ready = conditions.iter().find(|c| c["type"] == "Ready").unwrap();
+    (ready["status"].as_str().unwrap().into(), ready["message"].as_str().unwrap().into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_register_become_ready_and_are_missed_when_they_are_gone() {
+    let ours = Cluster::new(1);
+    let (lab, kube) = cluster(&ours).await;
+    until_ready(&lab.client(&ours, 21).await).await;
+    let nodes = kube.get("/api/v1/nodes").await;
+    let names: Vec<_> =
+        nodes["items"].as_array().unwrap().iter().map(|n| n["metadata"]["name"].clone()).collect();
+    assert_eq!(names, ["cp-1", "worker-1"]);
+    let worker = kube.get("/api/v1/nodes/worker-1").await;
+    assert_eq!(ready(&worker).0, "True");
+    assert_eq!(worker["status"]["nodeInfo"]["osImage"], "Talos (v1.12.0)");
+    assert_eq!(worker["status"]["addresses"][0]["address"], "10.0.0.21");
+    lab.machines.power_off(321);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(ready(&kube.get("/api/v1/nodes/worker-1").await).0, "True");
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(ready(&kube.get("/api/v1/nodes/worker-1").await).0, "Unknown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_network_plugin_nodes_wait_for_one() {
+    let mut ours = Cluster::new(1);
+    ours.options.cni = Cni::None;
+    let (lab, kube) = cluster(&ours).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let (status, message) = ready(&kube.get("/api/v1/nodes/cp-1").await);
+    assert_eq!(status, "False");
+    assert!(message.contains("cni plugin not initialized"), "{message}");
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "cilium", "labels": {"k8s-app": "cilium"}},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x", "image": "y"}]}}},
+    });
+    let path = "/apis/apps/v1/namespaces/kube-system/daemonsets/cilium?fieldManager=story";
+    assert_eq!(kube.apply(path, set).await.0, StatusCode::CREATED);
+    until_ready(&lab.client(&ours, 11).await).await;
+    assert_eq!(ready(&kube.get("/api/v1/nodes/cp-1").await).0, "True");
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_written_applied_watched_and_deleted() {
+    let (lab, kube) = cluster(&Cluster::new(1)).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+    let (status, made) = kube.call("POST", maps, "application/json", map(json!({"x": "1"}))).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let (status, again) = kube.call("POST", maps, "application/json", map(json!({}))).await;
+    assert_eq!((status, again["reason"].as_str()), (StatusCode::CONFLICT, Some("AlreadyExists")));
+
+    let revision = made["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let path = format!("{maps}?watch=1&resourceVersion={revision}");
+    let mut watch = kube.send("GET", &path, "", &Value::Null).await.into_body();
+
+    // Another owner's value is a conflict until it is forced.
+    let one = format!("{maps}/a");
+    let (status, refusal) = kube.apply(&format!("{one}?fieldManager=two"), map(json!({"x": "2"}))).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    assert_eq!(refusal["details"]["causes"][0]["field"], ".data.x");
+    let (status, _) = kube.apply(&format!("{one}?fieldManager=two&force=true"), map(json!({"x": "2"}))).await;
+    assert_eq!(status, StatusCode::OK);
+    let patch = json!({"metadata": {"labels": {"l": "v"}}});
+    kube.call("PATCH", &one, "application/merge-patch+json", patch).await;
+    let mut stale = made.clone();
+    stale["data"]["x"] = json!("3");
+    assert_eq!(kube.call("PUT", &one, "application/json", stale).await.0, StatusCode::CONFLICT);
+    assert_eq!(kube.call("DELETE", &one, "application/json", Value::Null).await.0, StatusCode::OK);
+    assert_eq!(kube.call("GET", &one, "", Value::Null).await.0, StatusCode::NOT_FOUND);
+
+    let mut seen = String::new();
+    while seen.lines().count() < 3 {
+        let frame = watch.frame().await.unwrap().unwrap().into_data().unwrap();
+        seen.push_str(std::str::from_utf8(&frame).unwrap());
+    }
+    let kinds: Vec<Value> =
+        seen.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["type"].clone()).collect();
+    assert_eq!(kinds, ["MODIFIED", "MODIFIED", "DELETED"]);
+    drop(lab);
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_resources_are_served_once_defined_and_strangers_are_refused() {
+    let ours = Cluster::new(1);
+    let (lab, kube) = cluster(&ours).await;
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}});
+    assert_eq!(kube.call("POST", widgets, "application/json", widget.clone()).await.0, StatusCode::NOT_FOUND);
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {}}]},
+    });
+    let path =
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com?fieldManager=story";
+    let (_, made) = kube.apply(path, definition).await;
+    assert_eq!(made["status"]["conditions"][1]["type"], "Established");
+    let (status, made) = kube.apply(&format!("{widgets}/w?fieldManager=story"), widget).await;
+    assert_eq!((status, made["metadata"]["generation"].as_u64()), (StatusCode::CREATED, Some(1)));
+    let groups = kube.get("/apis").await;
+    assert!(groups["groups"].as_array().unwrap().iter().any(|g| g["name"] == "example.com"));
+
+    let client = lab.client(&ours, 11).await;
+    let stranger = Kube::new(&lab, client.kubeconfig().await.unwrap().expose(), false);
+    let (status, refusal) = stranger.call("GET", "/api/v1/nodes", "", Value::Null).await;
+    assert_eq!((status, refusal["reason"].as_str()), (StatusCode::UNAUTHORIZED, Some("Unauthorized")));
+    assert_eq!(stranger.get("/version").await["major"], "1");
+}

@@ -1,0 +1,61 @@
+//! The lab as one piece: a factory that images come from, and a world that outlives its process.
+#![allow(missing_docs)]
+
+use daedal_dial::Target;
+use daedal_image_factory::{Factory, Image, Schematic};
+use daedal_lab::proxmox::{DatacenterSpec, HostSpec};
+use daedal_lab::{Lab, LabSpec, SystemImage, virtual_size};
+
+fn spec() -> LabSpec {
+    let hosts = vec![HostSpec::new("atlas", 16, 64 << 30)];
+    LabSpec {
+        epoch: 1_794_768_000,
+        datacenter: DatacenterSpec { hosts, ..DatacenterSpec::default() },
+        ..LabSpec::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_exists_once_its_schematic_was_posted_and_is_always_the_same() {
+    let lab = Lab::new(spec()).unwrap();
+    let trust = daedal_dial::Trust::Ca(lab.pki().ca_pem().into());
+    let client = Factory::new("https://factory.talos.dev", lab.dialer(), &trust).unwrap();
+    let schematic = Schematic::with_extensions(["qemu-guest-agent"]);
+    let image = Image::nocloud(schematic.id(), "v1.12.0", Default::default());
+    assert!(client.head(&image).await.is_err(), "nobody has posted it yet");
+    client.register(&schematic).await.unwrap();
+    assert!(client.head(&image).await.is_ok());
+    let system = SystemImage {
+        version: "v1.12.0".into(),
+        schematic: schematic.id(),
+        platform: "nocloud".into(),
+        arch: "amd64".into(),
+        extensions: vec!["siderolabs/qemu-guest-agent".into()],
+        kernel_args: vec![],
+        installer: false,
+    };
+    let bytes = system.encode(daedal_lab::Format::Qcow2);
+    assert_eq!(virtual_size(&bytes), Some(1246 << 20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saved_lab_goes_on_with_the_same_authority_and_never_back_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Lab::load(folder.path(), 1.0, 0).unwrap().is_none());
+    let lab = Lab::new(spec()).unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(100)).await;
+    lab.save(folder.path()).unwrap();
+    let (ca, now) = (lab.pki().ca_pem().to_owned(), lab.pace().now());
+    drop(lab);
+    let lab = Lab::load(folder.path(), 10.0, 0).unwrap().unwrap();
+    assert_eq!(lab.pki().ca_pem(), ca);
+    assert!(lab.pace().now() >= now);
+    assert!(lab.fabric().targets().contains(&Target::new("factory.talos.dev", 443)));
+    assert!(lab.fabric().targets().contains(&Target::new("atlas", 8006)));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(folder.path().join("world.json")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
