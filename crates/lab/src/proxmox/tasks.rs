@@ -177,7 +177,11 @@ impl Job {
 
     /// The point at which a doomed worker dies.
     pub(crate) fn checkpoint(&self) -> Result<(), Stop> {
-        if self.fault == Some(TaskFault::Dies) { Err(Stop::Killed) } else { Ok(()) }
+        match &self.fault {
+            Some(TaskFault::Dies) => Err(Stop::Killed),
+            Some(TaskFault::Fails(text)) => Err(Stop::error(text.clone())),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -233,9 +237,11 @@ impl Datacenter {
         };
         let running = work(job.clone());
         let killed = self.halted();
+        // A create has reserved its number before the worker begins, and takes it back when it fails.
+        let cleans_up = kind == "qmcreate";
         tokio::spawn(async move {
             let end = match &fault {
-                Some(TaskFault::Fails(text)) => Err(Stop::error(text.clone())),
+                Some(TaskFault::Fails(text)) if !cleans_up => Err(Stop::error(text.clone())),
                 _ => tokio::select! {
                     biased;
                     () = killed.cancelled() => return,
