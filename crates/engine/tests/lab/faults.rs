@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
-use daedal_lab::faults::{CallRecord, Fault, When};
+use daedal_lab::faults::{CallRecord, Fault, TaskFault, When};
 
 use crate::support::{Bench, assert_done};
 
@@ -141,4 +141,27 @@ async fn every_fault_while_destroying_is_survived() {
     let shapes = of_log(&bench, |service, _| service == "proxmox");
     assert!(shapes.len() >= 8, "{shapes:#?}");
     sweep(shapes, survives_destroying).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_of_every_task_is_survived() {
+    let all = shapes(|service, method| service == "proxmox" && method != "GET").await;
+    for (service, method, path) in all {
+        for fault in [
+            TaskFault::NoWorker,
+            TaskFault::Fails("got a surprise".to_owned()),
+            TaskFault::Warnings(2),
+            TaskFault::Dies,
+            TaskFault::Slower(20),
+            TaskFault::ShortDownload,
+        ] {
+            // A create that dies leaves what no token can clear; that story is told elsewhere.
+            let create = method == "POST" && path.ends_with("/qemu");
+            if create && matches!(fault, TaskFault::NoWorker | TaskFault::Dies) {
+                continue;
+            }
+            let shape = (service.clone(), method.clone(), path.clone());
+            survives_creating(shape, Fault::Task(fault)).await;
+        }
+    }
 }

@@ -81,14 +81,7 @@ async fn a_vm_that_was_swapped_after_the_plan_was_made_is_not_destroyed() {
     let world = engine.observe(&bench.cluster).await.unwrap();
     let plan = daedal_planner::plan_destroy(&bench.cluster, &world).unwrap();
     // Somebody destroys our worker and puts something of his own on its number.
-    let proxmox = daedal_proxmox::Client::builder(
-        &bench.cluster.proxmox.endpoint,
-        daedal_proxmox::Token::new(crate::support::TOKEN, crate::support::CANARY).unwrap(),
-    )
-    .dialer(bench.lab.dialer())
-    .trust(daedal_proxmox::Trust::Insecure)
-    .build()
-    .unwrap();
+    let proxmox = proxmox(&bench);
     let tasks = daedal_proxmox::TaskWatcher::new(proxmox.clone());
     let host = world.guests[&1000].host.clone();
     let upid = proxmox.stop_vm(&host, 1000).await.unwrap();
@@ -181,4 +174,36 @@ async fn a_worker_that_runs_alone_is_looked_at_in_peace() {
     bench.lab.faults().clear();
     assert_done(&bench.apply().await, "second apply");
     bench.assert_converged("second apply").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_whose_worker_never_came_is_not_tried_again_on_that_number() {
+    let bench = Bench::new(1, 2);
+    let when = When::call("POST", "/nodes/boreas/qemu").nth(1);
+    bench.lab.faults().inject(when, Fault::Task(TaskFault::NoWorker));
+    let report = bench.apply().await;
+    let told = errors(&report);
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert!(told[0].contains("stuck in `lock: create`"), "{told:#?}");
+    let creates = bench.counts().by_shape["POST /nodes/*/qemu"];
+    assert_eq!(creates, 3, "it was tried again");
+    // Root frees and removes it, as told; the next run makes it.
+    let stuck = report.failures().next().unwrap().node.clone().unwrap();
+    let vmid = bench.cluster.node(&stuck).unwrap().vmid;
+    assert!(bench.lab.datacenter().unlock(vmid));
+    let proxmox = proxmox(&bench);
+    let upid = proxmox.destroy_vm("boreas", vmid, true).await.unwrap();
+    daedal_proxmox::TaskWatcher::new(proxmox).finish(&upid, "destroy").await.unwrap();
+    assert_done(&bench.apply().await, "second apply");
+    bench.assert_converged("second apply").await;
+}
+
+/// Somebody with the same token.
+fn proxmox(bench: &Bench) -> daedal_proxmox::Client {
+    let token = daedal_proxmox::Token::new(crate::support::TOKEN, crate::support::CANARY).unwrap();
+    daedal_proxmox::Client::builder(&bench.cluster.proxmox.endpoint, token)
+        .dialer(bench.lab.dialer())
+        .trust(daedal_proxmox::Trust::Insecure)
+        .build()
+        .unwrap()
 }
