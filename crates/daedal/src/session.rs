@@ -67,7 +67,7 @@ impl Session {
 
     /// Looks at the world.
     pub async fn observe(&self) -> Outcome<World> {
-        self.engine.observe(&self.cluster).await.map_err(engine_failure)
+        self.engine.observe(&self.cluster).await.map_err(|e| engine_failure(&e))
     }
 
     /// Takes the cluster's lock for the rest of this process's life.
@@ -175,9 +175,9 @@ fn parts(cluster: &Cluster, access: Access, store: Store, outputs: PathBuf) -> O
 }
 
 /// The engine's error as a failure, with what helps and the exit code that fits.
-pub fn engine_failure(error: daedal_engine::Error) -> Failure {
+pub fn engine_failure(error: &daedal_engine::Error) -> Failure {
     use daedal_proxmox::Kind;
-    let exit = match &error {
+    let exit = match error {
         daedal_engine::Error::Proxmox(inner) => match inner.kind() {
             Kind::Auth { .. } | Kind::Permission { .. } => Exit::Denied,
             Kind::Unreachable { .. } => Exit::Unavailable,
@@ -186,7 +186,7 @@ pub fn engine_failure(error: daedal_engine::Error) -> Failure {
         daedal_engine::Error::Store(daedal_store::Error::Locked { .. }) => Exit::Busy,
         _ => Exit::Failed,
     };
-    let failure = Failure::from_error(exit, &error);
+    let failure = Failure::from_error(exit, error);
     match error.fix() {
         Some(fix) => failure.hint(fix),
         None => failure,

@@ -1,4 +1,5 @@
 //! Secrets never show: every command, every format, every log level, searched for every secret there is.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
 mod common;
 

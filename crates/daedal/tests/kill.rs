@@ -1,4 +1,5 @@
 //! The real process, killed at twenty random moments: what is left converges, with nothing double and nothing lost.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
 mod common;
 

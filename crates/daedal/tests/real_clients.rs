@@ -1,5 +1,6 @@
 //! Unmodified kubectl and talosctl against a served lab. Part of the second tier: `cargo xtask conformance clients`
 //! names the folder of built peers in `DAEDAL_PEERS`; without it, or without the program, a line says what was skipped.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The whole story through the command line, against a lab in a process of its own.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
 mod common;
 

@@ -35,7 +35,7 @@ pub async fn serve(fabric: Fabric, activity: Activity) {
                     listening.insert(target, task);
                 }
                 Err(error) => {
-                    tracing::warn!(%target, %error, "cannot listen on a loopback address of the lab")
+                    tracing::warn!(%target, %error, "cannot listen on a loopback address of the lab");
                 }
             }
         }

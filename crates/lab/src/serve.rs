@@ -122,10 +122,10 @@ pub async fn serve(
             _ = every.tick() => {}
         }
         let idle = activity.idle_for();
-        if let (Some(limit), Some(idle)) = (options.idle, idle) {
-            if idle >= limit {
-                break;
-            }
+        if let (Some(limit), Some(idle)) = (options.idle, idle)
+            && idle >= limit
+        {
+            break;
         }
         // While somebody is connected the world moves; once nobody is, one last save suffices.
         let total = activity.total();
@@ -286,10 +286,10 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), ServeError> {
 
 /// Listens on loopback, on the wanted port if it is free.
 async fn bind(wanted: Option<SocketAddr>) -> Result<TcpListener, ServeError> {
-    if let Some(address) = wanted.filter(|a| a.ip().is_loopback()) {
-        if let Ok(listener) = TcpListener::bind(address).await {
-            return Ok(listener);
-        }
+    if let Some(address) = wanted.filter(|a| a.ip().is_loopback())
+        && let Ok(listener) = TcpListener::bind(address).await
+    {
+        return Ok(listener);
     }
     TcpListener::bind("127.0.0.1:0").await.map_err(failed("listen on loopback"))
 }

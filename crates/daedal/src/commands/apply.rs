@@ -111,7 +111,7 @@ pub fn command(target: &Target, name: &str) -> String {
     let mut text = format!("daedal {name}");
     if target.lab {
         text.push_str(" --lab");
-        if target.lab_options.lab_dir != PathBuf::from(".daedal/lab") {
+        if target.lab_options.lab_dir.as_os_str() != ".daedal/lab" {
             text.push_str(&format!(" --lab-dir {}", target.lab_options.lab_dir.display()));
         }
     }

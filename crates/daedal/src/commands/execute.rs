@@ -33,7 +33,7 @@ pub async fn execute(
     // Events are over once every sender is gone.
     drop(run);
     let _ = shown.await;
-    report.map_err(engine_failure)
+    report.map_err(|e| engine_failure(&e))
 }
 
 /// The first Ctrl-C (or SIGTERM) begins nothing new; the second drops what is in flight.

@@ -20,7 +20,7 @@ pub fn run(command: &InventoryCommand, format: Format, color: bool) -> Outcome {
             match format {
                 Format::Json => console::json(&as_json(cluster)?),
                 Format::Text => {
-                    console::result(&daedal_inventory::resolved_yaml(cluster).map_err(|e| odd(&e))?)
+                    console::result(&daedal_inventory::resolved_yaml(cluster).map_err(|e| odd(&e))?);
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::{console, table};
 /// Runs the command.
 pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
     let session = Session::open(target, color).await?;
-    let status = session.engine.status(&session.cluster).await.map_err(engine_failure)?;
+    let status = session.engine.status(&session.cluster).await.map_err(|e| engine_failure(&e))?;
     match format {
         Format::Json => console::json(&status),
         Format::Text => console::result(&render(&status)),
