@@ -102,3 +102,27 @@ fn what_reads_well_but_cannot_be_done_is_refused_before_anything_is() {
     assert_eq!(run.status.code(), Some(65), "{}", text(&run.stderr));
     assert!(text(&run.stderr).contains("patch"), "{}", text(&run.stderr));
 }
+
+#[test]
+fn every_test_that_the_mission_page_names_exists() {
+    let page = std::fs::read_to_string(common::root().join("docs/mission.md")).unwrap();
+    let mut sources = String::new();
+    for folder in
+        ["crates/daedal/tests", "crates/engine/tests/lab", "crates/planner/src/tests", "crates/lab/tests"]
+    {
+        for entry in std::fs::read_dir(common::root().join(folder)).unwrap().map(Result::unwrap) {
+            if entry.path().extension().is_some_and(|e| e == "rs") {
+                sources.push_str(&std::fs::read_to_string(entry.path()).unwrap());
+            }
+        }
+    }
+    let mut named = 0;
+    for row in page.lines().filter(|line| line.starts_with("| ") && line.contains('`')) {
+        let tests = row.rsplit('|').nth(1).unwrap();
+        for test in tests.split('`').skip(1).step_by(2) {
+            assert!(sources.contains(&format!("fn {test}()")), "{test} in {row}");
+            named += 1;
+        }
+    }
+    assert!(named >= 30, "{named}");
+}
