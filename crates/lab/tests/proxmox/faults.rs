@@ -35,7 +35,7 @@ async fn every_fault_has_the_effect_it_names() {
         (slow, Some(200), true),
         (Fault::DropBefore, None, false),
         (Fault::DropAfter, None, true),
-        (Fault::Task(TaskFault::Fails("no space left".into())), Some(200), true),
+        (Fault::Task(TaskFault::Fails("no space left".into())), Some(200), false),
         (Fault::Task(TaskFault::NoWorker), Some(500), true),
     ];
     for (fault, status, effect) in cases {
