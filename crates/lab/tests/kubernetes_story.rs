@@ -1,5 +1,5 @@
 //! The API server of a simulated cluster, byte by byte, in virtual time.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 mod ground;
 
