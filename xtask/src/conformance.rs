@@ -32,16 +32,16 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "proxmox-client",
         what: "recorded answers of the real API, as the client reads them",
-        peer: || Some(peers::proxmox_data()).filter(|data| data.is_dir()),
-        build: "the recorded exchanges",
+        peer: || peers::proxmox_data().filter(|data| data.is_dir()),
+        build: "a folder of recorded exchanges (DAEDAL_PROXMOX_DATA)",
         cargo: &["test", "--package", "daedal-proxmox", "--test", "recordings", "--", "--nocapture"],
     },
     Suite {
         name: "proxmox",
-        what: "recorded exchanges with the real API beside the client and the lab",
-        peer: || Some(peers::proxmox_data()).filter(|data| data.is_dir()),
-        build: "the recorded exchanges",
-        cargo: &["test", "--package", "daedal-lab", "--test", "recordings", "--", "--nocapture"],
+        what: "recorded exchanges with the real API, replayed against the lab",
+        peer: || peers::proxmox_data().filter(|data| data.is_dir()),
+        build: "a folder of recorded exchanges (DAEDAL_PROXMOX_DATA)",
+        cargo: &["test", "--package", "daedal-lab", "--test", "proxmox", "replay", "--", "--nocapture"],
     },
     Suite {
         name: "helm",
@@ -76,10 +76,7 @@ pub fn run(args: &[String]) -> ExitCode {
             if built_only { "skipped" } else { "missing" }
         } else {
             let mut command = cargo();
-            command
-                .args(suite.cargo)
-                .env("DAEDAL_PEERS", peers::folder())
-                .env("DAEDAL_PROXMOX_DATA", peers::proxmox_data());
+            command.args(suite.cargo).env("DAEDAL_PEERS", peers::folder());
             if finished(&mut command) == ExitCode::SUCCESS { "agrees" } else { "DIFFERS" }
         };
         results.push((suite.name, verdict));

@@ -1,6 +1,6 @@
 //! Where real peers and their data are on this machine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The folder that holds one folder per built peer (`helm-v3.19.0/helm`, `config-tool-v1.13.0/config-tool` …):
 /// `DAEDAL_PEERS`, or where the kit that builds them puts them.
@@ -17,12 +17,9 @@ pub fn folder() -> PathBuf {
     home.join("bin")
 }
 
-/// Recorded exchanges and schemas of Proxmox: `DAEDAL_PROXMOX_DATA`, or the folder beside the checkout.
-pub fn proxmox_data() -> PathBuf {
-    std::env::var_os("DAEDAL_PROXMOX_DATA").map(PathBuf::from).unwrap_or_else(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default();
-        root.join("../shared/proxmox")
-    })
+/// Recorded exchanges and schemas of Proxmox, where somebody has them.
+pub fn proxmox_data() -> Option<PathBuf> {
+    std::env::var_os("DAEDAL_PROXMOX_DATA").map(PathBuf::from)
 }
 
 /// A program on the PATH.
