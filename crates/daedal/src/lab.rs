@@ -13,6 +13,9 @@ use crate::cli::LabOptions;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 
+/// Folder inside the lab's in which the stores of its clusters are.
+pub const CLUSTERS: &str = "clusters";
+
 /// How long a lab may take to start.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -188,12 +191,23 @@ fn endpoint_host(endpoint: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
-/// Forgets a lab's world; the lab must not run.
+/// Forgets a lab's world and the clusters kept with it; the lab must not run. Only what a lab made is removed, so that a
+/// folder named by mistake loses nothing.
 pub fn forget(folder: &Path) -> std::io::Result<()> {
-    match std::fs::remove_dir_all(folder) {
+    let gone = |result: std::io::Result<()>| match result {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    };
+    if !folder.join(files::TOKEN).exists() && !folder.join(files::LOCK).exists() {
+        return Ok(());
     }
+    gone(std::fs::remove_dir_all(folder.join(CLUSTERS)))?;
+    for name in files::ALL {
+        gone(std::fs::remove_file(folder.join(name)))?;
+    }
+    // Whatever else lies there is not ours, and keeps the folder alive.
+    let _ = std::fs::remove_dir(folder);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Session {
 fn state_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) -> PathBuf {
     match &target.state {
         Some(state) => state.clone(),
-        None if target.lab => target.lab_options.lab_dir.join("clusters").join(cluster),
+        None if target.lab => target.lab_options.lab_dir.join(lab::CLUSTERS).join(cluster),
         None => inventory_folder.join(".daedal").join(cluster),
     }
 }

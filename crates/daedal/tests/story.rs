@@ -126,3 +126,18 @@ fn the_lab_keeps_its_world_when_it_is_stopped() {
     let status = good(&lab.run(&["status"], "home"));
     assert_eq!(status.lines().filter(|line| line.ends_with("Ready")).count(), 5, "{status}");
 }
+
+#[test]
+fn a_reset_forgets_the_lab_and_nothing_else() {
+    let lab = Lab::new();
+    good(&lab.run(&["plan"], "home"));
+    std::fs::write(lab.dir().join("notes.txt"), "mine").unwrap();
+    good(&common::command(["lab", "reset", "--lab-dir"]).arg(lab.dir()).output().unwrap());
+    let left: Vec<_> = std::fs::read_dir(lab.dir()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.txt"]);
+    // A folder that never was a lab loses nothing.
+    let other = tempfile::tempdir().unwrap();
+    std::fs::create_dir(other.path().join("clusters")).unwrap();
+    good(&common::command(["lab", "reset", "--lab-dir"]).arg(other.path()).output().unwrap());
+    assert!(other.path().join("clusters").exists());
+}

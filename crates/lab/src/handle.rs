@@ -96,6 +96,12 @@ pub mod files {
     pub const LOCK: &str = "lock";
     /// What the lab's process wrote to standard error.
     pub const LOG: &str = "lab.log";
+    /// The announcement of the last lab that ended by itself.
+    pub const LAST: &str = "last.json";
+    /// The saved world.
+    pub const WORLD: &str = "world.json";
+    /// Everything that a lab keeps.
+    pub const ALL: [&str; 7] = [ANNOUNCEMENT, CA, TOKEN, LOCK, LOG, LAST, WORLD];
 }
 
 /// A running lab.
@@ -146,13 +152,16 @@ impl Handle {
     /// Ends it; its world is on disk when this returns.
     pub async fn stop(&self) -> Result<(), HandleError> {
         self.call(Method::POST, "/stop", Vec::new()).await?;
-        for _ in 0..200 {
-            if self.status().await.is_err() {
+        // The lock goes with the process, after the world is written.
+        let lock = self.folder.join(files::LOCK);
+        for _ in 0..400 {
+            let free = std::fs::File::open(&lock).map_or(true, |file| file.try_lock_shared().is_ok());
+            if free {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        Ok(())
+        Err(self.silent("it was told to stop and still runs"))
     }
 
     fn read(&self, name: &str) -> Result<String, HandleError> {

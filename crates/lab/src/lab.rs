@@ -13,8 +13,7 @@ use crate::proxmox::{self, Datacenter, DatacenterSpec, SavedDatacenter, Surround
 use crate::talos::{Durations, Ground, Machines, SavedMachines};
 use crate::{Fabric, Pace};
 
-/// File that holds a saved lab.
-const WORLD: &str = "world.json";
+use crate::handle::files::WORLD;
 
 /// What a lab should be.
 #[derive(Clone, Debug, Serialize, Deserialize)]

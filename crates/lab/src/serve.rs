@@ -140,15 +140,12 @@ pub async fn serve(
         task.abort();
     }
     // The next lab of this folder takes the same port, so that kubeconfigs stay good.
-    write(&folder.join(LAST), &text)?;
+    write(&folder.join(files::LAST), &text)?;
     Ok(())
 }
 
-/// The announcement of the last lab that ended by itself.
-const LAST: &str = "last.json";
-
 fn previous(folder: &Path) -> Option<Announcement> {
-    [files::ANNOUNCEMENT, LAST].iter().find_map(|name| {
+    [files::ANNOUNCEMENT, files::LAST].iter().find_map(|name| {
         let text = std::fs::read(folder.join(name)).ok()?;
         serde_json::from_slice(&text).ok()
     })
@@ -170,7 +167,11 @@ async fn control(listener: TcpListener, served: Served) {
         .layer(axum::middleware::from_fn_with_state(served.clone(), only_with_key))
         .with_state(served);
     loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, most likely; they come back.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
         let service = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new();
