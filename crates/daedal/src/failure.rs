@@ -18,6 +18,8 @@ pub struct Failure {
     pub hints: Vec<String>,
     /// A ready-made text that replaces all of the above on a terminal (inventory diagnostics).
     pub rendered: Option<String>,
+    /// What a run did before it failed, for programs.
+    pub report: Option<Box<serde_json::Value>>,
 }
 
 /// What commands return.
@@ -26,7 +28,14 @@ pub type Outcome<T = Exit> = Result<T, Failure>;
 impl Failure {
     /// A failure with a message only.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), causes: Vec::new(), hints: Vec::new(), rendered: None }
+        Self {
+            exit,
+            message: message.into(),
+            causes: Vec::new(),
+            hints: Vec::new(),
+            rendered: None,
+            report: None,
+        }
     }
 
     /// A failure from an error: its Display is the operation, its sources are the causes.
@@ -77,12 +86,16 @@ impl Failure {
 
     /// The same for programs.
     pub fn json(&self) -> serde_json::Value {
-        serde_json::json!({
+        let mut json = serde_json::json!({
             "error": self.message,
             "causes": self.causes,
             "hints": self.hints,
             "exitCode": self.exit as u8,
-        })
+        });
+        if let Some(report) = &self.report {
+            json["report"] = (**report).clone();
+        }
+        json
     }
 }
 

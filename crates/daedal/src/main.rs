@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs go to standard error: warnings of ours by default, more with -v; `DAEDAL_LOG` takes a full filter.
+/// Logs go to standard error: errors by default, more with -v; `DAEDAL_LOG` takes a full filter.
 fn start_logging(verbose: u8) {
     let filter = match std::env::var("DAEDAL_LOG") {
         Ok(filter) if !filter.is_empty() => filter,

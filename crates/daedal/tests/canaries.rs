@@ -42,6 +42,19 @@ fn search_file(path: &Path, canaries: &BTreeSet<String>) {
     search(&path.display().to_string(), &text(&std::fs::read(path).unwrap()), canaries);
 }
 
+/// Every journal below a folder.
+fn journals(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(journals(&entry.path()));
+        } else if entry.file_name().to_string_lossy().starts_with("journal") {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
 #[test]
 fn no_command_prints_a_secret_at_any_log_level() {
     let lab = Lab::new();
@@ -80,9 +93,7 @@ fn no_command_prints_a_secret_at_any_log_level() {
     search_file(&timeline, &canaries);
     search_file(&lab.dir().join("lab.log"), &canaries);
     search_file(&lab.dir().join("clusters/home/outputs/machines.json"), &canaries);
-    for entry in std::fs::read_dir(lab.dir().join("clusters/home")).unwrap().filter_map(Result::ok) {
-        if entry.file_name().to_string_lossy().contains("journal") {
-            search_file(&entry.path(), &canaries);
-        }
-    }
+    let journals = journals(&lab.dir().join("clusters"));
+    assert_eq!(journals.len(), 1, "{journals:?}");
+    search_file(&journals[0], &canaries);
 }

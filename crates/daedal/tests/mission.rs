@@ -321,20 +321,23 @@ fn macs_are_deterministic() {
 fn an_interrupted_apply_says_what_is_left_and_goes_on_later() {
     let lab = Lab::new();
     good(&lab.run(&["plan"], "home"));
-    let child = lab
+    let mut child = lab
         .command(&["apply", "--yes"], "home")
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(400));
+    // The first line of progress: by then it listens.
+    let mut progress = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut progress, &mut said).unwrap();
     let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    std::io::Read::read_to_string(&mut progress, &mut said).unwrap();
     let run = child.wait_with_output().unwrap();
     if interrupt.is_err() {
         return; // no kill(1) on this machine
     }
-    assert_eq!(run.status.code(), Some(130), "{}", text(&run.stderr));
-    let said = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(130), "{said}");
     assert!(
         said.contains("Stopping") && said.contains("are left") && said.contains("Run it again"),
         "{said}"

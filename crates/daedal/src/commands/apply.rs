@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use daedal_engine::Report;
-use daedal_planner::{Plan, World};
+use daedal_inventory::Cni;
+use daedal_planner::{Action, Plan, Purpose, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::{execute, plan, saved};
@@ -52,7 +53,7 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
     if let Some(path) = &options.timeline {
         execute::draw(&report, path)?;
     }
-    execute::conclude(&report, format, &command(&target, "apply"))?;
+    execute::conclude(&report, &command(&target, "apply"))?;
     match format {
         Format::Json => console::json(&report),
         Format::Text => console::result(&summary(&session, &target, &plan, &report)),
@@ -62,6 +63,13 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
 
 /// A saved plan is executed as exactly that, or not at all.
 fn still_fits(session: &Session, world: &World, plan: Plan) -> Outcome<Plan> {
+    if plan.purpose != Purpose::Apply {
+        return Err(Failure::new(
+            Exit::BadDocument,
+            "the saved plan destroys; `apply` executes plans that build",
+        )
+        .hint("To remove a cluster: daedal destroy"));
+    }
     daedal_planner::fits(&plan, &session.cluster, &session.image, world).map_err(|why| {
         Failure::new(Exit::Failed, "the saved plan no longer fits and was not executed")
             .because(&why)
@@ -83,18 +91,20 @@ fn consent(session: &Session) -> Outcome<()> {
 /// How it went, and what to try next.
 fn summary(session: &Session, target: &Target, plan: &Plan, report: &Report) -> String {
     let cluster = &session.cluster;
-    let created = plan
-        .steps
-        .iter()
-        .filter(|step| matches!(step.action, daedal_planner::Action::CreateVm { .. }))
-        .count();
+    let created = plan.steps.iter().filter(|step| matches!(step.action, Action::CreateVm { .. })).count();
     let made = if created > 0 { format!(", {created} VMs created") } else { String::new() };
+    let state = if plan::has_problems(plan) {
+        "is not all there: see the problems above".to_owned()
+    } else if cluster.kubernetes.cni == Cni::None {
+        format!("is up: {} nodes, Ready once a CNI is installed", cluster.nodes.len())
+    } else {
+        format!("is up: {} nodes Ready", cluster.nodes.len())
+    };
     format!(
-        "\nCluster {} is up: {} nodes Ready{made}, {} steps in {:.1} s (critical path {:.1} s).\n\
+        "\nCluster {} {state}{made}, {} steps in {:.1} s (critical path {:.1} s).\n\
          API server: https://{}:{}\n\n\
          Next:\n  {}\n  eval \"$({})\" && kubectl get nodes -o wide\n  {}\n",
         cluster.name,
-        cluster.nodes.len(),
         report.steps.len(),
         report.took.as_secs_f64(),
         report.critical_time().as_secs_f64(),

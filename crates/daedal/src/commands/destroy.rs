@@ -25,7 +25,7 @@ pub async fn run(target: &Target, confirm: Option<String>, format: Format, color
     }
     consent(&session.cluster.name, confirm)?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
-    execute::conclude(&report, format, &apply::command(target, "destroy"))?;
+    execute::conclude(&report, &apply::command(target, "destroy"))?;
     match format {
         Format::Json => console::json(&report),
         Format::Text => console::result(&format!(

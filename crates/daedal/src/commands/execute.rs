@@ -62,7 +62,7 @@ pub async fn interrupted() -> bool {
 }
 
 /// Says how it went; an error if anything is not done.
-pub fn conclude(report: &Report, format: Format, again: &str) -> Outcome<()> {
+pub fn conclude(report: &Report, again: &str) -> Outcome<()> {
     let failures: Vec<_> = report.failures().collect();
     let left: Vec<_> = report.left().collect();
     if failures.is_empty() && left.is_empty() {
@@ -88,9 +88,7 @@ pub fn conclude(report: &Report, format: Format, again: &str) -> Outcome<()> {
         failure.causes.push(format!("{who}{}: abandoned; it may or may not have happened", step.stage));
     }
     failure.hints.push(format!("What is done stands. Run it again and it goes on from there: {again}"));
-    if format == Format::Json {
-        console::json(report);
-    }
+    failure.report = serde_json::to_value(report).ok().map(Box::new);
     Err(failure)
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use daedal_planner::{Level, Plan, World};
 
 use crate::cli::{Format, Target};
+use crate::commands::apply::command;
 use crate::commands::saved;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -27,11 +28,16 @@ pub async fn run(
     if let Some(path) = save {
         saved::write(path, &session.inventory, &plan)?;
         if format == Format::Text {
-            let lab = if target.lab { " --lab" } else { "" };
-            console::progress(&format!("Saved. Execute exactly this: daedal apply{lab} {}", path.display()));
+            let apply = command(target, "apply");
+            console::progress(&format!("Saved. Execute exactly this: {apply} {}", path.display()));
         }
     }
-    Ok(if detailed_exitcode && !plan.is_empty() { Exit::Changes } else { Exit::Done })
+    Ok(match plan.is_empty() {
+        // Nothing can be done, and yet not all is as declared: that is no success.
+        true if has_problems(&plan) => Exit::Failed,
+        false if detailed_exitcode => Exit::Changes,
+        _ => Exit::Done,
+    })
 }
 
 /// What the inventory's reader wanted to say.

@@ -139,7 +139,7 @@ impl Row {
 
     /// What it does, what for, and since when.
     pub fn text(&self, now: Duration) -> String {
-        let progress = format!("{:>2}/{}", self.done, self.steps);
+        let progress = format!("{:>2}/{:<2}", self.done, self.steps);
         // The step that runs longest is the one to watch; quick ones beside it would only flicker.
         if let Some(active) = self.active.values().min_by_key(|a| a.since) {
             let seconds = now.saturating_sub(active.since).as_secs();
@@ -198,16 +198,16 @@ mod tests {
         assert_eq!(board.rows[0].name, SHARED);
         let node = Some("cp-1".to_owned());
         let second = Duration::from_secs;
-        assert_eq!(board.rows[1].text(second(0)), " 0/2  waiting for its turn");
+        assert_eq!(board.rows[1].text(second(0)), " 0/2   waiting for its turn");
         board.take(&Event::StepStarted { step: 0, node: node.clone(), stage: "starting the VM" }, second(1));
-        assert_eq!(board.rows[1].text(second(4)), " 0/2  starting the VM (3 s)");
+        assert_eq!(board.rows[1].text(second(4)), " 0/2   starting the VM (3 s)");
         let took = second(3);
         let done = |step, stage| Event::StepDone { step, node: node.clone(), stage, already: false, took };
         board.take(&done(0, "starting the VM"), second(4));
-        assert_eq!(board.rows[1].text(second(4)), " 1/2  after starting the VM, waiting for others");
+        assert_eq!(board.rows[1].text(second(4)), " 1/2   after starting the VM, waiting for others");
         board.take(&done(1, "booting Talos"), second(5));
         assert_eq!(board.rows[1].standing(), Standing::Done);
-        assert_eq!(board.rows[1].text(second(9)), " 2/2  done after 5.0 s");
+        assert_eq!(board.rows[1].text(second(9)), " 2/2   done after 5.0 s");
     }
 
     #[test]
