@@ -19,12 +19,18 @@ impl<'w> Planner<'w> {
         let workers: Vec<usize> = (0..count).filter(|at| !is_control_plane(*at)).collect();
 
         for at in &control_planes {
-            self.await_api(&survey.nodes[*at], *at, &[]);
+            self.await_api(&survey.nodes[*at], *at, None);
         }
         let verdict = bootstrap::judge(self.cluster, self.world, survey, |at| self.tracks[at].reachable);
         let bootstrap = self.bootstrap(&verdict, survey, &control_planes);
         let some_up = control_planes.iter().any(|at| survey.nodes[*at].up());
-        let apis: Vec<Option<StepId>> = control_planes.iter().map(|at| self.tracks[*at].api).collect();
+        // A worker's API needs a certificate from some control plane's trustd: if one is up, nothing to wait for. One is
+        // enough, and it is the one the others join: were all of them awaited, one that fails would hold up every worker.
+        let first = match verdict {
+            _ if some_up => None,
+            Verdict::Here(target) => self.tracks[target].api,
+            _ => control_planes.iter().find_map(|at| self.tracks[*at].api),
+        };
 
         let mut joined: Vec<Option<StepId>> = vec![None; count];
         let mut quorum = Quorum::default();
@@ -53,29 +59,27 @@ impl<'w> Planner<'w> {
         let mut endpoint = None;
         let expected = control_planes.iter().any(|at| self.tracks[*at].reachable || survey.nodes[*at].up());
         if !self.world.endpoint_answers && expected {
-            let needs: Vec<Option<StepId>> = match bootstrap {
-                Some(step) => vec![Some(step)],
-                None if some_up => vec![],
-                None => apis.clone(),
-            };
             let reason = format!(
                 "https://{}:{} does not answer yet",
                 self.cluster.kubernetes.endpoint_host, self.cluster.kubernetes.endpoint_port
             );
-            endpoint = Some(self.graph.add(Subject::default(), Action::AwaitEndpoint, reason, needs));
+            endpoint = Some(self.graph.add(
+                Subject::default(),
+                Action::AwaitEndpoint,
+                reason,
+                [bootstrap.or(first)],
+            ));
         }
-        // A worker's API needs a certificate from some control plane's trustd: if one is up, nothing to wait for.
-        let trust = if some_up { vec![] } else { apis };
         if expected {
             for at in workers {
-                self.await_api(&survey.nodes[at], at, &trust);
+                self.await_api(&survey.nodes[at], at, first);
             }
             self.await_ready(survey, &joined, endpoint);
         }
         quorum
     }
 
-    pub(super) fn await_api(&mut self, sight: &Sight<'w>, at: usize, trust: &[Option<StepId>]) {
+    pub(super) fn await_api(&mut self, sight: &Sight<'w>, at: usize, trust: Option<StepId>) {
         let track = &self.tracks[at];
         let (running, reachable, host) = (track.running, track.reachable, track.host.clone());
         let subject = Subject { node: Some(&sight.node.name), host: None };
@@ -84,8 +88,7 @@ impl<'w> Planner<'w> {
                 Some(_) => "its config must be in force",
                 None => "it does not answer",
             };
-            let needs = trust.iter().copied().chain([running]);
-            self.tracks[at].api = Some(self.graph.add(subject, Action::AwaitApi, reason, needs));
+            self.tracks[at].api = Some(self.graph.add(subject, Action::AwaitApi, reason, [trust, running]));
         }
         // As soon as the node answers over mTLS it has its config and keeps it on its own disk: the medium with its
         // keys need not wait for etcd or Kubernetes, and the shorter it lies on the storage the better. Should the node

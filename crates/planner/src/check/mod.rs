@@ -242,7 +242,10 @@ impl<'a> Checker<'a> {
             Action::AwaitApi => self.await_api(step),
             Action::Bootstrap => self.bootstrap_step(step),
             Action::AwaitEtcd => self.await_etcd(step),
-            Action::AwaitEndpoint => self.after_bootstrap(step),
+            Action::AwaitEndpoint => {
+                self.after_bootstrap(step);
+                self.vouched(step, "The API server is awaited before a control plane that runs it");
+            }
             Action::AwaitReady => self.await_ready(step),
         }
     }
@@ -288,16 +291,20 @@ impl<'a> Checker<'a> {
             self.world.guests.get(&node.vmid).is_some_and(|guest| guest.running && is_ours(guest, node));
         let started = self.after(step, |s| s.action == Action::StartVm { vmid: node.vmid });
         self.demand(running || started, Rule::Order, step, "The node is awaited but its VM is not started");
-        if node.role == Role::Worker && !self.trusted {
-            let all = self.control_plane_apis.clone();
-            let after = !all.is_empty() && self.after_all(step, &all);
-            self.demand(
-                after,
-                Rule::Order,
-                step,
-                "A worker is awaited before the control planes that vouch for it",
-            );
+        if node.role == Role::Worker {
+            self.vouched(step, "A worker is awaited before a control plane that vouches for it");
         }
+    }
+
+    /// Workers and the endpoint live off a control plane: the one that is bootstrapped, or else any.
+    fn vouched(&mut self, step: &Step, text: &str) {
+        let target = self.bootstrap.and_then(|id| self.plan.steps[id as usize].node.as_deref());
+        let after = self.trusted
+            || match target {
+                Some(target) => self.answers_before(step, target),
+                None => self.after(step, |earlier| self.control_plane_apis.contains(&earlier.id)),
+            };
+        self.demand(after, Rule::Order, step, text);
     }
 
     fn await_ready(&mut self, step: &Step) {

@@ -223,6 +223,37 @@ fn workers_are_not_made_where_no_control_plane_can_come_up() {
 }
 
 #[test]
+fn a_control_plane_that_fails_holds_up_no_worker() {
+    let cluster = fixture::home();
+    let mut sim = Sim::new(&cluster, &fixture::home_world());
+    let plan = sim.plan();
+    let failing = |at: usize| matches!(plan.steps[at].action, Action::CreateVm { vmid: 301, .. });
+    sim.run(&plan, |at| !failing(at));
+    for worker in ["worker-1", "worker-2"] {
+        assert_eq!(sim.world.nodes[worker].ready, Some(true), "{worker}");
+    }
+    // No more than that: a worker that waits for no control plane at all is refused.
+    let awaited =
+        |step: &&mut Step| step.action == Action::AwaitApi && step.node.as_deref() == Some("worker-1");
+    let mut bad = plan.clone();
+    let wait = bad.steps.iter_mut().find(awaited).unwrap();
+    wait.needs.retain(|id| plan.steps[*id as usize].action != Action::AwaitApi);
+    let fresh = Sim::new(&cluster, &fixture::home_world());
+    assert_eq!(rules(&fresh, &bad), [Rule::Order]);
+    // Nor does the one that vouches for them have to be the first.
+    let mut world = fixture::home_world();
+    let half = Ownership::HalfMade { node: "cp-1".into(), task_running: false, upid: "UPID:x".into() };
+    world
+        .guests
+        .insert(300, GuestView { vmid: 300, host: "atlas".into(), ownership: half, ..GuestView::default() });
+    let mut sim = Sim::new(&cluster, &world);
+    let plan = sim.plan();
+    sim.run(&plan, |at| plan.steps[at].node.as_deref() != Some("cp-3"));
+    assert_eq!(bootstraps(&plan), ["cp-2"]);
+    assert_eq!(sim.world.nodes["worker-1"].ready, Some(true));
+}
+
+#[test]
 fn a_saved_plan_fits_only_the_world_it_was_made_for() {
     let cluster = fixture::home();
     let image = fixture::image(&cluster);
