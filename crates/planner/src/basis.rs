@@ -31,7 +31,22 @@ struct Guest<'w> {
     template: bool,
     lock: &'w Option<String>,
     ownership: &'w Ownership,
-    config: Option<VmConfig>,
+    config: Option<Config<'w>>,
+}
+
+/// A VM's config without Proxmox's own digest of it, which changes with things we do not compare.
+#[derive(Serialize)]
+struct Config<'w> {
+    cores: u32,
+    memory: u64,
+    disk: u64,
+    mac: &'w str,
+    bridge: &'w str,
+    vlan: Option<u16>,
+    tags: &'w [String],
+    on_boot: bool,
+    media: Option<&'w str>,
+    pending: bool,
 }
 
 /// Digest of what a plan for this cluster relies on.
@@ -66,9 +81,32 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
 }
 
 fn guest(guest: &GuestView) -> Guest<'_> {
-    let config = guest.config.clone().map(|mut config| {
-        config.config_digest = String::new();
-        config
+    let config = guest.config.as_ref().map(|config| {
+        let VmConfig {
+            cores,
+            memory,
+            disk,
+            mac,
+            bridge,
+            vlan,
+            tags,
+            on_boot,
+            media,
+            config_digest: _,
+            pending,
+        } = config;
+        Config {
+            cores: *cores,
+            memory: *memory,
+            disk: *disk,
+            mac,
+            bridge,
+            vlan: *vlan,
+            tags,
+            on_boot: *on_boot,
+            media: media.as_deref(),
+            pending: *pending,
+        }
     });
     let GuestView { vmid, host, running, template, lock, ownership, .. } = guest;
     Guest { vmid: *vmid, host, running: *running, template: *template, lock, ownership, config }
