@@ -11,7 +11,7 @@ use std::fmt;
 
 use daedal_inventory::{Cluster, Role};
 
-use crate::survey::{State, Survey, full_name};
+use crate::survey::{Sight, State, Survey, full_name};
 use crate::world::{EtcdView, Ownership, TalosView, World};
 
 /// The decision.
@@ -92,18 +92,23 @@ pub(crate) enum Interruption {
 impl Voters {
     pub(crate) fn count(survey: &Survey<'_>) -> Self {
         let of_role = || survey.nodes.iter().filter(|sight| sight.node.role == Role::ControlPlane);
-        let count = |state: EtcdView| of_role().filter(|sight| sight.view.etcd == state).count();
-        Self { all: of_role().count(), members: count(EtcdView::Member), learners: count(EtcdView::Learner) }
+        // The others may list one as a member that is long gone: only those that answer vote for sure.
+        let members = of_role().filter(|sight| sight.view.etcd == EtcdView::Member && sight.up()).count();
+        let learners = of_role().filter(|sight| sight.view.etcd == EtcdView::Learner).count();
+        Self { all: of_role().count(), members, learners }
     }
 
     /// Judges an interruption of a running control plane by what its etcd says. One that does not answer may vote all
     /// the same; it may be interrupted only if all others surely do.
-    pub(crate) fn interruption(&self, etcd: &EtcdView) -> Interruption {
+    pub(crate) fn interruption(&self, sight: &Sight<'_>) -> Interruption {
         let spare = self.learners == 0 && (self.all == 1 || self.all >= 3);
-        match etcd {
+        match sight.view.etcd {
             EtcdView::NotJoined if self.learners == 0 => Interruption::Harmless,
-            EtcdView::Unknown if spare && self.members + 1 == self.all => Interruption::Harmless,
-            EtcdView::Member if spare && self.members == self.all => Interruption::OneByOne,
+            EtcdView::Member if sight.up() && spare && self.members == self.all => Interruption::OneByOne,
+            EtcdView::Member if sight.up() => Interruption::Risky,
+            EtcdView::Member | EtcdView::Unknown if spare && self.members + 1 == self.all => {
+                Interruption::Harmless
+            }
             _ => Interruption::Risky,
         }
     }

@@ -6,7 +6,7 @@ use daedal_inventory::{Cluster, Node};
 
 use crate::names;
 use crate::plan::{Level, Note};
-use crate::world::{GuestView, NodeView, Ownership, TalosView, VmConfig, World};
+use crate::world::{EtcdView, GuestView, NodeView, Ownership, TalosView, VmConfig, World};
 
 /// What a declared node's VM is.
 #[derive(Clone, Copy, Debug)]
@@ -100,12 +100,8 @@ pub(crate) fn claims(world: &World) -> HashMap<&str, Vec<&GuestView>> {
     claims
 }
 
-static UNASKED: NodeView = NodeView {
-    talos: TalosView::Unreachable,
-    etcd: crate::world::EtcdView::Unknown,
-    ready: None,
-    kubelet: None,
-};
+static UNASKED: NodeView =
+    NodeView { talos: TalosView::Unreachable, etcd: EtcdView::Unknown, ready: None, kubelet: None };
 
 impl<'w> Survey<'w> {
     pub(crate) fn new(cluster: &'w Cluster, world: &'w World) -> Self {
@@ -120,7 +116,7 @@ impl<'w> Survey<'w> {
                 let claimants = claims.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
                 let state = match claimants {
                     [] => unclaimed(node, world, &mut notes, &mut hidden),
-                    [guest] => claimed(node, guest, view, world, &mut notes),
+                    [guest] => claimed(cluster, node, guest, view, world, &mut notes),
                     several => several_claim(node, several, &mut notes),
                 };
                 Sight { node, state, view }
@@ -220,6 +216,7 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
 
 /// A node that exactly one guest claims to be.
 fn claimed<'w>(
+    cluster: &Cluster,
     node: &Node,
     guest: &'w GuestView,
     view: &NodeView,
@@ -272,9 +269,32 @@ fn claimed<'w>(
             ),
             None,
         ),
+        (Ownership::Ours { .. }, Some(_))
+            if matches!(view.talos, TalosView::Maintenance)
+                && matches!(view.etcd, EtcdView::Member | EtcdView::Learner) =>
+        {
+            let asked =
+                cluster.control_planes().find(|other| other.name != node.name && is_up(world, &other.name));
+            let asked =
+                asked.map_or("<a control plane>".to_owned(), |other| other.address.addr().to_string());
+            blocked(
+                false,
+                "It lost its disk's content and waits for a config, but the other control planes still list it as a \
+                 member of etcd, and it could not join beside its former self. It is left as it is."
+                    .to_owned(),
+                Some(format!(
+                    "remove the stale etcd member first, then apply again: its id is in `talosctl -n {asked} etcd \
+                     members`, and `talosctl -n {asked} etcd remove-member ID` removes it"
+                )),
+            )
+        }
         (Ownership::Ours { digest, .. }, Some(config)) => State::Present(Present { guest, config, digest }),
         _ => blocked(true, format!("The config of {who} could not be read. It is not touched."), None),
     }
+}
+
+fn is_up(world: &World, node: &str) -> bool {
+    world.nodes.get(node).is_some_and(|view| matches!(view.talos, TalosView::Configured { .. }))
 }
 
 fn several_claim<'w>(node: &Node, several: &[&'w GuestView], notes: &mut Notes) -> State<'w> {

@@ -151,7 +151,7 @@ impl<'w> Planner<'w> {
         if let Some(change) = drift.network {
             let voter = node.role == Role::ControlPlane && guest.running && !maintenance;
             let interrupts = if guest.running { Impact::Interrupt } else { Impact::None };
-            match (voter, self.voters.interruption(&sight.view.etcd)) {
+            match (voter, self.voters.interruption(sight)) {
                 (false, _) | (true, Interruption::Harmless) => {
                     impact = interrupts;
                     changes.push(change);

@@ -243,7 +243,8 @@ impl Checker<'_> {
         let none_learns = self.cluster.control_planes().all(|node| *etcd(&node.name) != EtcdView::Learner);
         // Whatever does not say that it has not joined may vote.
         let may_vote = *etcd(name) != EtcdView::NotJoined;
-        let spare = others().all(|node| *etcd(&node.name) == EtcdView::Member) && others().count() != 1;
+        let votes = |name: &str| *etcd(name) == EtcdView::Member && is_up(self.world, name);
+        let spare = others().all(|node| votes(&node.name)) && others().count() != 1;
         self.demand(none_learns && (!may_vote || spare), Rule::Etcd, step, "etcd could lose its quorum");
         let previous = self.plan.steps[..step.id as usize].iter().rev().find(|s| {
             let node = s.node.as_deref().and_then(|node| self.nodes.get(node));

@@ -125,10 +125,13 @@ fn strike(sim: &mut Sim, name: &str, vmid: u32, blow: u8) {
             sim.world.nodes.insert(name.to_owned(), NodeView::default());
         }
         // Its disk was wiped, so that it waits for a config.
-        9 if worker && guest.running => {
-            sim.disks.insert(name.to_owned(), super::simulator::Disk::default());
-            let view = NodeView { talos: TalosView::Maintenance, ..NodeView::default() };
-            sim.world.nodes.insert(name.to_owned(), view);
+        9 if guest.running && (worker || config.media.is_none()) => {
+            let member = |name: &str| sim.disks.get(name).is_some_and(|disk| disk.member);
+            let others = sim.disks.keys().any(|other| other != name && member(other));
+            // The loss of a whole etcd is not made good by any plan.
+            if !member(name) || (others && sim.stale.is_empty()) {
+                sim.wipe(name);
+            }
         }
         // Someone migrated it.
         _ => guest.host = sim.world.hosts.keys().next_back().unwrap().clone(),

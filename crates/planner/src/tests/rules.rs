@@ -254,6 +254,36 @@ fn a_control_plane_that_fails_holds_up_no_worker() {
 }
 
 #[test]
+fn a_wiped_control_plane_is_left_alone_until_its_stale_member_is_removed() {
+    let mut sim = made();
+    sim.wipe("cp-2");
+    sim.world.guests.get_mut(&303).unwrap().config.as_mut().unwrap().on_boot = false;
+    let plan = sim.plan();
+    let nodes: Vec<_> = plan.steps.iter().filter_map(|step| step.node.as_deref()).collect();
+    assert_eq!(nodes, ["worker-1"], "the rest goes on");
+    let note = plan.notes.iter().find(|note| note.about == "cp-2").unwrap();
+    assert_eq!(note.level, Level::Problem);
+    let fix = note.fix.as_deref().unwrap();
+    assert!(fix.contains("talosctl -n 10.0.0.11 etcd remove-member"), "{fix}");
+    // It does not vote, whatever the others' list says: none of them may be interrupted.
+    let mut moved = sim.clone();
+    moved.cluster.proxmox.bridge = "vmbr1".into();
+    moved.world.hosts.get_mut("atlas").unwrap().bridges.insert("vmbr1".into());
+    let plan = moved.plan();
+    let interrupts = |step: &&Step| step.impact == Impact::Interrupt;
+    let interrupted: Vec<_> =
+        plan.steps.iter().filter(interrupts).filter_map(|step| step.node.as_deref()).collect();
+    assert_eq!(interrupted, ["worker-1", "worker-2"]);
+    // Once the member is removed, it gets its config and joins.
+    sim.stale.clear();
+    sim.world.nodes.get_mut("cp-2").unwrap().etcd = EtcdView::NotJoined;
+    let plan = sim.plan();
+    assert_eq!(sim.run(&plan, |_| true), plan.steps.len());
+    assert_eq!(sim.world.nodes["cp-2"].etcd, EtcdView::Member);
+    assert!(sim.plan().is_empty());
+}
+
+#[test]
 fn a_saved_plan_fits_only_the_world_it_was_made_for() {
     let cluster = fixture::home();
     let image = fixture::image(&cluster);

@@ -1,7 +1,7 @@
 //! A pure model of what plan steps do to the world, to state laws about plans. It panics when a step would do harm in
 //! reality, and answers `false` when a wait would not end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::{Cluster, Node, Role};
 
@@ -26,6 +26,8 @@ pub(crate) struct Sim {
     pub(crate) image: ImageRef,
     pub(crate) world: World,
     pub(crate) disks: BTreeMap<String, Disk>,
+    /// Control planes whose disk is empty although the others still list them as members of etcd.
+    pub(crate) stale: BTreeSet<String>,
     pub(crate) bootstraps: u32,
 }
 
@@ -36,8 +38,24 @@ impl Sim {
             image: crate::fixture::image(cluster),
             world: world.clone(),
             disks: BTreeMap::new(),
+            stale: BTreeSet::new(),
             bootstraps: 0,
         }
+    }
+
+    /// A running node's disk is wiped, so that it waits for a config.
+    pub(crate) fn wipe(&mut self, name: &str) {
+        let disk = self.disks.insert(name.to_owned(), Disk::default());
+        if disk.is_some_and(|disk| disk.member) {
+            self.stale.insert(name.to_owned());
+        }
+        self.show_maintenance(name);
+    }
+
+    fn show_maintenance(&mut self, name: &str) {
+        let etcd = if self.stale.contains(name) { EtcdView::Member } else { EtcdView::Unknown };
+        let view = NodeView { talos: TalosView::Maintenance, etcd, ..NodeView::default() };
+        self.world.nodes.insert(name.to_owned(), view);
     }
 
     pub(crate) fn plan(&self) -> Plan {
@@ -332,8 +350,7 @@ impl Sim {
                 disk.configured |= readable;
                 if !disk.configured {
                     // It boots without a config; the next look shows it waiting for one.
-                    let view = NodeView { talos: TalosView::Maintenance, ..NodeView::default() };
-                    self.world.nodes.insert(node.name, view);
+                    self.show_maintenance(&node.name);
                     return false;
                 }
                 if !trust {
@@ -362,6 +379,7 @@ impl Sim {
                 if !self.has_etcd() {
                     return false;
                 }
+                assert!(!self.stale.contains(&node.name), "{} cannot join beside its former self", node.name);
                 self.disk(&node.name).member = true;
                 self.show(&node.name);
             }
