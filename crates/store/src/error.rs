@@ -49,14 +49,18 @@ pub enum Error {
         wanted: String,
     },
     /// Somebody else works on this cluster.
-    #[error("cluster `{cluster}` is locked by {owner}; wait for it to finish")]
+    #[error("cluster `{cluster}` is locked by {}; wait for it to finish", holder(owner.as_deref()))]
     Locked {
         /// The cluster.
         cluster: String,
-        /// Who holds the lock.
-        owner: Box<Owner>,
+        /// Who holds the lock; none if it was just taken and does not say yet.
+        owner: Option<Box<Owner>>,
     },
     /// The background thread for file work is gone.
     #[error("file work was cut short")]
     Interrupted(#[source] tokio::task::JoinError),
+}
+
+fn holder(owner: Option<&Owner>) -> String {
+    owner.map_or_else(|| "another process".to_owned(), ToString::to_string)
 }

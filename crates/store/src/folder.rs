@@ -11,9 +11,23 @@ pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> E
     move |source| Error::Io { what, path: path.to_owned(), source }
 }
 
-/// Makes a private folder with its parents.
+/// Makes a private folder with its parents, each synced in its own parent: a file in it outlives a power cut only if
+/// the way to it does.
 pub fn make_private_folder(path: &Path) -> Result<(), Error> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("create the folder", path))
+    let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.is_dir();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_new).collect();
+    for folder in missing.into_iter().rev() {
+        match DirBuilder::new().mode(0o700).create(folder) {
+            Ok(()) => {}
+            // Somebody else just made it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
+            Err(source) => {
+                return Err(Error::Io { what: "create the folder", path: folder.to_owned(), source });
+            }
+        }
+        sync_parent(folder)?;
+    }
+    Ok(())
 }
 
 /// Reads a file; none if it is not there.
@@ -120,6 +134,19 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert!(is_private(&path));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn folders_are_made_private_all_the_way_and_a_second_time_is_fine() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("one/two/three");
+        make_private_folder(&deep).unwrap();
+        make_private_folder(&deep).unwrap();
+        assert!(is_private(&folder.path().join("one")) && is_private(&deep));
+        let file = folder.path().join("one/file");
+        fs::write(&file, b"").unwrap();
+        let error = make_private_folder(&file.join("four")).unwrap_err();
+        assert!(matches!(error, Error::Io { what: "create the folder", .. }), "{error:?}");
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Lock {
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::Locked {
                     cluster: cluster.to_owned(),
-                    owner: Box::new(read_owner(&mut file)),
+                    owner: read_owner(&mut file).map(Box::new),
                 });
             }
             Err(TryLockError::Error(source)) => {
@@ -73,14 +73,9 @@ impl Drop for Lock {
     }
 }
 
-fn read_owner(file: &mut File) -> Owner {
+/// Who holds the lock. Between taking it and writing the name, and again before letting it go, nobody is named.
+fn read_owner(file: &mut File) -> Option<Owner> {
     let mut text = String::new();
-    let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
-    read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_else(|| Owner {
-        who: "someone".to_owned(),
-        machine: "this machine".to_owned(),
-        pid: 0,
-        doing: "just started".to_owned(),
-        since: Timestamp::UNIX_EPOCH,
-    })
+    file.rewind().and_then(|()| file.read_to_string(&mut text)).ok()?;
+    serde_json::from_str(&text).ok()
 }

@@ -205,6 +205,10 @@ mod tests {
             "cluster `home` is locked by ada on forge (process 42, apply, since 2027-01-15 08:00:00 UTC); \
              wait for it to finish"
         );
+        // The moment before the first has written its name.
+        fs::write(store.path("lock"), b"").unwrap();
+        let message = store.lock(&owner("bob")).unwrap_err().to_string();
+        assert_eq!(message, "cluster `home` is locked by another process; wait for it to finish");
         drop(first);
         // What a crash leaves: the owner's name in the file, and no lock.
         fs::write(store.path("lock"), serde_json::to_vec(&owner("crashed")).unwrap()).unwrap();
