@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use daedal_dial::Target;
-use daedal_inventory::{Cluster, TlsTrust};
+use daedal_inventory::{Cluster, Reach, TlsTrust};
 use daedal_planner::{Ownership, World};
 use daedal_proxmox::{Permissions, permitted};
 use futures::future::join_all;
@@ -128,7 +128,7 @@ impl Engine {
         }
         let count = addresses.len();
         let answers = join_all(addresses.into_iter().map(|(who, address)| async move {
-            let tries = [50_000, 6443, 22].map(|port| self.answers(address.clone(), port));
+            let tries = [50_000, 6443, 22].map(|port| self.answers(&cluster.reach, address.clone(), port));
             let open = join_all(tries).await.into_iter().flatten().next();
             (who, address, open)
         }))
@@ -149,12 +149,21 @@ impl Engine {
         }
     }
 
-    /// The port, if something takes a connection there.
-    async fn answers(&self, address: String, port: u16) -> Option<u16> {
+    /// The port, if something is there that takes or refuses a connection.
+    async fn answers(&self, reach: &Reach, address: String, port: u16) -> Option<u16> {
         let target = Target::new(address, port);
         let dialled = tokio::time::timeout(Duration::from_secs(1), self.parts.nodes.dial(&target)).await;
-        matches!(dialled, Ok(Ok(_))).then_some(port)
+        match dialled {
+            Ok(Ok(_)) => Some(port),
+            Ok(Err(error)) if proves_a_host(reach, &error) => Some(port),
+            _ => None,
+        }
     }
+}
+
+/// Only a host that is up refuses a connection; but a proxy says the same of an address where nothing is.
+fn proves_a_host(reach: &Reach, error: &std::io::Error) -> bool {
+    *reach == Reach::Direct && error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
 fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
@@ -289,6 +298,23 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World) {
                 "it does not exist there",
                 Some(format!("bridges that exist there: {}", known.join(", "))),
             );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_proves_a_host_only_where_nothing_is_between() {
+        let refused = Error::from(ErrorKind::ConnectionRefused);
+        assert!(proves_a_host(&Reach::Direct, &refused));
+        assert!(!proves_a_host(&Reach::Proxy("socks5://127.0.0.1:1080".to_owned()), &refused));
+        for silent in [ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable, ErrorKind::TimedOut] {
+            assert!(!proves_a_host(&Reach::Direct, &Error::from(silent)), "{silent}");
         }
     }
 }
