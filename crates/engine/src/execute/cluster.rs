@@ -1,5 +1,7 @@
 //! The one step that must never happen twice: bootstrapping etcd.
 
+use std::time::Duration;
+
 use daedal_inventory::{Node, Role};
 use daedal_planner::{Action, Ownership, Step};
 use futures::future::join_all;
@@ -9,6 +11,10 @@ use crate::error::Error;
 use crate::execute::waiting::Waiter;
 use crate::execute::{Executor, Outcome};
 use crate::nodes::{Bootstrapped, Membership, Nodes};
+
+/// A member that boots also says for a moment that its etcd is being prepared; one that still says so after this long
+/// waits to be bootstrapped or taken in.
+const PREPARING_PASSES: Duration = Duration::from_secs(3);
 
 /// What the other control planes say about etcd.
 enum Elsewhere {
@@ -29,7 +35,15 @@ impl Executor<'_> {
         let mut wait = Waiter::new(self, step, what, parts.limits.etcd);
         let mut asked = false;
         loop {
-            match self.etcd_elsewhere(nodes, node).await {
+            let mut elsewhere = self.etcd_elsewhere(nodes, node).await;
+            let others_are_older = self.cluster.nodes.iter().any(|other| {
+                other.role == Role::ControlPlane && other.name != node.name && self.may_have_etcd(other)
+            });
+            if others_are_older && matches!(elsewhere, Elsewhere::Nowhere) {
+                self.sleep(PREPARING_PASSES).await?;
+                elsewhere = self.etcd_elsewhere(nodes, node).await;
+            }
+            match elsewhere {
                 Elsewhere::Exists if asked => return Ok(Outcome::Done),
                 Elsewhere::Exists => return Ok(Outcome::AlreadyDone),
                 Elsewhere::Unclear(why) => {

@@ -1,6 +1,7 @@
 //! Death before and after every single effect, then another run: it must converge, with nothing doubled or left over.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use daedal_engine::{Effect, EffectKind, Effects};
 
@@ -101,4 +102,20 @@ async fn three_control_planes_are_bootstrapped_once_whenever_death_comes() {
         assert_done(&bench.apply().await, &after);
         bench.assert_converged(&after).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn control_planes_of_an_earlier_run_are_asked_twice_before_etcd_is_bootstrapped() {
+    let waited = |report: &daedal_engine::Report| {
+        let step = report.steps.iter().find(|step| step.stage == "bootstrapping etcd").unwrap();
+        step.end.unwrap() - step.start.unwrap()
+    };
+    let bench = Bench::new(3, 0);
+    let killer = Killer::of_kind(EffectKind::Bootstrap, 1, Point::Before);
+    let ended = killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
+    assert!(ended.is_none(), "it went on");
+    let report = bench.apply().await;
+    assert_done(&report, "second apply");
+    assert!(waited(&report) >= Duration::from_secs(3), "{:?}", waited(&report));
+    bench.assert_converged("second apply").await;
 }
