@@ -146,7 +146,7 @@ async fn bridges(
     .await;
 }
 
-/// Images and config media: asked once per host, once in all on shared storage.
+/// Images and config media: asked of each host that has the storage, or of one of them if it is shared.
 async fn volumes(
     proxmox: &Client,
     cluster: &Cluster,
@@ -154,23 +154,25 @@ async fn volumes(
     blinds: &Blinds,
 ) -> Vec<VolumeView> {
     let storage = cluster.proxmox.images_storage.as_str();
-    let online: Vec<&String> = hosts.iter().filter(|(_, host)| host.online).map(|(name, _)| name).collect();
     let shared = hosts.values().any(|host| host.storages.get(storage).is_some_and(|view| view.shared));
-    let ask = if shared { &online[..online.len().min(1)] } else { &online[..] };
-    let lists = join_all(ask.iter().map(|host| async move {
-        // A storage the host does not have is a matter for the planner, not a thing unseen.
-        if !hosts.get(*host).is_some_and(|view| view.storages.contains_key(storage)) {
-            return Vec::new();
-        }
-        match proxmox.volumes(host, storage, None).await {
-            Ok(volumes) => volumes,
-            Err(error) => {
-                blinds.add(format!("storage {storage} on host {host}"), &error);
-                Vec::new()
+    // A storage that a host does not have is a matter for the planner, not a thing unseen.
+    let having: Vec<&str> = hosts
+        .iter()
+        .filter(|(_, host)| host.online && host.storages.contains_key(storage))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let ask = |host: &str| {
+        let host = host.to_owned();
+        async move {
+            match proxmox.volumes(&host, storage, None).await {
+                Ok(volumes) => Some(volumes),
+                Err(error) => {
+                    blinds.add(format!("storage {storage} on host {host}"), &error);
+                    None
+                }
             }
         }
-    }))
-    .await;
+    };
     let view = |host: &str, volume: &daedal_proxmox::Volume| VolumeView {
         host: host.to_owned(),
         storage: storage.to_owned(),
@@ -179,18 +181,26 @@ async fn volumes(
         size: volume.size.unwrap_or(0),
     };
     let of_interest = |volume: &&daedal_proxmox::Volume| matches!(volume.content.as_str(), "iso" | "import");
-    let mut all: Vec<VolumeView> = if shared {
-        let volumes = lists.first().map(Vec::as_slice).unwrap_or_default();
-        online
-            .iter()
-            .flat_map(|host| volumes.iter().filter(of_interest).map(|volume| view(host, volume)))
-            .collect()
+    let mut all: Vec<VolumeView> = Vec::new();
+    if shared {
+        if having.is_empty() {
+            blinds.say(format!("storage {storage}"), "no host that is online has it");
+        }
+        for host in &having {
+            // One that does not answer is named; the next can tell the same.
+            let Some(volumes) = ask(host).await else { continue };
+            for host in &having {
+                all.extend(volumes.iter().filter(of_interest).map(|volume| view(host, volume)));
+            }
+            break;
+        }
     } else {
-        ask.iter()
-            .zip(&lists)
-            .flat_map(|(host, volumes)| volumes.iter().filter(of_interest).map(|volume| view(host, volume)))
-            .collect()
-    };
+        let lists = join_all(having.iter().map(|host| ask(host))).await;
+        for (host, volumes) in having.iter().zip(lists) {
+            let volumes = volumes.unwrap_or_default();
+            all.extend(volumes.iter().filter(of_interest).map(|volume| view(host, volume)));
+        }
+    }
     all.sort_by(|a, b| (&a.host, &a.volid).cmp(&(&b.host, &b.volid)));
     all
 }
