@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use daedal_planner::names::{self, media_node, volid_file};
 use daedal_planner::{Change, Ownership, Step};
-use daedal_proxmox::{Kind, UpdateVm, Upid, VmConfig, cdrom};
+use daedal_proxmox::{Kind, Missing, UpdateVm, Upid, VmConfig, cdrom};
 
 use crate::effects::EffectKind;
 use crate::error::{Error, chain};
 use crate::execute::{Executor, Outcome};
 use crate::machine::{self, FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK};
-use crate::observe::guests::{judged, whose};
+use crate::observe::guests::{is_bare, judged, whose};
+
+/// Between two looks at a create that is under way.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// A VM of ours, as read from its node a moment ago.
 struct Mine {
@@ -69,9 +72,14 @@ impl Executor<'_> {
         loop {
             let hint = self.host(step)?;
             let Some((host, config)) = self.find(hint, vmid).await? else { return Ok(None) };
-            let ownership =
-                whose(&self.engine.parts.proxmox, &self.judge, self.cluster, &host, vmid, &config).await;
-            let bare = config.lock.as_deref() == Some("create") && config.description.is_none();
+            let proxmox = &self.engine.parts.proxmox;
+            let (ownership, config) =
+                match whose(proxmox, &self.judge, self.cluster, &host, vmid, config).await {
+                    Ok(seen) => seen,
+                    // A create that failed has just taken its VM away.
+                    Err(error) if error.is_vm_missing() => return Ok(None),
+                    Err(error) => return Err(error.into()),
+                };
             match ownership {
                 Ownership::Ours { node, .. } if Some(&node) == step.node.as_ref() => {
                     self.made(vmid);
@@ -81,13 +89,19 @@ impl Executor<'_> {
                 Ownership::HalfMade { task_running: true, upid, .. } => {
                     let upid: Upid =
                         upid.parse().map_err(|_| Error::Plan { why: format!("`{upid}` is no task") })?;
-                    if let Err(error) = self.finish(step, &upid, &format!("create VM {vmid}")).await {
-                        tracing::debug!(error = %chain(&error), vmid, "an earlier create did not end well");
+                    match self.finish(step, &upid, &format!("create VM {vmid}")).await {
+                        Ok(()) => {}
+                        Err(error @ Error::Deadline { .. }) => return Err(error),
+                        Err(error) => {
+                            tracing::debug!(error = %chain(&error), vmid, "an earlier create did not end well");
+                        }
                     }
+                    // The list of tasks may call it running for a moment longer.
+                    self.sleep(BETWEEN_LOOKS).await?;
                 }
                 Ownership::HalfMade { .. } => return Err(Error::StuckCreate { vmid, host }),
                 // Reserved by the call we just made, whose worker never came to be.
-                Ownership::Foreign if bare => return Err(Error::StuckCreate { vmid, host }),
+                Ownership::Foreign if is_bare(&config) => return Err(Error::StuckCreate { vmid, host }),
                 other => return Err(not_ours(vmid, host, other)),
             }
         }
@@ -299,7 +313,7 @@ impl Executor<'_> {
             };
             match deleted {
                 Ok(()) => Ok(Outcome::Done),
-                Err(Error::Proxmox(error)) if error.is_not_found() => Ok(Outcome::AlreadyDone),
+                Err(Error::Proxmox(error)) if is_volume_missing(&error) => Ok(Outcome::AlreadyDone),
                 Err(error) => Err(error),
             }
         })
@@ -419,6 +433,11 @@ fn worth_another(error: &Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the file itself is gone. A host or storage that is gone may come back with the file, keys and all.
+fn is_volume_missing(error: &daedal_proxmox::Error) -> bool {
+    matches!(error.kind(), Kind::NotFound { what: Missing::Volume(_), .. })
 }
 
 fn disk_size(config: &VmConfig) -> u64 {

@@ -92,10 +92,12 @@ pub(crate) async fn look(
                     let why = format!("host {host} does not answer");
                     return (vmid, Ownership::Unreadable { why }, None);
                 }
-                match proxmox.vm_config(&host, vmid).await {
-                    Ok(config) => {
-                        (vmid, whose(proxmox, judge, cluster, &host, vmid, &config).await, Some(config))
-                    }
+                let read = match proxmox.vm_config(&host, vmid).await {
+                    Ok(config) => whose(proxmox, judge, cluster, &host, vmid, config).await,
+                    Err(error) => Err(error),
+                };
+                match read {
+                    Ok((ownership, config)) => (vmid, ownership, Some(config)),
                     Err(error) => (vmid, Ownership::Unreadable { why: chain(&error) }, None),
                 }
             }
@@ -121,35 +123,46 @@ pub(crate) async fn look(
     (guests, unheard.into_iter().map(str::to_owned).collect())
 }
 
-/// Whose a VM is, from its config and, while that shows nothing but `lock: create`, from its tasks.
+/// Whose a VM is, from its config and, while that shows nothing but `lock: create`, from its tasks. Also returns the
+/// config that was judged: a later one, if the create ended meanwhile.
 pub(crate) async fn whose(
     proxmox: &Client,
     judge: &Judge<'_>,
     cluster: &Cluster,
     host: &str,
     vmid: u32,
-    config: &RawConfig,
-) -> Ownership {
-    let half_made = config.lock.as_deref() == Some("create") && config.description.is_none();
-    if !half_made {
-        return judged(judge, vmid, config);
+    config: RawConfig,
+) -> Result<(Ownership, RawConfig), daedal_proxmox::Error> {
+    if !is_bare(&config) {
+        return Ok((judged(judge, vmid, &config), config));
     }
-    let Some(node) = cluster.nodes.iter().find(|node| node.vmid == vmid) else { return Ownership::Foreign };
+    let Some(node) = cluster.nodes.iter().find(|node| node.vmid == vmid) else {
+        return Ok((Ownership::Foreign, config));
+    };
     let filter = TaskFilter { vmid: Some(vmid), kind: Some("qmcreate".to_owned()), ..TaskFilter::default() };
-    match proxmox.tasks(host, &filter).await {
-        Err(error) => Ownership::Unreadable { why: chain(&error) },
-        // Tasks are listed newest first; only our own token's are known to be ours.
-        Ok(tasks) => {
-            match tasks.iter().find(|task| task.upid.kind() == "qmcreate" && task.upid.vmid() == Some(vmid)) {
-                Some(task) if task.upid.user() == proxmox.token_id() => Ownership::HalfMade {
-                    node: node.name.clone(),
-                    task_running: task.running(),
-                    upid: task.upid.to_string(),
-                },
-                _ => Ownership::Foreign,
-            }
-        }
+    // Tasks are listed newest first; only our own token's are known to be ours.
+    let tasks = proxmox.tasks(host, &filter).await?;
+    let ownership =
+        match tasks.iter().find(|task| task.upid.kind() == "qmcreate" && task.upid.vmid() == Some(vmid)) {
+            Some(task) if task.upid.user() == proxmox.token_id() => Ownership::HalfMade {
+                node: node.name.clone(),
+                task_running: task.running(),
+                upid: task.upid.to_string(),
+            },
+            _ => Ownership::Foreign,
+        };
+    if matches!(ownership, Ownership::HalfMade { task_running: true, .. }) {
+        return Ok((ownership, config));
     }
+    // The create may have ended between the two looks, and a whole VM must not be called stuck: only a config read
+    // after the end of its task tells.
+    let config = proxmox.vm_config(host, vmid).await?;
+    if is_bare(&config) { Ok((ownership, config)) } else { Ok((judged(judge, vmid, &config), config)) }
+}
+
+/// Whether a config shows nothing but that its VM is being created.
+pub(crate) fn is_bare(config: &RawConfig) -> bool {
+    config.lock.as_deref() == Some("create") && config.description.is_none()
 }
 
 /// Mark, VMID and SMBIOS uuid as the config has them.

@@ -1,6 +1,7 @@
 //! What is not ours, or not whole: never harmed, clearly told.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use daedal_engine::StepState;
 use daedal_lab::faults::{Fault, TaskFault, When};
@@ -196,6 +197,49 @@ async fn a_create_whose_worker_never_came_is_not_tried_again_on_that_number() {
     daedal_proxmox::TaskWatcher::new(proxmox).finish(&upid, "destroy").await.unwrap();
     assert_done(&bench.apply().await, "second apply");
     bench.assert_converged("second apply").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_ends_between_two_looks_is_not_called_stuck() {
+    let bench = Bench::new(1, 0);
+    let vmid = bench.cluster.nodes[0].vmid;
+    // Read while the VM is being made, answered when it is whole.
+    let when = When::call("GET", &format!("/nodes/*/qemu/{vmid}/config")).nth(1);
+    bench.lab.faults().inject(when, Fault::Slow(Duration::from_secs(25)));
+    let (report, (world, _)) = tokio::join!(bench.apply(), async {
+        while bench.lab.datacenter().vms().is_empty() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        bench.look().await
+    });
+    assert_done(&report, "apply");
+    let guest = &world.guests[&vmid];
+    assert!(matches!(guest.ownership, Ownership::Ours { .. }), "{:?}", guest.ownership);
+    assert_eq!(guest.lock, None, "the config that was judged is the one that is shown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_storage_is_looked_at_through_a_host_that_has_it() {
+    let bench = Bench::with(1, 1, |spec| {
+        spec.hosts[0].storages.retain(|storage| storage.name != "local");
+        for storage in spec.hosts[1].storages.iter_mut().filter(|storage| storage.name == "local") {
+            storage.shared = true;
+        }
+    });
+    let proxmox = proxmox(&bench);
+    let upload = daedal_proxmox::Upload::iso("seed.iso", vec![0; 64 << 10]);
+    let upid = proxmox.upload("boreas", "local", &upload).await.unwrap();
+    daedal_proxmox::TaskWatcher::new(proxmox).finish(&upid, "upload").await.unwrap();
+    let (world, _) = bench.look().await;
+    let seen: Vec<(&str, &str)> =
+        world.volumes.iter().map(|volume| (volume.host.as_str(), volume.volid.as_str())).collect();
+    assert_eq!(seen, [("boreas", "local:iso/seed.iso")], "{:#?}", world.blind);
+    assert_eq!(world.blind, [], "{:#?}", world.blind);
+
+    bench.lab.datacenter().set_host_online("boreas", false);
+    let (world, _) = bench.look().await;
+    assert_eq!(world.volumes, []);
+    assert!(world.blind.iter().any(|blind| blind.what == "storage local"), "{:#?}", world.blind);
 }
 
 /// Somebody with the same token.
