@@ -14,7 +14,11 @@ fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("conformance") => conformance::run(&args.collect::<Vec<_>>()),
-        Some("bench") => bench(&args.collect::<Vec<_>>()),
+        Some("bench") => match args.collect::<Vec<_>>().split_first() {
+            Some((first, rest)) if first == "helm" => bench_helm(rest),
+            Some((first, rest)) => bench(&[std::slice::from_ref(first), rest].concat()),
+            None => bench(&[]),
+        },
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(64)
@@ -28,6 +32,21 @@ fn bench(args: &[String]) -> ExitCode {
     command
         .args(["run", "--quiet", "--release", "--package", "daedal-engine", "--example", "bench", "--"])
         .args(args);
+    finished(&mut command)
+}
+
+/// Renders Cilium's chart beside `helm template`, in release mode.
+fn bench_helm(args: &[String]) -> ExitCode {
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--release", "--package", "daedal-helm", "--example", "template"]);
+    if finished(&mut build) != ExitCode::SUCCESS {
+        return ExitCode::FAILURE;
+    }
+    let mut command = cargo();
+    command
+        .args(["run", "--quiet", "--release", "--package", "daedal-helm", "--example", "bench", "--"])
+        .args(args)
+        .env("DAEDAL_PEERS", peers::folder());
     finished(&mut command)
 }
 

@@ -1,6 +1,6 @@
 //! Helm charts rendered in pure Rust.
 //!
-//! Load a [`Chart`] from a folder or an archive, collect [`Values`], and [`render`] them: the result is what
+//! Load a [`Chart`] from a folder or an archive, or have a [`Fetcher`] get it from a repository or registry, collect [`Values`], and [`render`] them: the result is what
 //! `helm template` would print, as objects, hooks, CRDs and notes. No `helm` binary, no cluster, no network.
 //!
 //! The same chart, values and [`RenderOptions`] always give the same result: time and randomness are options. Whatever
@@ -21,6 +21,7 @@ mod printf;
 mod random;
 mod render;
 mod semver;
+mod source;
 mod strconv;
 mod template;
 mod time;
@@ -33,3 +34,4 @@ pub use limits::Limits;
 pub use manifest::{Hook, HookEvent, Manifest};
 pub use options::{Capabilities, KubeVersion, RenderOptions};
 pub use render::{PrintOptions, Rendered, render};
+pub use source::{Cache, Fetch, Fetcher, Login, Pending, Reference, Request, Response};

@@ -214,3 +214,8 @@ pub(crate) fn path_base(path: &str) -> String {
 
 /// The marks around messages of `fail` and `required`.
 pub(crate) const WARNING: (&str, &str) = (helm::WARN_START, helm::WARN_END);
+
+/// `url.QueryEscape`.
+pub(crate) fn query_escape(input: &[u8]) -> String {
+    urls::query_escape(input)
+}

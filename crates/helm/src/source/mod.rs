@@ -1,0 +1,210 @@
+//! Where charts come from besides the disk: HTTP repositories and OCI registries, over a transport the caller brings.
+
+mod cache;
+mod oci;
+mod repository;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use sha2::Digest as _;
+
+pub use cache::Cache;
+
+use crate::chart::Chart;
+use crate::error::Error;
+
+/// Largest index of a repository.
+const MAX_INDEX: u64 = 64 << 20;
+/// Largest archive of a chart.
+const MAX_ARCHIVE: u64 = 20 << 20;
+/// Largest manifest, token or list of tags.
+const MAX_DOCUMENT: u64 = 4 << 20;
+
+/// A GET request.
+#[derive(Clone)]
+pub struct Request {
+    /// The address.
+    pub url: String,
+    /// `Accept`, if it matters.
+    pub accept: Option<&'static str>,
+    /// `Authorization`, if the server asked for one.
+    pub authorization: Option<String>,
+    /// Most bytes the body may have; a transport should stop reading there.
+    pub limit: u64,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let authorization = self.authorization.as_ref().map(|_| "…");
+        f.debug_struct("Request")
+            .field("url", &self.url)
+            .field("authorization", &authorization)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came back.
+#[derive(Clone, Debug, Default)]
+pub struct Response {
+    /// HTTP status.
+    pub status: u16,
+    /// `WWW-Authenticate`, if there was one.
+    pub authenticate: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// A request under way.
+pub type Pending<'a> = Pin<Box<dyn Future<Output = Result<Response, String>> + Send + 'a>>;
+
+/// A transport: sends GET requests, follows redirects, checks certificates.
+pub trait Fetch: Send + Sync {
+    /// Sends a request. An error is for no answer at all; any status is an answer.
+    fn get(&self, request: Request) -> Pending<'_>;
+}
+
+/// A name and password for a server.
+#[derive(Clone)]
+pub struct Login {
+    /// Who.
+    pub user: String,
+    /// The secret.
+    pub password: String,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    fn basic(&self) -> String {
+        use base64::Engine as _;
+        let pair = format!("{}:{}", self.user, self.password);
+        format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
+    }
+}
+
+/// A chart that is not on this machine, or not yet.
+#[derive(Clone, Debug)]
+pub enum Reference {
+    /// A chart of a repository with an `index.yaml`.
+    Repository {
+        /// The repository's address.
+        url: String,
+        /// The chart's name.
+        name: String,
+        /// A version or a range; empty means the newest that is not a prerelease.
+        version: String,
+    },
+    /// A chart in a registry.
+    Oci {
+        /// `oci://host/path/name`.
+        url: String,
+        /// A version or a range; empty means the newest that is not a prerelease.
+        version: String,
+    },
+}
+
+impl Reference {
+    /// The words errors use.
+    fn shown(&self) -> String {
+        match self {
+            Reference::Repository { url, name, version } => format!("chart {name} {version} of {url}"),
+            Reference::Oci { url, version } => format!("chart {url} {version}"),
+        }
+    }
+
+    /// What the cache files the answer under.
+    fn key(&self) -> String {
+        hex::encode(sha2::Sha256::digest(self.shown().as_bytes()))
+    }
+
+    fn fail<T>(&self, message: impl Into<String>) -> Result<T, Error> {
+        Err(Error::Fetch { what: self.shown(), message: message.into() })
+    }
+}
+
+/// Fetches charts and keeps them.
+pub struct Fetcher<'a> {
+    transport: &'a dyn Fetch,
+    cache: &'a Cache,
+    login: Option<Login>,
+}
+
+impl<'a> Fetcher<'a> {
+    /// A fetcher over a transport, with a cache.
+    pub fn new(transport: &'a dyn Fetch, cache: &'a Cache) -> Self {
+        Fetcher { transport, cache, login: None }
+    }
+
+    /// With a login for the server.
+    pub fn login(mut self, login: Login) -> Self {
+        self.login = Some(login);
+        self
+    }
+
+    /// The chart, from the cache if it was fetched before. What the cache holds is checked against its digest again.
+    pub async fn chart(&self, reference: &Reference) -> Result<Chart, Error> {
+        if let Some(archive) = self.cache.find(&reference.key()) {
+            return Chart::from_archive(&archive);
+        }
+        let archive = match reference {
+            Reference::Repository { url, name, version } => {
+                repository::archive(self, reference, url, name, version).await?
+            }
+            Reference::Oci { url, version } => oci::archive(self, reference, url, version).await?,
+        };
+        let chart = Chart::from_archive(&archive)?;
+        self.cache.keep(&reference.key(), &archive)?;
+        Ok(chart)
+    }
+
+    async fn get(&self, reference: &Reference, request: Request) -> Result<Response, Error> {
+        let (url, limit) = (request.url.clone(), request.limit);
+        match self.transport.get(request).await {
+            Ok(response) if response.body.len() as u64 > limit => {
+                reference.fail(format!("{url} answers with more than {limit} bytes"))
+            }
+            Ok(response) => Ok(response),
+            Err(message) => reference.fail(format!("{url}: {message}")),
+        }
+    }
+
+    /// The body of a successful answer.
+    async fn body(&self, reference: &Reference, url: &str, limit: u64) -> Result<Vec<u8>, Error> {
+        let authorization = self.login.as_ref().map(Login::basic);
+        let request = Request { url: url.to_owned(), accept: None, authorization, limit };
+        let response = self.get(reference, request).await?;
+        match response.status {
+            200 => Ok(response.body),
+            status => reference.fail(format!("{url} answers with status {status}")),
+        }
+    }
+}
+
+/// Whether bytes have a digest, written with or without `sha256:`.
+fn has_digest(data: &[u8], digest: &str) -> bool {
+    let wanted = digest.strip_prefix("sha256:").unwrap_or(digest);
+    hex::encode(sha2::Sha256::digest(data)).eq_ignore_ascii_case(wanted)
+}
+
+/// The newest of some versions that a range allows: an exact one first, prereleases only when asked for.
+fn choose<'v>(versions: impl Iterator<Item = &'v str>, wanted: &str) -> Option<&'v str> {
+    let mut best: Option<(crate::semver::Version, &'v str)> = None;
+    let range = crate::semver::Constraint::parse(if wanted.is_empty() { "*" } else { wanted }).ok();
+    for text in versions {
+        if !wanted.is_empty() && text == wanted {
+            return Some(text);
+        }
+        let Ok(version) = crate::semver::Version::parse(text) else { continue };
+        let allowed = range.as_ref().is_some_and(|r| r.matches(&version));
+        if allowed && best.as_ref().is_none_or(|(b, _)| version.compare(b).is_gt()) {
+            best = Some((version, text));
+        }
+    }
+    best.map(|(_, text)| text)
+}

@@ -1,0 +1,137 @@
+//! Charts from repositories and registries, over a transport in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use daedal_helm::{Cache, Fetch, Fetcher, Login, Pending, Reference, Request, Response};
+use sha2::Digest as _;
+
+/// A network of addresses and answers that remembers what was asked.
+#[derive(Default)]
+struct Network {
+    pages: BTreeMap<String, Vec<u8>>,
+    /// Addresses that want this token, and where it is to be had.
+    token: Option<(&'static str, &'static str)>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Fetch for Network {
+    fn get(&self, request: Request) -> Pending<'_> {
+        self.asked.lock().unwrap().push(request.url.clone());
+        let response = match (self.pages.get(&request.url), self.token) {
+            (_, Some((token, challenge)))
+                if request.url.contains("/v2/") && request.authorization.as_deref() != Some(token) =>
+            {
+                Response { status: 401, authenticate: Some(challenge.into()), body: vec![] }
+            }
+            (Some(body), _) => Response { status: 200, authenticate: None, body: body.clone() },
+            (None, _) => Response { status: 404, ..Response::default() },
+        };
+        Box::pin(async move { Ok(response) })
+    }
+}
+
+fn archive(version: &str) -> Vec<u8> {
+    let mut builder =
+        tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    for (name, text) in [
+        ("c/Chart.yaml", format!("apiVersion: v2\nname: c\nversion: {version}\n")),
+        ("c/values.yaml", "a: 1\n".to_owned()),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, name, text.as_bytes()).unwrap();
+    }
+    builder.into_inner().unwrap().finish().unwrap()
+}
+
+fn digest(data: &[u8]) -> String {
+    hex::encode(sha2::Sha256::digest(data))
+}
+
+fn repository(promised: &str) -> Network {
+    let index = format!(
+        "apiVersion: v1\nentries:\n  c:\n  - version: 1.1.0-rc.1\n    urls: [c-rc.tgz]\n  - version: 1.0.2\n    urls: [charts/c-1.0.2.tgz]\n    digest: {promised}\n  - version: 0.9.0\n    urls: ['https://cdn.test/c-0.9.0.tgz']\n"
+    );
+    let pages = BTreeMap::from([
+        ("https://charts.test/r/index.yaml".to_owned(), index.into_bytes()),
+        ("https://charts.test/r/charts/c-1.0.2.tgz".to_owned(), archive("1.0.2")),
+        ("https://cdn.test/c-0.9.0.tgz".to_owned(), archive("0.9.0")),
+    ]);
+    Network { pages, ..Network::default() }
+}
+
+fn from_repository(version: &str) -> Reference {
+    Reference::Repository { url: "https://charts.test/r/".into(), name: "c".into(), version: version.into() }
+}
+
+#[tokio::test]
+async fn the_newest_release_that_fits_is_taken() {
+    let network = repository(&digest(&archive("1.0.2")));
+    let cache = Cache::none();
+    let fetcher = Fetcher::new(&network, &cache);
+    assert_eq!(fetcher.chart(&from_repository("")).await.unwrap().metadata.version, "1.0.2");
+    assert_eq!(fetcher.chart(&from_repository("<1")).await.unwrap().metadata.version, "0.9.0");
+    let error = fetcher.chart(&from_repository(">2")).await.unwrap_err().to_string();
+    assert!(error.contains("no chart version found for c->2"), "{error}");
+}
+
+#[tokio::test]
+async fn an_archive_with_another_digest_is_refused() {
+    let network = repository(&"0".repeat(64));
+    let cache = Cache::none();
+    let error =
+        Fetcher::new(&network, &cache).chart(&from_repository("1.0.2")).await.unwrap_err().to_string();
+    assert!(error.contains("does not have the digest"), "{error}");
+}
+
+#[tokio::test]
+async fn what_was_fetched_once_needs_no_network_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let network = repository(&digest(&archive("1.0.2")));
+    Fetcher::new(&network, &cache).chart(&from_repository("1.0.2")).await.unwrap();
+    let offline = Network::default();
+    let chart = Fetcher::new(&offline, &cache).chart(&from_repository("1.0.2")).await.unwrap();
+    assert_eq!(chart.metadata.version, "1.0.2");
+    assert!(offline.asked.lock().unwrap().is_empty());
+    // A damaged archive is fetched again instead of being used.
+    let kept = std::fs::read_dir(folder.path().join("archives")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(kept, b"damaged").unwrap();
+    assert!(Fetcher::new(&offline, &cache).chart(&from_repository("1.0.2")).await.is_err());
+}
+
+#[tokio::test]
+async fn registries_hand_out_tokens_and_tags() {
+    let data = archive("2.1.0");
+    let manifest = serde_json::json!({
+        "layers": [{
+            "mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
+            "digest": format!("sha256:{}", digest(&data)),
+        }],
+    });
+    let base = "https://registry.test/v2/team/c";
+    let network = Network {
+        pages: BTreeMap::from([
+            (format!("{base}/tags/list"), br#"{"tags": ["2.0.0", "2.1.0", "3.0.0-beta_1"]}"#.to_vec()),
+            (format!("{base}/manifests/2.1.0"), manifest.to_string().into_bytes()),
+            (format!("{base}/blobs/sha256:{}", digest(&data)), data),
+            (
+                "https://auth.test/token?service=registry.test&scope=repository%3Ateam%2Fc%3Apull".to_owned(),
+                br#"{"token": "t0ken"}"#.to_vec(),
+            ),
+        ]),
+        token: Some((
+            "Bearer t0ken",
+            "Bearer realm=\"https://auth.test/token\",service=\"registry.test\",scope=\"repository:team/c:pull\"",
+        )),
+        ..Network::default()
+    };
+    let cache = Cache::none();
+    let reference = Reference::Oci { url: "oci://registry.test/team/c".into(), version: "^2".into() };
+    let login = Login { user: "u".into(), password: "canary".into() };
+    assert!(!format!("{login:?}").contains("canary"));
+    let chart = Fetcher::new(&network, &cache).login(login).chart(&reference).await.unwrap();
+    assert_eq!(chart.metadata.version, "2.1.0");
+}
