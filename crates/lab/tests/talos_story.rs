@@ -231,3 +231,24 @@ async fn a_machine_reboots_resets_and_switches_itself_off() {
     assert!(lab.machines.shut_down(311).await);
     assert!(lab.machines.halted(311));
 }
+
+#[tokio::test(start_paused = true)]
+async fn three_hundred_machines_make_one_cluster() {
+    let (lab, cluster) = (Lab::new(), Cluster::new(1));
+    let control_planes = [("cp-1", 11_u16), ("cp-2", 12), ("cp-3", 13)];
+    for (name, number) in control_planes {
+        lab.machines.power_on(ground::numbered(&cluster, Role::ControlPlane, name, number));
+    }
+    for number in 100..397 {
+        let name = format!("worker-{number}");
+        lab.machines.power_on(ground::numbered(&cluster, Role::Worker, &name, number));
+    }
+    let client = lab.client(&cluster, 11).await;
+    lab.bootstrap(&client).await;
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    assert_eq!(client.etcd_members().await.unwrap().len(), 3);
+    let members = client.list("cluster", "Members.cluster.talos.dev").await.unwrap();
+    assert_eq!(members.len(), 300);
+    let apis = lab.fabric.targets().iter().filter(|t| t.port == 50000).count();
+    assert_eq!(apis, 300);
+}

@@ -65,7 +65,11 @@ impl Call {
     /// The body as an object, from JSON or YAML.
     pub(crate) fn object(&self) -> Result<Value, Refusal> {
         let yaml = self.content_type.contains("yaml");
-        if self.content_type.contains("protobuf") || self.content_type.contains("cbor") {
+        if self.content_type.contains("protobuf") {
+            let object = super::protobuf::decode(&self.body);
+            return object.ok_or_else(|| Refusal::unsupported_media(&self.content_type));
+        }
+        if self.content_type.contains("cbor") {
             return Err(Refusal::unsupported_media(&self.content_type));
         }
         let parsed = if yaml {

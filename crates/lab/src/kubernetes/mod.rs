@@ -6,6 +6,7 @@ mod discovery;
 pub(crate) mod kubelet;
 mod merge;
 mod pods;
+mod protobuf;
 mod resources;
 mod selector;
 mod status;

@@ -7,7 +7,7 @@ use crate::talos::MachineConfig;
 
 /// The objects of a cluster at bootstrap.
 pub(crate) fn new_cluster(config: &MachineConfig, now: i64) -> Store {
-    let store = Store::new(&config.etcd_key());
+    let store = Store::new(config.etcd_key());
     for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
         let object = json!({
             "apiVersion": "v1", "kind": "Namespace",

@@ -58,6 +58,15 @@ pub struct MachineConfig {
     text: String,
     documents: Vec<Value>,
     role: Role,
+    keys: Keys,
+}
+
+/// Digests of the secrets that decide who belongs together. Asked for all the time, so made once.
+#[derive(Clone, Debug, Default)]
+struct Keys {
+    trust: String,
+    etcd: String,
+    kubernetes: String,
 }
 
 impl MachineConfig {
@@ -84,7 +93,12 @@ impl MachineConfig {
             Some("worker" | "join") => Role::Worker,
             _ => Role::ControlPlane,
         };
-        let config = Self { text: text.to_owned(), documents, role };
+        let mut config = Self { text: text.to_owned(), documents, role, keys: Keys::default() };
+        config.keys = Keys {
+            trust: config.digest(&["/machine/ca/crt", "/machine/token"]),
+            etcd: config.digest(&["/cluster/etcd/ca/crt", "/cluster/id", "/cluster/secret"]),
+            kubernetes: config.digest(&["/cluster/ca/crt", "/cluster/token"]),
+        };
         let problems = validate::rules(&config);
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
     }
@@ -134,18 +148,18 @@ impl MachineConfig {
     }
 
     /// Names the machines that trust each other through trustd: same OS certificate authority, same token.
-    pub fn trust_key(&self) -> String {
-        self.digest(&["/machine/ca/crt", "/machine/token"])
+    pub fn trust_key(&self) -> &str {
+        &self.keys.trust
     }
 
     /// Names the etcd cluster that this control plane may be part of.
-    pub fn etcd_key(&self) -> String {
-        self.digest(&["/cluster/etcd/ca/crt", "/cluster/id", "/cluster/secret"])
+    pub fn etcd_key(&self) -> &str {
+        &self.keys.etcd
     }
 
     /// Names the Kubernetes cluster whose API server this kubelet trusts and may register with.
-    pub fn kubernetes_key(&self) -> String {
-        self.digest(&["/cluster/ca/crt", "/cluster/token"])
+    pub fn kubernetes_key(&self) -> &str {
+        &self.keys.kubernetes
     }
 
     fn digest(&self, pointers: &[&str]) -> String {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::config::MachineConfig;
+use super::node::Node;
 use super::world::World;
 use crate::kubernetes::Store;
 
@@ -43,8 +44,8 @@ impl Cluster {
     pub(crate) fn bootstrap(id: u64, config: &MachineConfig, member: Member, store: Arc<Store>) -> Self {
         Self {
             id,
-            etcd_key: config.etcd_key(),
-            kubernetes_key: config.kubernetes_key(),
+            etcd_key: config.etcd_key().to_owned(),
+            kubernetes_key: config.kubernetes_key().to_owned(),
             name: config.cluster_name().to_owned(),
             leader: None,
             members: vec![member],
@@ -76,7 +77,12 @@ pub(crate) fn member_id(seed: u64, disk: &str, cluster: u64, address: IpAddr) ->
 impl World {
     /// Whether the member's etcd runs.
     pub(crate) fn healthy(&self, member: &Member) -> bool {
-        self.nodes.values().any(|n| n.disk.as_deref() == Some(member.disk.as_str()) && n.state().etcd)
+        self.node_on(&member.disk).is_some_and(|n| n.state().etcd)
+    }
+
+    /// The running machine with this disk.
+    pub(crate) fn node_on(&self, disk: &str) -> Option<&Arc<Node>> {
+        self.nodes.get(self.running_disks.get(disk)?)
     }
 
     /// Whether a majority of the voters runs.
@@ -108,10 +114,7 @@ impl World {
     /// Whether an API server of the cluster answers.
     pub(crate) fn api_answers(&self, cluster: &Cluster) -> bool {
         self.has_quorum(cluster)
-            && self.nodes.values().any(|n| {
-                let on_disk = n.disk.as_deref().is_some_and(|d| cluster.member_on(d).is_some());
-                on_disk && n.state().api_server
-            })
+            && cluster.members.iter().any(|m| self.node_on(&m.disk).is_some_and(|n| n.state().api_server))
     }
 
     /// Drops clusters of which no disk holds data any more.

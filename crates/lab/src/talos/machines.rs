@@ -127,13 +127,24 @@ impl Guests for Machines {
         self.power_off(hardware.vmid);
         let resumed = self.shared.resuming.load(Ordering::Relaxed);
         let (node, orders) = Node::new(hardware, resumed);
-        self.shared.world().nodes.insert(node.vmid, node.clone());
+        {
+            let mut world = self.shared.world();
+            world.nodes.insert(node.vmid, node.clone());
+            if let Some(disk) = node.disk.clone() {
+                world.running_disks.insert(disk, node.vmid);
+            }
+        }
         let shared = self.shared.clone();
         self.shared.runtime.spawn(life::live(shared, node, orders));
     }
 
     fn power_off(&self, vmid: u32) {
-        let Some(node) = ({ self.shared.world().nodes.remove(&vmid) }) else { return };
+        let removed = {
+            let mut world = self.shared.world();
+            world.running_disks.retain(|_, holder| *holder != vmid);
+            world.nodes.remove(&vmid)
+        };
+        let Some(node) = removed else { return };
         node.power.cancel();
         self.shared.silence(&node);
         services::mark_lost(&self.shared, &node);

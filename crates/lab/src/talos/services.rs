@@ -26,7 +26,7 @@ pub(super) async fn run(shared: &Arc<Shared>, node: &Arc<Node>, config: &Arc<Mac
     } else {
         node.service("apid", "Waiting", false, now());
         node.console("[talos] waiting for a control plane to sign the API certificate");
-        await_trust(shared, &config.trust_key()).await;
+        await_trust(shared, config.trust_key()).await;
         shared.pass(node, shared.durations.apid.max(shared.durations.trustd)).await;
         apid::serve(shared, node);
     }
@@ -121,12 +121,12 @@ fn find_membership(shared: &Arc<Shared>, node: &Arc<Node>) -> Membership {
             world.clusters.get(&data.cluster).is_some_and(|c| c.members.iter().any(|m| m.id == data.member));
         return if known { Membership::Member } else { Membership::Removed };
     }
-    let Some(id) = world.joinable(&config.etcd_key()) else { return Membership::None };
+    let Some(id) = world.joinable(config.etcd_key()) else { return Membership::None };
     let member = member_id(shared.seed, disk, id, address);
     let joined = Member { id: member, name: hostname, address, learner: true, disk: disk.to_owned() };
     if let Some(cluster) = world.clusters.get_mut(&id) {
-        // A machine made anew on an old address takes the place of its dead predecessor, as Talos does.
-        cluster.members.retain(|m| m.address != address);
+        // A machine that joins with empty data takes the place of the member that had its name, as in Talos.
+        cluster.members.retain(|m| m.name != joined.name);
         cluster.members.push(joined);
     }
     world.disks.entry(disk.to_owned()).or_default().etcd = Some(EtcdData { cluster: id, member });
@@ -260,7 +260,7 @@ async fn run_kubelet(shared: &Arc<Shared>, node: &Arc<Node>) {
     let mut waited = false;
     let store = loop {
         changes.mark_unchanged();
-        let found = { shared.world().kubernetes(&key).map(|c| c.store.clone()) };
+        let found = { shared.world().kubernetes(key).map(|c| c.store.clone()) };
         if let Some(store) = found {
             break store;
         }
@@ -327,7 +327,7 @@ pub(super) fn mark_lost(shared: &Arc<Shared>, node: &Arc<Node>) {
                     && state.ready
                     && state.config.as_ref().is_some_and(|c| c.kubernetes_key() == config.kubernetes_key())
             });
-            if back { None } else { world.kubernetes(&config.kubernetes_key()).map(|c| c.store.clone()) }
+            if back { None } else { world.kubernetes(config.kubernetes_key()).map(|c| c.store.clone()) }
         };
         if let Some(store) = store {
             kubelet::lost(&store, &name, shared.pace.now());

@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub(crate) disks: BTreeMap<String, SavedDisk>,
     pub(crate) clusters: BTreeMap<u64, Cluster>,
     pub(crate) nodes: BTreeMap<u32, Arc<Node>>,
+    /// Which machine runs from which disk.
+    pub(crate) running_disks: BTreeMap<String, u32>,
     /// Who holds which address.
     pub(crate) addresses: BTreeMap<IpAddr, u32>,
     pub(crate) last_cluster: u64,
@@ -155,12 +157,8 @@ impl Shared {
         } else {
             cluster.voters().find(|m| world.healthy(m)).map(|m| m.id)
         };
-        let members: Vec<Arc<Node>> = world
-            .nodes
-            .values()
-            .filter(|n| n.disk.as_deref().is_some_and(|d| cluster.member_on(d).is_some()))
-            .cloned()
-            .collect();
+        let members: Vec<Arc<Node>> =
+            cluster.members.iter().filter_map(|m| world.node_on(&m.disk)).cloned().collect();
         for node in &members {
             let serves = quorum && { node.state().api_server };
             if serves {
@@ -206,12 +204,8 @@ impl Shared {
             let mut world = self.world();
             let Some(cluster) = world.clusters.get(&id) else { return };
             // The leader's node answers quickest, so it usually wins.
-            let mut candidates: Vec<&Arc<Node>> = world
-                .nodes
-                .values()
-                .filter(|n| n.state().api_open.is_some())
-                .filter(|n| n.disk.as_deref().is_some_and(|d| cluster.member_on(d).is_some()))
-                .collect();
+            let running = cluster.members.iter().filter_map(|m| world.node_on(&m.disk));
+            let mut candidates: Vec<&Arc<Node>> = running.filter(|n| n.state().api_open.is_some()).collect();
             candidates.sort_by_key(|n| {
                 let member = n.disk.as_deref().and_then(|d| cluster.member_on(d)).map(|m| m.id);
                 (member != cluster.leader, n.vmid)

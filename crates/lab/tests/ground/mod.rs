@@ -67,6 +67,27 @@ pub fn address(last: u8) -> String {
     format!("10.0.0.{last}")
 }
 
+/// A machine with its medium, by a number that may be greater than 255.
+pub fn numbered(cluster: &Cluster, role: Role, name: &str, number: u16) -> Hardware {
+    let [high, low] = number.to_be_bytes();
+    let mac = format!("BC:24:11:00:{high:02X}:{low:02X}");
+    let mut node = NodeOptions::new(role, name);
+    node.links = vec![Link {
+        mac: mac.parse().unwrap(),
+        mtu: None,
+        addresses: vec![format!("10.0.{high}.{low}/16").parse().unwrap()],
+        routes: vec![],
+    }];
+    node.vip = cluster.vip.filter(|_| role == Role::ControlPlane);
+    let config = MachineConfig::generate(&cluster.secrets, &cluster.options, &node).unwrap();
+    let mut hardware = hardware(low, vec![Cidata::new(&config, name).to_iso().unwrap().to_vec()]);
+    hardware.vmid = u32::from(number);
+    hardware.macs = vec![mac];
+    hardware.uuid = format!("00000000-0000-4000-8000-00000000{number:04x}");
+    hardware.disk = hardware.disk.map(|disk| Disk { identity: format!("disk-{number}"), ..disk });
+    hardware
+}
+
 pub fn image(version: &str) -> SystemImage {
     SystemImage {
         version: version.into(),

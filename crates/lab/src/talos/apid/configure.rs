@@ -184,7 +184,9 @@ impl Api {
                 name.clone_into(&mut s.hostname);
             }
             let before = s.config.replace(config.clone());
-            let cas = |c: &MachineConfig| (c.client_cas(), c.list_at("/machine/certSANs"), c.trust_key());
+            let cas = |c: &MachineConfig| {
+                (c.client_cas(), c.list_at("/machine/certSANs"), c.trust_key().to_owned())
+            };
             (moved, before.is_some_and(|b| cas(&b) != cas(config)))
         });
         if moved {

@@ -196,7 +196,7 @@ fn target(shared: &Arc<Shared>, node: &Arc<Node>, local: &Handler, name: &str) -
     if !config.as_ref().is_some_and(|c| c.is_control_plane()) {
         return Err(Status::permission_denied("no request forwarding"));
     }
-    let key = config.map(|c| c.trust_key());
+    let key = config.as_ref().map(|c| c.trust_key());
     let world = shared.world();
     let found = world.nodes.values().find(|other| is(other)).and_then(|other| {
         let state = other.state();

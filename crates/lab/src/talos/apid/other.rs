@@ -80,7 +80,7 @@ impl ClusterService for Api {
         let wait = request.into_inner().wait_timeout.map_or(300, |d| d.seconds.max(0) as u64);
         let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(wait);
         let disk = self.node.disk.clone().unwrap_or_default();
-        let key = config.kubernetes_key();
+        let key = config.kubernetes_key().to_owned();
         let steps = ["etcd to be healthy", "the API server to answer", "all nodes to report ready"];
         let stream = futures::stream::unfold((self.clone(), 0_usize), move |(api, step)| {
             let (disk, key) = (disk.clone(), key.clone());
