@@ -67,7 +67,7 @@ fn create(nodes: usize, latency: u64) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let hosts: Vec<String> = (1..=(nodes / 50).max(2)).map(|n| format!("host{n}")).collect();
+        let hosts: Vec<String> = (1..=(nodes / 25).max(2)).map(|n| format!("host{n}")).collect();
         let cluster = cluster(nodes, &hosts);
         let lab = Lab::new(LabSpec {
             epoch: EPOCH,
