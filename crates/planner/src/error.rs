@@ -31,6 +31,19 @@ pub enum PlanError {
         /// One of them.
         example: String,
     },
+    /// No secrets are stored, and a guest on one of our VMIDs may be a VM of this cluster.
+    #[error(
+        "the secrets of cluster {cluster} are not in the store, and {guest} may be one of its VMs ({why}), which would \
+         not know new ones: bring the store's folder back, make it readable, move it away, or give its node another VMID"
+    )]
+    SecretsInDoubt {
+        /// Cluster name.
+        cluster: String,
+        /// The guest.
+        guest: String,
+        /// Why it cannot be told.
+        why: String,
+    },
     /// A way to boot that is declared but not built yet.
     #[error(
         "`boot: {{from: {from}, config: {config}}}` cannot be planned yet; use `{{from: disk-image, config: cidata}}`"

@@ -163,6 +163,15 @@ impl<'w> Survey<'w> {
         };
         world.guests.values().filter(made).collect()
     }
+
+    /// A guest on one of our VMIDs of which nobody can say that it is not a VM of this cluster, and why.
+    pub(crate) fn doubtful_vm(cluster: &Cluster, world: &'w World) -> Option<(&'w GuestView, &'w str)> {
+        let on_vmid = cluster.nodes.iter().filter_map(|node| world.guests.get(&node.vmid));
+        on_vmid.into_iter().find_map(|guest| match &guest.ownership {
+            Ownership::LookAlike { why } | Ownership::Unreadable { why } => Some((guest, why.as_str())),
+            _ => None,
+        })
+    }
 }
 
 /// A node nobody claims to be: absent, unless its VMID is taken or may be.

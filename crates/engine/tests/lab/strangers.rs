@@ -6,9 +6,10 @@ use std::time::Duration;
 use daedal_engine::StepState;
 use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::VmSpec;
-use daedal_planner::{Level, Ownership};
+use daedal_planner::{Level, Ownership, PlanError};
+use daedal_store::SecretBytes;
 
-use crate::support::{Bench, assert_done, errors};
+use crate::support::{Bench, assert_done, errors, secrets};
 
 fn vm(vmid: u32, host: &str, config: &[(&str, &str)]) -> VmSpec {
     VmSpec {
@@ -63,12 +64,16 @@ async fn a_look_alike_is_never_touched() {
     ];
     let bench = Bench::with(1, 1, |spec| spec.vms.push(vm(1000, "atlas", &config)));
     let before = as_saved(&bench, 1000);
-    let (world, _) = bench.look().await;
+    let (world, plan) = bench.look().await;
     assert!(
         matches!(world.guests[&1000].ownership, Ownership::LookAlike { .. }),
         "{:?}",
         world.guests[&1000]
     );
+    // It may be the real worker after all, so no new secrets are made beside it; with the old ones the rest goes on.
+    assert!(matches!(plan, Err(PlanError::SecretsInDoubt { .. })), "{plan:?}");
+    let bundle = SecretBytes::new(secrets().to_yaml().expose().as_bytes().to_vec());
+    bench.store().write_new_secrets(&bundle).await.unwrap();
     assert_done(&bench.apply().await, "apply");
     assert_done(&bench.destroy().await, "destroy");
     assert_eq!(as_saved(&bench, 1000), before);

@@ -39,6 +39,13 @@ pub fn plan_apply(cluster: &Cluster, image: &ImageRef, world: &World) -> Result<
             example: full_name(first),
         });
     }
+    if let (false, Some((guest, why))) = (world.secrets_stored, Survey::doubtful_vm(cluster, world)) {
+        return Err(PlanError::SecretsInDoubt {
+            cluster: cluster.name.clone(),
+            guest: full_name(guest),
+            why: why.to_owned(),
+        });
+    }
     let control_planes_possible = survey
         .nodes
         .iter()

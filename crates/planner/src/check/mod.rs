@@ -276,6 +276,11 @@ impl<'a> Checker<'a> {
         self.demand(!alive, Rule::Secrets, step, "VMs of this cluster exist and would not know new secrets");
         let blind = !self.world.unlisted_hosts.is_empty();
         self.demand(!blind, Rule::Secrets, step, "VMs of this cluster may exist where nobody could look");
+        let hidden = self.nodes.values().any(|node| {
+            let on_vmid = self.world.guests.get(&node.vmid).map(|guest| &guest.ownership);
+            matches!(on_vmid, Some(Ownership::LookAlike { .. } | Ownership::Unreadable { .. }))
+        });
+        self.demand(!hidden, Rule::Secrets, step, "A guest on one of our VMIDs may know other secrets");
         let twice = self.plan.steps[..step.id as usize].iter().any(|s| s.action == Action::CreateSecrets);
         self.demand(!twice, Rule::Secrets, step, "Secrets are made twice");
     }

@@ -284,6 +284,35 @@ fn a_wiped_control_plane_is_left_alone_until_its_stale_member_is_removed() {
 }
 
 #[test]
+fn no_new_secrets_while_a_guest_on_our_vmid_may_be_ours() {
+    let cluster = fixture::home();
+    let image = fixture::image(&cluster);
+    let fresh = plan_apply(&cluster, &image, &fixture::home_world()).unwrap();
+    for ownership in [
+        Ownership::Unreadable { why: "its host is offline".into() },
+        Ownership::LookAlike { why: "its SMBIOS uuid is another".into() },
+    ] {
+        let mut world = fixture::home_world();
+        let guest = GuestView { vmid: 304, host: "atlas".into(), ownership, ..GuestView::default() };
+        world.guests.insert(304, guest.clone());
+        let error = plan_apply(&cluster, &image, &world).unwrap_err();
+        assert!(matches!(&error, PlanError::SecretsInDoubt { .. }), "{error}");
+        assert!(error.to_string().contains("VM 304 on atlas"), "{error}");
+        // A plan that makes them all the same is refused.
+        let sim = Sim::new(&cluster, &world);
+        assert!(rules(&sim, &fresh).contains(&Rule::Secrets));
+        // With the secrets at hand the rest goes on.
+        world.secrets_stored = true;
+        let plan = Sim::new(&cluster, &world).plan();
+        assert!(plan.steps.iter().any(|step| matches!(step.action, Action::CreateVm { .. })));
+        // On a VMID that is not ours it is nobody's business.
+        let mut world = fixture::home_world();
+        world.guests.insert(900, GuestView { vmid: 900, ..guest });
+        assert!(plan_apply(&cluster, &image, &world).is_ok());
+    }
+}
+
+#[test]
 fn a_saved_plan_fits_only_the_world_it_was_made_for() {
     let cluster = fixture::home();
     let image = fixture::image(&cluster);
