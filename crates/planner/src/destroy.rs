@@ -14,7 +14,7 @@ use crate::names;
 use crate::plan::{Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
 use crate::survey::{Notes, Survey, claims, full_name};
 use crate::volumes::{Place, Volumes};
-use crate::world::{EtcdView, GuestView, Ownership, World};
+use crate::world::{Blind, EtcdView, GuestView, Ownership, World};
 
 /// Plans the end of the cluster: every VM that is ours, wherever it is, also of nodes no longer declared; and every
 /// config medium. Never anything under `protect: true`.
@@ -232,12 +232,35 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
             _ => {}
         }
     }
+    let again = || Some("run destroy again when it can be seen".to_owned());
     for host in &world.unlisted_hosts {
         let text = "Its guests could not be listed: VMs of this cluster may be left there.";
-        notes.problem(format!("host {host}"), text, Some("run destroy again when it can be seen".to_owned()));
+        notes.problem(format!("host {host}"), text, again());
     }
+    let storage = &cluster.proxmox.images_storage;
+    let shared = world.hosts.values().any(|host| host.storages.get(storage).is_some_and(|seen| seen.shared));
+    // Of shared storage, one host that answers tells all.
+    let told = shared && world.volumes.iter().any(|volume| volume.storage == *storage);
+    let mut images: HashSet<String> =
+        world.hosts.keys().filter(|_| !told).map(|host| Blind::storage(storage, host)).collect();
+    images.insert(format!("storage {storage}"));
     for blind in &world.blind {
-        notes.warning(blind.what.clone(), format!("Could not be seen: {}", blind.why));
+        let text = format!("Could not be seen: {}", blind.why);
+        match images.contains(&blind.what) {
+            // To call the cluster gone would be untrue.
+            true => notes.problem(
+                blind.what.clone(),
+                format!("{text}. Config media with keys of this cluster may be left there."),
+                again(),
+            ),
+            false => notes.warning(blind.what.clone(), text),
+        }
+    }
+    for host in cluster.proxmox.hosts.iter().filter(|_| !shared) {
+        if world.hosts.get(&host.name).is_some_and(|seen| !seen.online) {
+            let text = "The host is offline: config media with keys of this cluster may be left there.";
+            notes.problem(Blind::storage(storage, &host.name), text, again());
+        }
     }
     if world.volumes.iter().any(|volume| volume.content == "import") {
         notes.info(

@@ -45,6 +45,13 @@ pub struct Blind {
     pub why: String,
 }
 
+impl Blind {
+    /// What is unseen when a storage's content could not be listed on a host.
+    pub fn storage(storage: &str, host: &str) -> String {
+        format!("storage {storage} on host {host}")
+    }
+}
+
 /// A Proxmox host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

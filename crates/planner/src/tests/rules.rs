@@ -313,6 +313,35 @@ fn no_new_secrets_while_a_guest_on_our_vmid_may_be_ours() {
 }
 
 #[test]
+fn destroy_calls_an_unseen_images_storage_a_problem() {
+    let cluster = fixture::cluster("home", &["atlas", "boreas"], 1, 0);
+    let world = fixture::empty_world(&[("atlas", 32, 64, 1000), ("boreas", 32, 64, 1000)]);
+    let levels = |world: &World| {
+        let plan = plan_destroy(&cluster, world).unwrap();
+        plan.notes.into_iter().map(|note| (note.level, note.about)).collect::<Vec<_>>()
+    };
+    let mut unseen = world.clone();
+    for what in [Blind::storage("local", "atlas"), "bridges of host atlas".into()] {
+        unseen.blind.push(Blind { what, why: "it did not answer within 5 s".into() });
+    }
+    assert_eq!(
+        levels(&unseen),
+        [
+            (Level::Problem, "storage local on host atlas".to_owned()),
+            (Level::Warning, "bridges of host atlas".to_owned()),
+        ]
+    );
+    // A host that is off is not even asked; what is shared is seen through the other.
+    let mut off = world;
+    off.hosts.get_mut("boreas").unwrap().online = false;
+    assert_eq!(levels(&off), [(Level::Problem, "storage local on host boreas".to_owned())]);
+    for host in off.hosts.values_mut() {
+        host.storages.get_mut("local").unwrap().shared = true;
+    }
+    assert_eq!(levels(&off), []);
+}
+
+#[test]
 fn a_saved_plan_fits_only_the_world_it_was_made_for() {
     let cluster = fixture::home();
     let image = fixture::image(&cluster);
