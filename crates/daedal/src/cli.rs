@@ -168,6 +168,9 @@ pub enum Command {
     /// Look at the inventory itself.
     #[command(subcommand)]
     Inventory(InventoryCommand),
+    /// Helm charts, rendered without Helm.
+    #[command(subcommand)]
+    Helm(crate::commands::helm::HelmCommand),
     /// The built-in lab: a datacenter in a process.
     #[command(subcommand)]
     Lab(LabCommand),

@@ -5,6 +5,7 @@ mod check;
 mod completions;
 mod destroy;
 mod execute;
+pub(crate) mod helm;
 mod inventory;
 mod lab;
 mod outputs;
@@ -32,6 +33,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         Command::Outputs { target, name } => outputs::outputs(&target, name.as_deref(), format, color),
         Command::Env { target, shell } => outputs::env(&target, shell, format, color),
         Command::Inventory(command) => inventory::run(&command, format, color),
+        Command::Helm(command) => helm::run(&command).await,
         Command::Lab(command) => lab::run(&command, format, color).await,
         Command::Completions { shell } => completions::run(shell),
     }

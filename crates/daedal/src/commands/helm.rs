@@ -1,0 +1,194 @@
+//! `daedal helm template`: renders a chart and prints it, as `helm template` does, without Helm and without a cluster.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use daedal_helm::{
+    Cache, Chart, Error, Fetcher, KubeVersion, PrintOptions, Reference, RenderOptions, Values, ValuesBuilder,
+    render,
+};
+use rand::RngCore as _;
+
+use crate::chart_fetch::Https;
+use crate::console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+
+/// Working with charts.
+#[derive(Debug, Subcommand)]
+pub enum HelmCommand {
+    /// Render a chart and print its manifests in installation order, as `helm template` does.
+    Template(Box<TemplateArgs>),
+}
+
+/// What `helm template` understands, and we with it.
+#[derive(Debug, Args)]
+pub struct TemplateArgs {
+    /// The release's name and the chart, or the chart alone: a folder, a .tgz, an oci:// address, or with --repo a name.
+    #[arg(value_name = "[NAME] CHART", num_args = 1..=2, required = true)]
+    chart: Vec<String>,
+    /// A repository to take the chart from.
+    #[arg(long, value_name = "URL")]
+    repo: Option<String>,
+    /// The chart's version, or a range of them.
+    #[arg(long, value_name = "VERSION", default_value = "")]
+    version: String,
+    /// Values from a file; later ones win.
+    #[arg(short = 'f', long = "values", value_name = "FILE")]
+    values: Vec<PathBuf>,
+    /// Values such as a.b=c,d[0]=e.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// The same, always strings.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set_string: Vec<String>,
+    /// The same, values are JSON.
+    #[arg(long, value_name = "KEY=JSON")]
+    set_json: Vec<String>,
+    /// The same, values are names of files.
+    #[arg(long, value_name = "KEY=FILE")]
+    set_file: Vec<String>,
+    /// One key, and its text taken as it is.
+    #[arg(long, value_name = "KEY=TEXT")]
+    set_literal: Vec<String>,
+    /// The release's namespace.
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
+    /// The Kubernetes version templates see.
+    #[arg(long, value_name = "VERSION")]
+    kube_version: Option<String>,
+    /// Further API versions templates find.
+    #[arg(short, long, value_name = "VERSION", value_delimiter = ',')]
+    api_versions: Vec<String>,
+    /// Print the chart's CRDs first.
+    #[arg(long)]
+    include_crds: bool,
+    /// Leave out hooks.
+    #[arg(long)]
+    no_hooks: bool,
+    /// Leave out hooks that are tests.
+    #[arg(long)]
+    skip_tests: bool,
+    /// Do not check values against the chart's schema.
+    #[arg(long)]
+    skip_schema_validation: bool,
+    /// Print only what these templates rendered.
+    #[arg(short, long, value_name = "TEMPLATE")]
+    show_only: Vec<String>,
+    /// Render as for an upgrade.
+    #[arg(long)]
+    is_upgrade: bool,
+    /// Where fetched charts are kept.
+    #[arg(long, value_name = "DIR", default_value = ".daedal/charts")]
+    chart_cache: PathBuf,
+}
+
+/// Runs the command.
+pub async fn run(command: &HelmCommand) -> Outcome {
+    match command {
+        HelmCommand::Template(args) => template(args).await,
+    }
+}
+
+async fn template(args: &TemplateArgs) -> Outcome {
+    let (name, chart) = match args.chart.as_slice() {
+        [name, chart] => (name.as_str(), chart),
+        [chart] => ("release-name", chart),
+        _ => return Err(Failure::new(Exit::Usage, "Which chart?")),
+    };
+    let chart = load(args, chart).await?;
+    let values = values(args)?;
+    let mut options = RenderOptions {
+        release_name: name.to_owned(),
+        namespace: args.namespace.clone(),
+        is_upgrade: args.is_upgrade,
+        skip_schema: args.skip_schema_validation,
+        ..RenderOptions::default()
+    };
+    if let Some(version) = &args.kube_version {
+        options.capabilities.kube_version = KubeVersion::parse(version).map_err(|e| failure(&e))?;
+    }
+    options.capabilities.api_versions.extend(args.api_versions.iter().cloned());
+    let now = jiff::Timestamp::now();
+    options.now = (now.as_second(), u32::try_from(now.subsec_nanosecond()).unwrap_or(0));
+    rand::rngs::OsRng.fill_bytes(&mut options.seed);
+    let rendered =
+        tokio::task::block_in_place(|| render(&chart, &values, &options)).map_err(|e| failure(&e))?;
+    for warning in &rendered.warnings {
+        console::progress(&format!("warning: {warning}"));
+    }
+    let print = PrintOptions {
+        include_crds: args.include_crds,
+        no_hooks: args.no_hooks,
+        skip_tests: args.skip_tests,
+        show_only: args.show_only.clone(),
+    };
+    console::result(&rendered.to_text(&print).map_err(|e| failure(&e))?);
+    Ok(Exit::Done)
+}
+
+async fn load(args: &TemplateArgs, chart: &str) -> Outcome<Chart> {
+    let version = args.version.clone();
+    let reference = if let Some(url) = &args.repo {
+        Reference::Repository { url: url.clone(), name: chart.to_owned(), version }
+    } else if chart.starts_with("oci://") {
+        Reference::Oci { url: chart.to_owned(), version }
+    } else {
+        return Chart::load(chart).map_err(|e| failure(&e));
+    };
+    let transport = Https::new().map_err(|e| Failure::from_error(Exit::Failed, &e))?;
+    let cache = Cache::new(&args.chart_cache);
+    Fetcher::new(&transport, &cache).chart(&reference).await.map_err(|e| failure(&e))
+}
+
+fn read(path: &Path) -> Outcome<Vec<u8>> {
+    std::fs::read(path)
+        .map_err(|e| Failure::new(Exit::NoInput, format!("Cannot read {}.", path.display())).because(&e))
+}
+
+fn values(args: &TemplateArgs) -> Outcome<Values> {
+    let mut builder = ValuesBuilder::new();
+    for path in &args.values {
+        builder = builder.file(&read(path)?).map_err(|e| {
+            Failure::new(Exit::BadDocument, format!("Cannot use the values in {}.", path.display()))
+                .because(&e)
+        })?;
+    }
+    let wrong = |e: Error| Failure::from_error(Exit::Usage, &e);
+    for line in &args.set_json {
+        builder = builder.set_json(line).map_err(wrong)?;
+    }
+    for line in &args.set {
+        builder = builder.set(line).map_err(wrong)?;
+    }
+    for line in &args.set_string {
+        builder = builder.set_string(line).map_err(wrong)?;
+    }
+    for line in &args.set_file {
+        let mut text = |path: &str| std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"));
+        builder = builder.set_file(line, &mut text).map_err(wrong)?;
+    }
+    for line in &args.set_literal {
+        builder = builder.set_literal(line).map_err(wrong)?;
+    }
+    Ok(builder.build())
+}
+
+/// An exit code that says whose fault it was, and the innermost place where a template failed.
+fn failure(error: &Error) -> Failure {
+    let exit = match error {
+        Error::Read { .. } => Exit::NoInput,
+        Error::Fetch { .. } => Exit::Unavailable,
+        Error::NotFound(_) => Exit::Usage,
+        Error::Thread(_) => Exit::Failed,
+        _ => Exit::BadDocument,
+    };
+    let failure = Failure::from_error(exit, error);
+    match error {
+        Error::Render { locations, .. } if locations.len() > 1 => match locations.last() {
+            Some(place) => failure.hint(format!("The failing expression is at {place}.")),
+            None => failure,
+        },
+        _ => failure,
+    }
+}
