@@ -71,7 +71,7 @@ impl Session {
     }
 
     /// Takes the cluster's lock for the rest of this process's life.
-    pub fn lock(&self, doing: &str) -> Outcome<Lock> {
+    pub async fn lock(&self, doing: &str) -> Outcome<Lock> {
         let owner = Owner {
             who: std::env::var("USER")
                 .or_else(|_| std::env::var("LOGNAME"))
@@ -81,7 +81,16 @@ impl Session {
             doing: doing.to_owned(),
             since: jiff::Timestamp::now(),
         };
-        self.store.lock(&owner).map_err(|error| {
+        // Whoever just took it needs an instant to write its name, and the message should have it.
+        let mut taken = self.store.lock(&owner);
+        for _ in 0..50 {
+            if !matches!(taken, Err(daedal_store::Error::Locked { owner: None, .. })) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            taken = self.store.lock(&owner);
+        }
+        taken.map_err(|error| {
             let exit = match error {
                 daedal_store::Error::Locked { .. } => Exit::Busy,
                 _ => Exit::CannotWrite,

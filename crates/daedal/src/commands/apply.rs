@@ -31,7 +31,7 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
     }
     let session = Session::open(&target, color).await?;
     plan::say_warnings(&session, color);
-    let _lock = session.lock("apply")?;
+    let _lock = session.lock("apply").await?;
     let world = session.observe().await?;
     let plan = match saved {
         Some(saved) => still_fits(&session, &world, saved.plan)?,

@@ -10,7 +10,7 @@ use crate::session::Session;
 /// Runs the command.
 pub async fn run(target: &Target, confirm: Option<String>, format: Format, color: bool) -> Outcome {
     let session = Session::open(target, color).await?;
-    let _lock = session.lock("destroy")?;
+    let _lock = session.lock("destroy").await?;
     let world = session.observe().await?;
     let plan = plan::for_destroy(&session, &world)?;
     if format == Format::Text {
