@@ -241,6 +241,17 @@ fn privileges(report: &mut LiveReport, cluster: &Cluster, token: &str, permissio
             )),
         );
     }
+    if cluster.proxmox.hosts.len() > 1 && !permitted(permissions, "/", "Sys.Audit") {
+        report.add(
+            CheckVerdict::Warning,
+            "privileges on /",
+            format!("the token {token} lacks Sys.Audit, so the tasks of each host are asked for one by one"),
+            Some(format!(
+                "pveum role add Daedal_audit --privs Sys.Audit && pveum acl modify / --users {user} --roles \
+                 Daedal_audit && pveum acl modify / --tokens '{token}' --roles Daedal_audit"
+            )),
+        );
+    }
     if all {
         report.good("privileges", format!("the token {token} may do everything that is needed"));
     }

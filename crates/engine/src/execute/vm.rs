@@ -240,7 +240,8 @@ impl Executor<'_> {
             }
             let call = async { Ok(self.engine.parts.proxmox.start_vm(&host, vmid).await?) };
             let started = match self.perform(EffectKind::StartVm, vmid, &host, call).await {
-                Ok(upid) => self.finish(step, &upid, &format!("start VM {vmid}")).await,
+                // The machine boots meanwhile, which takes longer than noticing late costs.
+                Ok(upid) => self.finish_some_time(step, &upid, &format!("start VM {vmid}")).await,
                 Err(error) => Err(error),
             };
             match started {

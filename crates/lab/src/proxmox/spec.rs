@@ -194,6 +194,8 @@ impl TokenSpec {
             Grant::new("/vms", VM_PRIVILEGES),
             Grant::new("/storage", STORAGE_PRIVILEGES),
             Grant::new("/nodes", &["Sys.AccessNetwork", "Sys.Audit"]),
+            // Shows the tasks of all hosts in one list.
+            Grant::new("/", &["Sys.Audit"]),
             Grant::new("/sdn/zones/localnetwork", &["SDN.Use"]),
         ];
         Self { id: id.into(), secret: secret.into(), privilege_separation: true, grants }

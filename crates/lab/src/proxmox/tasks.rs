@@ -273,12 +273,16 @@ impl Job {
             Err(Stop::Killed) => None,
         };
         self.dc.unregister_worker(&self.upid);
-        self.dc.with(|state| {
+        let ended = self.dc.with(|state| {
             let now = state.now;
-            if let Some(task) = state.tasks.get_mut(&self.upid) {
-                task.log.extend(last);
-                task.end = Some((now, status));
-            }
+            let task = state.tasks.get_mut(&self.upid)?;
+            task.log.extend(last);
+            task.end = Some((now, status));
+            Some((task.kind.clone(), task.id.clone()))
         });
+        let listener = super::guard(&self.dc.inner.on_task_end).clone();
+        if let (Some((kind, id)), Some(listener)) = (ended, listener) {
+            listener(&kind, &id);
+        }
     }
 }
