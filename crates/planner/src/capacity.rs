@@ -10,7 +10,9 @@ use std::collections::HashMap;
 use daedal_inventory::{Capacity, Cluster, Host, Node};
 
 use crate::error::{Resource, UnusableHost};
+use crate::names;
 use crate::plan::{Budget, HostBudget};
+use crate::size;
 use crate::survey::{State, Survey};
 use crate::world::{HostView, Ownership, World};
 
@@ -131,11 +133,9 @@ impl Rooms {
     ) {
         let nowhere = HostView::default();
         let view = world.hosts.get(name);
-        let unusable = judge_host(cluster, name, view).map(|(why, fix)| UnusableHost {
-            host: name.to_owned(),
-            why,
-            fix,
-        });
+        let unusable = judge_host(cluster, name, view)
+            .or_else(|| view.and_then(|view| room_for_image(cluster, world, name, view)))
+            .map(|(why, fix)| UnusableHost { host: name.to_owned(), why, fix });
         let view = view.unwrap_or(&nowhere);
         let storage = view.storages.get(&cluster.proxmox.disks_storage).cloned().unwrap_or_default();
         let new_pool =
@@ -322,4 +322,27 @@ fn judge_host(cluster: &Cluster, name: &str, view: Option<&HostView>) -> Option<
         return Some((format!("it has no bridge {}", proxmox.bridge), Some(fix)));
     }
     None
+}
+
+/// Why the disk image cannot be brought to a host that lacks it; its size is known once it was measured.
+fn room_for_image(
+    cluster: &Cluster,
+    world: &World,
+    name: &str,
+    view: &HostView,
+) -> Option<(String, Option<String>)> {
+    let pin = world.image_pin.as_ref()?;
+    let storage = &cluster.proxmox.images_storage;
+    let seen = view.storages.get(storage).filter(|seen| seen.total > 0)?;
+    let there = world.volumes.iter().any(|volume| {
+        volume.storage == *storage
+            && (seen.shared || volume.host == name)
+            && names::volid_file(&volume.volid) == pin.file
+            && volume.size == pin.size
+    });
+    (!there && seen.available < pin.size).then(|| {
+        let (free, wanted) = (size::show(seen.available), size::show(pin.size));
+        let why = format!("storage {storage} has {free} free there, and the disk image takes {wanted}");
+        (why, Some(format!("free some of {storage} on {name}")))
+    })
 }

@@ -44,9 +44,18 @@ impl ImageSteps {
             }
             let there = volumes.find(host, &volid);
             let wrong = |size: u64| size != 0 && pin.is_some_and(|pin| pin.size != size);
+            let subject = Subject { node: None, host: Some(host) };
+            let download = Action::DownloadImage {
+                storage: storage.clone(),
+                file: image.file.clone(),
+                url: image.url.clone(),
+            };
             if let (Some(volume), Some(pin)) = (there, pin)
                 && volume.size == pin.size
             {
+                // Asked to download what it has, Proxmox compares the checksum and transfers nothing.
+                let reason = "it is there; its SHA-256 is compared";
+                steps.by_place.insert(place, graph.add(subject, download, reason, []));
                 continue;
             }
             // The factory knows a schematic only after it was told once; telling it again changes nothing.
@@ -61,7 +70,6 @@ impl ImageSteps {
                 let reason = "its size and SHA-256 are not known yet";
                 graph.add(Subject::default(), action, reason, [Some(registered)])
             });
-            let subject = Subject { node: None, host: Some(host) };
             let mut deleted = None;
             if let Some(volume) = there.filter(|volume| wrong(volume.size)) {
                 let right = pin.map_or(0, |pin| pin.size);
@@ -69,22 +77,17 @@ impl ImageSteps {
                 let action = Action::DeleteImage { volid: volid.clone() };
                 deleted = Some(graph.add_with(subject, action, reason, [Some(source)], Impact::Destroy));
             }
-            let action = Action::DownloadImage {
-                storage: storage.clone(),
-                file: image.file.clone(),
-                url: image.url.clone(),
-            };
             let reason = match there {
                 Some(_) if deleted.is_some() => "the right one is needed",
                 Some(_) => "it is there, but must be checked against its SHA-256",
                 None => "it is not there",
             };
-            steps.by_place.insert(place, graph.add(subject, action, reason, [Some(source), deleted]));
+            steps.by_place.insert(place, graph.add(subject, download, reason, [Some(source), deleted]));
         }
         steps
     }
 
-    /// The step after which the image can be imported on a host; none if it can be already.
+    /// The step after which the image can be imported on a host; none where no VM was to be made.
     pub(crate) fn ready_on(&self, volumes: &Volumes<'_>, host: &str, image: &ImageRef) -> Option<StepId> {
         self.by_place.get(&volumes.place(host, &image.file)).copied()
     }

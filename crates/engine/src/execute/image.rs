@@ -127,7 +127,9 @@ impl Executor<'_> {
             match downloaded {
                 Ok(()) => Ok(Outcome::Done),
                 Err(Error::Proxmox(error)) if matches!(error.kind(), Kind::ChecksumMismatch { .. }) => {
-                    Err(Error::Image { file: file.to_owned(), why: crate::error::chain(&error) })
+                    let (why, volid) = (crate::error::chain(&error), image_volid(storage, file));
+                    let fix = format!("if it lies there already, `pvesm free {volid}` on {host} makes way");
+                    Err(Error::Image { file: file.to_owned(), why: format!("{why}; {fix}") })
                 }
                 Err(error) => Err(error),
             }

@@ -5,6 +5,7 @@
 
 mod crash;
 mod faults;
+mod images;
 mod scale;
 mod story;
 mod strangers;

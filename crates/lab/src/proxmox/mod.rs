@@ -197,6 +197,22 @@ impl Datacenter {
         self.with(|state| state.vms.get_mut(&vmid).is_some_and(|vm| vm.config.remove("lock").is_some()))
     }
 
+    /// Flips the last bit of a file on a storage (`host/storage:volume`, as [`Datacenter::volumes`] says it), as a bad
+    /// disk or somebody's hand might. False if there is no such file.
+    pub fn spoil(&self, volume: &str) -> bool {
+        self.with(|state| {
+            let mut volumes = state.stores.iter_mut().flat_map(|(key, store)| {
+                store.volumes.iter_mut().map(move |(name, found)| (format!("{key}:{name}"), found))
+            });
+            let Some((_, found)) = volumes.find(|(name, _)| name == volume) else { return false };
+            let mut bytes = found.bytes.bytes().to_vec();
+            let Some(last) = bytes.last_mut() else { return false };
+            *last ^= 1;
+            found.bytes = bytes.into();
+            true
+        })
+    }
+
     /// Every volume of every storage as `host/storage:volume` (or `storage:volume` when shared), sorted.
     pub fn volumes(&self) -> Vec<String> {
         self.with(|state| {

@@ -89,19 +89,26 @@ impl Checker<'_> {
         if names::image_volid(&self.cluster.proxmox.images_storage, file) != volid {
             return false;
         }
-        let there = self.files.sizes.get(&self.files.place(host, volid));
-        let pin = self.world.image_pin.as_ref().filter(|pin| pin.file == file);
-        let right = matches!((there, pin), (Some(size), Some(pin)) if *size == pin.size);
-        right
-            || self.after(step, |s| {
-                let same_place = self.files.shared || s.host.as_deref() == Some(host);
-                same_place && matches!(&s.action, Action::DownloadImage { file: got, .. } if got == file)
-            })
+        // Also a file that has the right size already: only the download compares what is in it.
+        self.after(step, |s| {
+            let same_place = self.files.shared || s.host.as_deref() == Some(host);
+            same_place && matches!(&s.action, Action::DownloadImage { file: got, .. } if got == file)
+        })
     }
 
     pub(super) fn download(&mut self, step: &Step, file: &str) {
+        let volid = names::image_volid(&self.cluster.proxmox.images_storage, file);
+        let host = step.host.as_deref().unwrap_or_default();
+        let there = self.files.sizes.get(&self.files.place(host, &volid));
+        let pin = self.world.image_pin.as_ref().filter(|pin| pin.file == file);
+        let compared_only = matches!((there, pin), (Some(size), Some(pin)) if *size == pin.size);
         let registered = self.after(step, |s| matches!(s.action, Action::RegisterSchematic { .. }));
-        self.demand(registered, Rule::Order, step, "The factory was not told of the schematic before");
+        self.demand(
+            registered || compared_only,
+            Rule::Order,
+            step,
+            "The factory was not told of the schematic before",
+        );
         let pinned = self.world.image_pin.as_ref().is_some_and(|pin| pin.file == file)
             || self.after(
                 step,

@@ -395,3 +395,37 @@ fn colour_changes_nothing_but_colour() {
     let narrow = render(&plan, RenderOptions { color: false, width: 72 });
     assert!(narrow.lines().all(|line| line.chars().count() <= 90), "{narrow}");
 }
+
+#[test]
+fn an_image_that_is_there_is_compared_before_a_vm_is_made_from_it() {
+    let mut sim = made();
+    sim.world.guests.remove(&300);
+    sim.world.nodes.remove("cp-1");
+    sim.disks.remove("cp-1");
+    let plan = sim.plan();
+    let compare = plan.steps.iter().find(|step| matches!(step.action, Action::DownloadImage { .. })).unwrap();
+    let create = plan.steps.iter().find(|step| matches!(step.action, Action::CreateVm { .. })).unwrap();
+    assert!(create.needs.contains(&compare.id), "{create:?}");
+    assert!(!plan.steps.iter().any(|step| matches!(step.action, Action::RegisterSchematic { .. })));
+    assert_eq!(rules(&sim, &plan), []);
+    // The right size alone is not enough for the checker either.
+    let mut bad = plan.clone();
+    bad.steps[create.id as usize].needs.retain(|need| *need != compare.id);
+    assert!(!rules(&sim, &bad).is_empty());
+}
+
+#[test]
+fn a_host_without_room_for_the_image_takes_no_node() {
+    let cluster = fixture::home();
+    let mut world = fixture::home_world();
+    let image = fixture::image(&cluster);
+    world.image_pin = Some(ImagePin { file: image.file.clone(), size: 2 << 30, sha256: "ab".repeat(32) });
+    for host in world.hosts.values_mut() {
+        host.storages.get_mut("local").unwrap().available = 1 << 30;
+    }
+    let refused = plan_apply(&cluster, &image, &world).unwrap_err().to_string();
+    assert!(
+        refused.contains("storage local has 1 GiB free there, and the disk image takes 2 GiB"),
+        "{refused}"
+    );
+}
