@@ -75,3 +75,11 @@ fn figures() {
         println!("{nodes} nodes: plan {plan:.1?}, check {check:.1?}, render {render:.1?}");
     }
 }
+
+#[test]
+fn a_thousand_nodes_are_planned_in_fifty_milliseconds() {
+    // An unoptimised build is some ten times slower.
+    let limit = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 50 });
+    let plan = plan_time(1000, 5).0;
+    assert!(plan <= limit, "{plan:?}");
+}
