@@ -117,7 +117,7 @@ pub(crate) async fn look(
             if let Some(name) = &config.name {
                 guest.name.clone_from(name);
             }
-            guest.config = Some(compared(&config));
+            guest.config = Some(compared(&config, guest));
         }
     }
     (guests, unheard.into_iter().map(str::to_owned).collect())
@@ -176,12 +176,14 @@ pub(crate) fn judged(judge: &Judge<'_>, vmid: u32, config: &RawConfig) -> Owners
     })
 }
 
-/// The parts of a config that are compared.
-fn compared(config: &RawConfig) -> VmConfig {
+/// The parts of a config that are compared. A config shows what was asked for, a list of VMs what a running one has:
+/// where they differ, the change waits for the next start.
+fn compared(config: &RawConfig, listed: &GuestView) -> VmConfig {
     let nic = config.nics.get(FIRST_NIC);
+    let (cores, memory) = (config.vcpus(), config.memory_mib << 20);
     VmConfig {
-        cores: config.vcpus(),
-        memory: config.memory_mib << 20,
+        cores,
+        memory,
         disk: config.disks.get(SYSTEM_DISK).and_then(|disk| disk.size).unwrap_or(0),
         mac: nic.and_then(|nic| nic.mac.clone()).unwrap_or_default(),
         bridge: nic.map(|nic| nic.bridge.clone()).unwrap_or_default(),
@@ -190,7 +192,7 @@ fn compared(config: &RawConfig) -> VmConfig {
         on_boot: config.on_boot,
         media: config.cdroms.get(MEDIA_DRIVE).cloned().flatten(),
         config_digest: config.digest.clone(),
-        pending: false,
+        pending: listed.running && (listed.cores, listed.memory) != (cores, memory),
     }
 }
 
