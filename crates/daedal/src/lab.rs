@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use daedal_inventory::{Cluster, Host};
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec, VmSpec};
-use daedal_lab::{Handle, HandleError, files};
+use daedal_lab::{Handle, HandleError, Wanted, files};
 
 use crate::cli::LabOptions;
 use crate::exit::Exit;
@@ -43,7 +43,11 @@ pub async fn connect(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
         None => start(options).await?,
     };
     let token_secret = handle.token_secret().map_err(|e| trouble(&e))?;
-    handle.ensure(&datacenter(cluster, &token_secret)).await.map_err(|e| trouble(&e))?;
+    let wanted = Wanted {
+        datacenter: datacenter(cluster, &token_secret),
+        factories: vec![cluster.talos.factory.clone()],
+    };
+    handle.ensure(&wanted).await.map_err(|e| trouble(&e))?;
     Ok(Link { proxy: handle.proxy(), ca_pem: handle.ca_pem().map_err(|e| trouble(&e))?, token_secret })
 }
 

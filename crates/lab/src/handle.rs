@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
 
-use crate::proxmox::DatacenterSpec;
+use crate::Wanted;
 
 /// What a running lab writes into its folder, so that others find it.
 #[derive(Clone, Serialize, Deserialize)]
@@ -143,9 +143,9 @@ impl Handle {
         serde_json::from_slice(&body).map_err(|source| self.silent(source))
     }
 
-    /// Adds to the datacenter what it lacks of `spec`.
-    pub async fn ensure(&self, spec: &DatacenterSpec) -> Result<(), HandleError> {
-        let body = serde_json::to_vec(spec).map_err(|source| self.silent(source))?;
+    /// Adds to the lab what it lacks.
+    pub async fn ensure(&self, wanted: &Wanted) -> Result<(), HandleError> {
+        let body = serde_json::to_vec(wanted).map_err(|source| self.silent(source))?;
         self.call(Method::POST, "/ensure", body).await.map(drop)
     }
 

@@ -30,13 +30,20 @@ pub(crate) fn tls_service(tls: Arc<ServerConfig>, stop: CancellationToken, handl
         tokio::spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = connection(acceptor, stream, handler) => {}
+                () = tls_connection(acceptor, stream, handler) => {}
             }
         });
     })
 }
 
-async fn connection(acceptor: TlsAcceptor, stream: BoxStream, handler: Handler) {
+/// Takes connections without TLS and answers on them.
+pub(crate) fn plain_service(handler: Handler) -> Acceptor {
+    Arc::new(move |stream: BoxStream| {
+        tokio::spawn(connection(stream, Caller::from_peer(None), handler.clone()));
+    })
+}
+
+async fn tls_connection(acceptor: TlsAcceptor, stream: BoxStream, handler: Handler) {
     let tls = match acceptor.accept(stream).await {
         Ok(tls) => tls,
         Err(error) => {
@@ -45,6 +52,10 @@ async fn connection(acceptor: TlsAcceptor, stream: BoxStream, handler: Handler) 
         }
     };
     let caller = Caller::from_peer(tls.get_ref().1.peer_certificates());
+    connection(Box::new(tls), caller, handler).await;
+}
+
+async fn connection(stream: BoxStream, caller: Caller, handler: Handler) {
     let broken = CancellationToken::new();
     let cut = broken.clone();
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
@@ -62,7 +73,7 @@ async fn connection(acceptor: TlsAcceptor, stream: BoxStream, handler: Handler) 
         }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
-    let served = builder.serve_connection(TokioIo::new(tls), service);
+    let served = builder.serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         () = broken.cancelled() => {}
         served = served => if let Err(error) = served {

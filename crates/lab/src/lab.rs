@@ -1,7 +1,7 @@
 //! The whole datacenter in one piece: network, clock, machines, Proxmox and the Image Factory, saved and loaded as one.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_dial::Dialer;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct LabSpec {
     pub epoch: i64,
     /// Hosts, storages, accounts, VMs of others.
     pub datacenter: DatacenterSpec,
-    /// Names on which an Image Factory answers.
+    /// Base URLs at which an Image Factory answers.
     pub factories: Vec<String>,
 }
 
@@ -41,6 +41,16 @@ impl Default for LabSpec {
             factories: vec![PUBLIC_FACTORY.into()],
         }
     }
+}
+
+/// What a running lab should have besides what it has.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Wanted {
+    /// Hosts, storages, accounts, VMs of others.
+    pub datacenter: DatacenterSpec,
+    /// Base URLs at which an Image Factory answers.
+    pub factories: Vec<String>,
 }
 
 /// Why a lab could not be started, saved or loaded.
@@ -93,7 +103,7 @@ pub struct Lab {
 
 struct Inner {
     seed: u64,
-    factories: Vec<String>,
+    factories: Mutex<Vec<String>>,
     fabric: Fabric,
     pace: Pace,
     pki: Pki,
@@ -147,7 +157,7 @@ impl Lab {
         let world = World {
             seed: inner.seed,
             now: inner.pace.now(),
-            factories: inner.factories.clone(),
+            factories: inner.factories.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             pki: inner.pki.clone(),
             datacenter: inner.datacenter.save(),
             machines: inner.machines.save(),
@@ -200,10 +210,18 @@ impl Lab {
         &self.inner.faults
     }
 
-    /// Adds to the Proxmox cluster what it lacks, and to the resolver the names.
-    pub fn ensure(&self, spec: &DatacenterSpec) -> Result<(), LabError> {
-        name(&self.inner.fabric, spec);
-        Ok(self.inner.datacenter.ensure(spec)?)
+    /// Adds to the lab what it lacks.
+    pub fn ensure(&self, wanted: &Wanted) -> Result<(), LabError> {
+        let inner = &self.inner;
+        let mut factories = inner.factories.lock().unwrap_or_else(PoisonError::into_inner);
+        for url in &wanted.factories {
+            if !factories.contains(url) {
+                inner.factory.listen(url, &inner.fabric, &inner.pki, &inner.faults, inner.pace)?;
+                factories.push(url.clone());
+            }
+        }
+        name(&inner.fabric, &wanted.datacenter);
+        Ok(inner.datacenter.ensure(&wanted.datacenter)?)
     }
 }
 
@@ -237,8 +255,8 @@ impl Parts {
         let fabric = Fabric::default();
         let faults = Faults::default();
         let factory = Factory::new(factory);
-        if !factories.is_empty() {
-            factory.listen(&factories, &fabric, &pki, &faults, pace)?;
+        for url in &factories {
+            factory.listen(url, &fabric, &pki, &faults, pace)?;
         }
         let ground = Ground {
             fabric: fabric.clone(),
@@ -269,7 +287,7 @@ impl Parts {
         Lab {
             inner: Arc::new(Inner {
                 seed,
-                factories,
+                factories: Mutex::new(factories),
                 fabric,
                 pace,
                 pki,
@@ -283,7 +301,7 @@ impl Parts {
 }
 
 /// Writes a file that only its owner may read, all of it or nothing.
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     let fresh = path.with_extension("new");

@@ -23,7 +23,7 @@ pub use fabric::{Acceptor, Fabric};
 pub use factory::{Factory, SavedFactory};
 pub use handle::{Announcement, Handle, HandleError, LabStatus, files};
 pub use image::{Format, SystemImage, virtual_size};
-pub use lab::{Lab, LabError, LabSpec};
+pub use lab::{Lab, LabError, LabSpec, Wanted};
 pub use machine::{Disk, GuestInterface, Guests, Hardware};
 pub use pace::Pace;
 pub use serve::{ServeError, ServeOptions, serve, token_secret};

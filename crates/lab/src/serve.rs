@@ -1,7 +1,7 @@
 //! A lab as a process of its own: one per folder, reached over loopback, its world kept on disk.
 
 use std::fs::{File, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::activity::Activity;
 use crate::handle::{Announcement, LabStatus, files};
-use crate::proxmox::DatacenterSpec;
-use crate::{Lab, LabError, LabSpec, loopback, proxy};
+use crate::lab::write_private;
+use crate::{Lab, LabError, LabSpec, Wanted, loopback, proxy};
 
 /// How often the world is written while somebody uses the lab.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -84,7 +84,8 @@ pub async fn serve(
     let now = jiff::Timestamp::now();
     let lab = match Lab::load(folder, options.spec.speed, now.as_second()).map_err(unusable)? {
         Some(lab) => {
-            lab.ensure(&options.spec.datacenter).map_err(unusable)?;
+            let LabSpec { datacenter, factories, .. } = options.spec.clone();
+            lab.ensure(&Wanted { datacenter, factories }).map_err(unusable)?;
             lab
         }
         None => Lab::new(LabSpec { epoch: now.as_second(), ..options.spec.clone() }).map_err(unusable)?,
@@ -212,10 +213,10 @@ async fn status(State(served): State<Served>) -> Json<LabStatus> {
 
 async fn ensure(
     State(served): State<Served>,
-    Json(spec): Json<DatacenterSpec>,
+    Json(wanted): Json<Wanted>,
 ) -> Result<StatusCode, (StatusCode, String)> {
     let _busy = served.activity.begin();
-    match served.lab.ensure(&spec) {
+    match served.lab.ensure(&wanted) {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
     }
@@ -271,18 +272,7 @@ pub fn token_secret(folder: &Path) -> Result<String, ServeError> {
 
 /// Writes a private file as a whole.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), ServeError> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let cannot = || failed(format!("write {}", path.display()));
-    let temporary = path.with_extension("new");
-    let mut file = File::options()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(&temporary)
-        .map_err(cannot())?;
-    file.write_all(bytes).map_err(cannot())?;
-    std::fs::rename(&temporary, path).map_err(cannot())
+    write_private(path, bytes).map_err(failed(format!("write {}", path.display())))
 }
 
 /// Listens on loopback, on the wanted port if it is free.

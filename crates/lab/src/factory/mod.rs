@@ -20,8 +20,8 @@ use crate::image::{Format, SystemImage};
 use crate::pki::{Pki, PkiError};
 use crate::{Fabric, Pace};
 
-/// The public factory's name.
-pub const PUBLIC_FACTORY: &str = "factory.talos.dev";
+/// The public factory's address.
+pub const PUBLIC_FACTORY: &str = "https://factory.talos.dev";
 
 /// An Image Factory. Cheap to clone; all clones are one.
 #[derive(Clone, Default)]
@@ -62,26 +62,37 @@ impl Factory {
         self.schematics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers on these hosts, port 443, with certificates of the lab.
+    /// Answers at a base URL; over HTTPS with a certificate of the lab.
     pub fn listen(
         &self,
-        hosts: &[String],
+        url: &str,
         fabric: &Fabric,
         pki: &Pki,
         faults: &Faults,
         pace: Pace,
     ) -> Result<(), PkiError> {
-        let tls = pki.issue(hosts)?.server_config(&[b"h2", b"http/1.1"])?;
+        let Some((target, secure)) = url
+            .parse::<http::Uri>()
+            .ok()
+            .and_then(|uri| Some((Target::of_uri(&uri)?, uri.scheme_str() == Some("https"))))
+        else {
+            tracing::debug!(url, "lab: no Image Factory can answer there");
+            return Ok(());
+        };
         let factory = self.clone();
         let handler: Handler = Arc::new(move |request| {
             let factory = factory.clone();
             Box::pin(async move { factory.answer(request).await })
         });
         let handler = crate::faulty::http(handler, "factory", faults.clone(), pace);
-        let acceptor = crate::http::tls_service(tls, CancellationToken::new(), handler);
-        for host in hosts {
-            fabric.listen(Target::new(host.clone(), 443), acceptor.clone());
-        }
+        let acceptor = if secure {
+            let names = [target.host.clone()];
+            let tls = pki.issue(&names)?.server_config(&[b"h2", b"http/1.1"])?;
+            crate::http::tls_service(tls, CancellationToken::new(), handler)
+        } else {
+            crate::http::plain_service(handler)
+        };
+        fabric.listen(target, acceptor);
         Ok(())
     }
 
