@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use daedal_lab::proxmox::DatacenterSpec;
-use daedal_lab::{Handle, LabSpec, ServeOptions};
+use daedal_lab::{Handle, LabSpec, ServeOptions, files};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Format, LabCommand, LabOptions};
@@ -114,16 +114,26 @@ async fn serve(
     let secret =
         daedal_lab::token_secret(&lab.lab_dir).map_err(|e| Failure::from_error(Exit::CannotWrite, &e))?;
     let spec = cluster.map_or_else(DatacenterSpec::default, |cluster| datacenter(cluster, &secret));
+    let mut factories = LabSpec::default().factories;
+    factories
+        .extend(cluster.map(|cluster| cluster.talos.factory.clone()).filter(|own| !factories.contains(own)));
     let options = ServeOptions {
         folder: lab.lab_dir.clone(),
-        spec: LabSpec { speed: lab.lab_speed, datacenter: spec, ..LabSpec::default() },
+        spec: LabSpec { speed: lab.lab_speed, datacenter: spec, factories, ..LabSpec::default() },
         idle: (idle_minutes > 0).then(|| Duration::from_secs(idle_minutes * 60)),
     };
     daedal_lab::serve(options, stop, |announcement| {
-        let text =
-            format!("The lab answers through the proxy http://{} (Ctrl-C ends it).", announcement.proxy);
-        if format == Format::Text {
-            console::progress(&text);
+        let proxy = format!("http://{}", announcement.proxy);
+        match format {
+            Format::Json => console::json(&serde_json::json!({
+                "proxy": proxy,
+                "ca": lab.lab_dir.join(files::CA),
+                "tokenSecret": lab.lab_dir.join(files::TOKEN),
+                "pid": announcement.pid,
+            })),
+            Format::Text => {
+                console::progress(&format!("The lab answers through the proxy {proxy} (Ctrl-C ends it)."));
+            }
         }
     })
     .await

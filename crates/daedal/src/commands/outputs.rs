@@ -25,7 +25,12 @@ pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool)
             let text = std::fs::read_to_string(&path).map_err(|error| {
                 Failure::new(Exit::NoInput, format!("cannot read {}", path.display())).because(&error)
             })?;
-            console::result(&text);
+            match format {
+                Format::Json => {
+                    console::json(&serde_json::json!({"name": file, "path": path, "content": text}));
+                }
+                Format::Text => console::result(&text),
+            }
         }
         None => match format {
             Format::Json => console::json(&serde_json::json!({"folder": folder, "files": files})),
