@@ -27,10 +27,10 @@ use crate::{
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    transport: Arc<Transport>,
 }
 
 struct Inner {
-    transport: Transport,
     endpoint: String,
     token: Token,
     authorization: HeaderValue,
@@ -149,16 +149,12 @@ impl Builder {
         let target = Target::new(host, url.port_or_known_default().unwrap_or(443));
         let mut authorization = HeaderValue::from_str(&self.token.header()).map_err(|_| BuildError::Token)?;
         authorization.set_sensitive(true);
+        let (name, tls) = (target.to_string(), self.trust.client_config()?);
         Ok(Client {
+            transport: Arc::new(Transport::new(self.dialer, target, tls, self.connect_limit)),
             inner: Arc::new(Inner {
-                host: HeaderValue::from_str(&target.to_string()).map_err(|_| wrong())?,
-                endpoint: target.to_string(),
-                transport: Transport::new(
-                    self.dialer,
-                    target,
-                    self.trust.client_config()?,
-                    self.connect_limit,
-                ),
+                host: HeaderValue::from_str(&name).map_err(|_| wrong())?,
+                endpoint: name,
                 token: self.token,
                 authorization,
                 observer: self.observer,
@@ -301,14 +297,19 @@ impl Client {
         self.inner.token.user()
     }
 
+    /// The same client with connections of its own, which nobody else's calls take away.
+    pub(crate) fn apart(&self) -> Self {
+        Self { inner: self.inner.clone(), transport: Arc::new(self.transport.apart()) }
+    }
+
     /// How long before a call a connection should be opened to be ready for it.
     pub(crate) fn connect_time(&self) -> Duration {
-        self.inner.transport.connect_time()
+        self.transport.connect_time()
     }
 
     /// Opens a connection unless `count` of them will be ready for calls at `at`. No call is made.
     pub(crate) async fn warm(&self, at: Instant, count: usize) {
-        self.inner.transport.warm(at, count).await;
+        self.transport.warm(at, count).await;
     }
 
     /// Sends a request, again where that is safe, and reads `data`.
@@ -387,7 +388,7 @@ impl Client {
         // Never closed, so that a turn always comes.
         let turn = turns.acquire().await;
         let began = Instant::now();
-        let result = self.inner.transport.exchange(request, limit).await;
+        let result = self.transport.exchange(request, limit).await;
         drop(turn);
         let status = result.as_ref().ok().map(|answer| answer.status);
         tracing::trace!(method = call.method, path = %call.path, ?status, elapsed = ?began.elapsed(), "call");
@@ -401,7 +402,7 @@ impl Client {
     }
 
     fn judge<T: DeserializeOwned>(&self, call: &Call, result: Result<Answer, Failure>) -> Step<T> {
-        let endpoint = self.inner.transport.target().to_string();
+        let endpoint = self.transport.target().to_string();
         let fail = |kind, again| Step::Fail { kind, again };
         let answer = match result {
             Ok(answer) => answer,

@@ -11,7 +11,7 @@
 //! let client = Client::builder("https://atlas.lan:8006", token)
 //!     .trust(Trust::Fingerprint("10:87:D9:AC:7F:8A:64:F8:B9:D6:21:92:CA:A7:D5:75:80:69:6F:1B:2A:55:B3:8C:22:29:31:97:B7:E1:6D:59".parse()?))
 //!     .build()?;
-//! let tasks = TaskWatcher::new(client.clone());
+//! let tasks = TaskWatcher::new(&client);
 //! let vm = CreateVm { vmid: 300, name: "cp-1".into(), cores: 4, memory_mib: 8192,
 //!     disks: [("scsi0".into(), NewDisk::import("local-lvm", "local:import/talos.qcow2"))].into(), ..CreateVm::default() };
 //! let upid = client.create_vm("atlas", &vm).await?;

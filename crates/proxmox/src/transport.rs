@@ -67,6 +67,18 @@ impl Transport {
         Self { dialer, target, tls, connect_limit, idle: Mutex::default(), connect_time: AtomicU64::new(0) }
     }
 
+    /// The same way to the same target, with no connection yet.
+    pub(crate) fn apart(&self) -> Self {
+        Self {
+            dialer: self.dialer.clone(),
+            target: self.target.clone(),
+            tls: self.tls.clone(),
+            connect_limit: self.connect_limit,
+            idle: Mutex::default(),
+            connect_time: AtomicU64::new(self.connect_time.load(Ordering::Relaxed)),
+        }
+    }
+
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }

@@ -59,14 +59,14 @@ struct Request {
 
 impl TaskWatcher {
     /// Starts the loop; must be called inside a tokio runtime.
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: &Client) -> Self {
         Self::with_options(client, WatchOptions::default())
     }
 
     /// The same with other options.
-    pub fn with_options(client: Client, options: WatchOptions) -> Self {
+    pub fn with_options(client: &Client, options: WatchOptions) -> Self {
         let (requests, inbox) = mpsc::unbounded_channel();
-        tokio::spawn(Watch::new(client, options).run(inbox));
+        tokio::spawn(Watch::new(client.apart(), options).run(inbox));
         Self { requests, options }
     }
 

@@ -143,7 +143,7 @@ struct Measured {
 async fn bring_up(hosts: usize, vms: usize, latency: Duration, spread: f64, audit: bool) -> Measured {
     let world = World { sees_cluster_list: audit, ..World::new() };
     let (_server, client, counter) = world.serve(latency / 2);
-    let watcher = TaskWatcher::new(client);
+    let watcher = TaskWatcher::new(&client);
     let late = Arc::new(Mutex::new(Vec::new()));
     let mut all = Vec::new();
     for host in 0..hosts {
@@ -214,7 +214,7 @@ async fn a_hundred_vms_cost_few_calls_and_little_time() {
 async fn a_failing_task_is_told_with_its_kind() {
     let world = World::new();
     let (_server, client, _) = world.serve(Duration::ZERO);
-    let watcher = TaskWatcher::new(client);
+    let watcher = TaskWatcher::new(&client);
     let upid = world.start("atlas", "qmstart", 300, Duration::from_secs(1), "VM 300 already running");
     let error = watcher.finish(&upid, "start VM 300").await.unwrap_err();
     assert!(matches!(error.kind(), Kind::Running { .. }));
@@ -227,7 +227,7 @@ async fn a_failing_task_is_told_with_its_kind() {
 async fn a_token_that_cannot_see_the_clusters_list_uses_the_nodes() {
     let world = World { sees_cluster_list: false, ..World::new() };
     let (server, client, _) = world.serve(Duration::ZERO);
-    let watcher = TaskWatcher::new(client);
+    let watcher = TaskWatcher::new(&client);
     let one = world.start("atlas", "qmstart", 300, Duration::from_secs(3), "OK");
     let two = world.start("kronos", "qmstart", 301, Duration::from_secs(4), "OK");
     let (first, second) = tokio::join!(watcher.wait(&one), watcher.wait(&two));
@@ -240,7 +240,7 @@ async fn a_token_that_cannot_see_the_clusters_list_uses_the_nodes() {
 async fn a_task_that_no_list_shows_is_asked_for_by_name() {
     let world = World { unlisted_kind: Some("qmstart"), ..World::new() };
     let (server, client, _) = world.serve(Duration::ZERO);
-    let watcher = TaskWatcher::new(client);
+    let watcher = TaskWatcher::new(&client);
     let upid = world.start("atlas", "qmstart", 300, Duration::from_secs(2), "OK");
     assert!(watcher.wait(&upid).await.unwrap().is_success());
     assert!(server.requests().iter().any(|request| request.ends_with("/status")));
@@ -254,14 +254,14 @@ async fn an_outage_is_sat_out_within_patience() {
     let outage = Some((Duration::from_secs(1), Duration::from_secs(50)));
     let world = World { outage, ..World::new() };
     let (_server, client, _) = world.serve(Duration::ZERO);
-    let watcher = TaskWatcher::new(client.clone());
+    let watcher = TaskWatcher::new(&client);
     let upid = world.start("atlas", "qmcreate", 300, Duration::from_secs(5), "OK");
     assert!(watcher.wait(&upid).await.unwrap().is_success());
 
     let impatient = WatchOptions { patience: Duration::from_secs(20), ..WatchOptions::default() };
     let world = World { outage: Some((Duration::ZERO, Duration::from_secs(1000))), ..World::new() };
     let (_server, client, _) = world.serve(Duration::ZERO);
-    let watcher = TaskWatcher::with_options(client, impatient);
+    let watcher = TaskWatcher::with_options(&client, impatient);
     let upid = world.start("atlas", "qmcreate", 300, Duration::from_secs(5), "OK");
     let began = Instant::now();
     let error = watcher.wait(&upid).await.unwrap_err();
@@ -273,7 +273,7 @@ async fn an_outage_is_sat_out_within_patience() {
 async fn nobody_waiting_means_no_calls() {
     let world = World::new();
     let (server, client, _) = world.serve(Duration::ZERO);
-    let watcher = TaskWatcher::new(client);
+    let watcher = TaskWatcher::new(&client);
     let upid = world.start("atlas", "qmcreate", 300, Duration::from_secs(1000), "OK");
     let gave_up = tokio::time::timeout(Duration::from_secs(10), watcher.wait(&upid)).await;
     assert!(gave_up.is_err());
@@ -287,7 +287,7 @@ async fn nobody_waiting_means_no_calls() {
 async fn two_waits_for_one_task_both_end() {
     let world = World::new();
     let (_server, client, _) = world.serve(Duration::ZERO);
-    let watcher = TaskWatcher::new(client);
+    let watcher = TaskWatcher::new(&client);
     let upid = world.start("atlas", "qmcreate", 300, Duration::from_secs(2), "OK");
     let (one, two) = tokio::join!(watcher.wait(&upid), watcher.wait_relaxed(&upid));
     assert!(one.unwrap().is_success() && two.unwrap().is_success());
@@ -297,7 +297,7 @@ async fn two_waits_for_one_task_both_end() {
 async fn an_old_task_is_recognised_by_its_nodes_clock() {
     let world = World::new();
     let (_server, client, _) = world.serve(Duration::ZERO);
-    let watcher = TaskWatcher::new(client);
+    let watcher = TaskWatcher::new(&client);
     for _ in 0..5 {
         let upid = world.start("atlas", "qmcreate", 300, Duration::from_secs(20), "OK");
         assert!(watcher.wait(&upid).await.unwrap().is_success());

@@ -105,7 +105,7 @@ impl<'a> Executor<'a> {
             plan,
             run,
             judge: Judge::new(cluster),
-            tasks: TaskWatcher::new(engine.parts.proxmox.clone()),
+            tasks: TaskWatcher::new(&engine.parts.proxmox),
             readiness: Readiness::default(),
             secrets: OnceCell::new(),
             nodes: OnceCell::new(),

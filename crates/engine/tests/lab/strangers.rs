@@ -88,7 +88,7 @@ async fn a_vm_that_was_swapped_after_the_plan_was_made_is_not_destroyed() {
     let plan = daedal_planner::plan_destroy(&bench.cluster, &world).unwrap();
     // Somebody destroys our worker and puts something of his own on its number.
     let proxmox = proxmox(&bench);
-    let tasks = daedal_proxmox::TaskWatcher::new(proxmox.clone());
+    let tasks = daedal_proxmox::TaskWatcher::new(&proxmox);
     let host = world.guests[&1000].host.clone();
     let upid = proxmox.stop_vm(&host, 1000).await.unwrap();
     tasks.finish(&upid, "stop").await.unwrap();
@@ -199,7 +199,7 @@ async fn a_create_whose_worker_never_came_is_not_tried_again_on_that_number() {
     assert!(bench.lab.datacenter().unlock(vmid));
     let proxmox = proxmox(&bench);
     let upid = proxmox.destroy_vm("boreas", vmid, true).await.unwrap();
-    daedal_proxmox::TaskWatcher::new(proxmox).finish(&upid, "destroy").await.unwrap();
+    daedal_proxmox::TaskWatcher::new(&proxmox).finish(&upid, "destroy").await.unwrap();
     assert_done(&bench.apply().await, "second apply");
     bench.assert_converged("second apply").await;
 }
@@ -234,7 +234,7 @@ async fn a_shared_storage_is_looked_at_through_a_host_that_has_it() {
     let proxmox = proxmox(&bench);
     let upload = daedal_proxmox::Upload::iso("seed.iso", vec![0; 64 << 10]);
     let upid = proxmox.upload("boreas", "local", &upload).await.unwrap();
-    daedal_proxmox::TaskWatcher::new(proxmox).finish(&upid, "upload").await.unwrap();
+    daedal_proxmox::TaskWatcher::new(&proxmox).finish(&upid, "upload").await.unwrap();
     let (world, _) = bench.look().await;
     let seen: Vec<(&str, &str)> =
         world.volumes.iter().map(|volume| (volume.host.as_str(), volume.volid.as_str())).collect();

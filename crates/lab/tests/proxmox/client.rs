@@ -63,7 +63,7 @@ async fn the_typed_client_brings_up_and_takes_down_many() {
     let lab = Lab::of(&spec());
     lab.serve_file("/talos.qcow2", image());
     let client = client(&lab, "pve1");
-    let tasks = TaskWatcher::new(client.clone());
+    let tasks = TaskWatcher::new(&client);
     assert_eq!(client.version().await.unwrap().version, "9.2.11");
     assert_eq!(client.storages("pve1").await.unwrap().len(), 2);
     assert_eq!(client.bridges("pve1").await.unwrap().len(), 1);
