@@ -9,7 +9,7 @@ use daedal_engine::{Clock, Effects, Engine, Entropy, Limits, Parts, Report, Run,
 use daedal_inventory::Cluster;
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec};
 use daedal_lab::{Lab, LabSpec, Pace};
-use daedal_planner::{Action, Plan, plan_apply};
+use daedal_planner::{Action, Plan, plan_apply, plan_destroy};
 use daedal_proxmox::{CallCounter, Client, Token, Trust};
 use daedal_store::Store;
 use daedal_talos::SecretsBundle;
@@ -41,6 +41,8 @@ pub struct Creating {
     pub first_look: u64,
     /// Calls of the next look, which finds nothing to do.
     pub no_op: u64,
+    /// Calls of taking it all down again.
+    pub destroy: u64,
     /// From the run's beginning to its end.
     pub wall: f64,
     /// The longest chain of steps, each as long as what it waited for really took, none queueing.
@@ -115,6 +117,12 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Fai
     if let Some(step) = plan_again.steps.first() {
         return Err(format!("the finished cluster still has something to do: {step:?}").into());
     }
+    let looked = counter.counts().total;
+    let taken_down =
+        engine.execute(&cluster, &world, &plan_destroy(&cluster, &world)?, &Run::silent()).await?;
+    if !taken_down.succeeded() {
+        return Err("it could not be destroyed".into());
+    }
     let late = events.lateness(&cluster, &plan, &report, origin);
     Ok(Creating {
         nodes,
@@ -125,7 +133,8 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Fai
         failed: made.failed,
         by_shape: made.by_shape,
         first_look,
-        no_op: counter.counts().total - made.total,
+        no_op: looked - made.total,
+        destroy: counter.counts().total - looked,
         wall: report.took.as_secs_f64(),
         critical: critical(&report, &late).as_secs_f64(),
         queued: queued(&report).as_secs_f64(),

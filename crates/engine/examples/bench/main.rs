@@ -29,8 +29,8 @@ usage: bench [--quick] [--calls]
   --calls  also which calls were made how often";
 
 /// Nodes, hosts, milliseconds of round trip.
-const CLUSTERS: [(u32, u32, u64); 6] =
-    [(5, 1, 1), (50, 5, 1), (50, 5, 20), (50, 5, 100), (100, 5, 1), (500, 25, 1)];
+const CLUSTERS: [(u32, u32, u64); 7] =
+    [(5, 1, 1), (50, 5, 1), (50, 5, 20), (50, 5, 100), (100, 5, 1), (500, 25, 1), (500, 25, 100)];
 const PLANS: [u32; 2] = [1_000, 10_000];
 
 fn main() -> ExitCode {

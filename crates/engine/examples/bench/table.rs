@@ -80,6 +80,9 @@ impl Table {
             let goal = u64::from(one.nodes + one.hosts + 2);
             (one.no_op.to_string(), format!("≤ {goal} (deep)"), Some(one.no_op <= goal))
         });
+        self.each("calls of a destruction per node", all, |one| {
+            (format!("{:.2}", per_node(one.destroy, one)), "—".to_owned(), None)
+        });
         self.each("peak memory, engine and lab together", all, |one| {
             (memory(one.memory), "—".to_owned(), None)
         });
