@@ -4,7 +4,7 @@
 use daedal_dial::Target;
 use daedal_image_factory::{Factory, Image, Schematic};
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec};
-use daedal_lab::{Lab, LabSpec, SystemImage, virtual_size};
+use daedal_lab::{Lab, LabSpec, SystemImage, Wanted, virtual_size};
 
 fn spec() -> LabSpec {
     let hosts = vec![HostSpec::new("atlas", 16, 64 << 30)];
@@ -57,5 +57,22 @@ async fn a_saved_lab_goes_on_with_the_same_authority_and_never_back_in_time() {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = std::fs::metadata(folder.path().join("world.json")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_factory_answers_wherever_an_inventory_expects_one() {
+    let lab = Lab::new(spec()).unwrap();
+    let trust = daedal_dial::Trust::Ca(lab.pki().ca_pem().into());
+    let own = ["https://factory.example.org:8443", "http://10.9.8.7:8080"];
+    let wanted = Wanted { factories: own.map(str::to_owned).to_vec(), ..Wanted::default() };
+    lab.ensure(&wanted).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    lab.save(folder.path()).unwrap();
+    for lab in [lab, Lab::load(folder.path(), 1.0, 0).unwrap().unwrap()] {
+        for address in own {
+            let client = Factory::new(address, lab.dialer(), &trust).unwrap();
+            assert!(!client.versions().await.unwrap().is_empty(), "{address}");
+        }
     }
 }
