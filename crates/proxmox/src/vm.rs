@@ -24,6 +24,8 @@ pub struct Nic {
     pub mtu: Option<u32>,
     /// Whether the Proxmox firewall filters it.
     pub firewall: bool,
+    /// Whatever else is set on it (`queues`, `rate`, `trunks` …), kept as it is.
+    pub others: BTreeMap<String, String>,
 }
 
 impl Nic {
@@ -36,6 +38,7 @@ impl Nic {
             vlan: None,
             mtu: None,
             firewall: false,
+            others: BTreeMap::new(),
         }
     }
 
@@ -54,6 +57,9 @@ impl Nic {
         }
         if self.firewall {
             text.push_str(",firewall=1");
+        }
+        for (key, value) in &self.others {
+            text.push_str(&format!(",{key}={value}"));
         }
         text
     }
@@ -76,6 +82,10 @@ impl Nic {
             vlan: parts.get("tag").and_then(|tag| tag.parse().ok()),
             mtu: parts.get("mtu").and_then(|mtu| mtu.parse().ok()),
             firewall: parts.flag("firewall"),
+            others: {
+                parts.rest.retain(|key, _| !["bridge", "tag", "mtu", "firewall"].contains(&key.as_str()));
+                parts.rest
+            },
         })
     }
 }
@@ -291,6 +301,8 @@ mod tests {
         let nic = &config.nics["net0"];
         assert_eq!((nic.mac.as_deref(), nic.vlan, nic.firewall), (Some("BC:24:11:00:09:00"), Some(20), true));
         assert_eq!(config.nics["net1"].model, "e1000");
+        let rich = "virtio=BC:24:11:00:09:00,bridge=vmbr0,tag=20,firewall=1,link_down=1,queues=4,trunks=5;6";
+        assert_eq!(Nic::parse(rich).unwrap().property_string(), rich);
         assert_eq!(config.nics.len(), 2);
         assert_eq!(config.smbios_uuid.as_deref(), Some("41b7746b-10c4-403c-8a6e-7df91ae79e70"));
         assert_eq!(
