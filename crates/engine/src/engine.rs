@@ -83,7 +83,7 @@ impl Engine {
     /// The stored secrets bundle; none if there never was one.
     pub(crate) async fn stored_secrets(&self) -> Result<Option<SecretsBundle>, Error> {
         let Some(bytes) = self.parts.store.secrets().await? else { return Ok(None) };
-        let text = std::str::from_utf8(bytes.expose()).unwrap_or_default();
+        let text = std::str::from_utf8(bytes.expose()).map_err(|source| Error::SecretsNotText { source })?;
         SecretsBundle::from_yaml(text).map(Some).map_err(|source| Error::BadSecrets { source })
     }
 }

@@ -121,6 +121,8 @@ pub enum Error {
         file: String,
         /// What differs.
         why: String,
+        /// What would help.
+        fix: Option<String>,
     },
     /// A plan refers to something the inventory does not have.
     #[error("the plan does not fit the inventory: {why}")]
@@ -136,6 +138,20 @@ pub enum Error {
     BadSecrets {
         /// Why, without any of it.
         source: daedal_talos::Error,
+    },
+    /// An output file that nothing needs any more cannot be removed.
+    #[error("could not remove {path}, which is no longer an output")]
+    RemoveOutput {
+        /// Where.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The stored bundle is no text at all.
+    #[error("the stored secrets bundle is not UTF-8 text")]
+    SecretsNotText {
+        /// Where it ceases to be.
+        source: std::str::Utf8Error,
     },
     /// A node answers, but not with our keys.
     #[error("node {node} belongs to another cluster")]
@@ -162,9 +178,8 @@ impl Error {
     pub fn fix(&self) -> Option<String> {
         use daedal_proxmox::Kind;
         match self {
-            Self::StuckCreate { vmid, host } => Some(format!(
-                "as root on {host}: qm unlock {vmid} && qm destroy {vmid} --purge; then run again"
-            )),
+            Self::StuckCreate { vmid, host } => Some(daedal_planner::freeing(host, *vmid)),
+            Self::Image { fix, .. } => fix.clone(),
             Self::Proxmox(error) => match error.kind() {
                 Kind::Permission { path: Some(path), privilege: Some(privilege), .. } => {
                     Some(format!("grant {privilege} on {path} to the API token and to its user"))

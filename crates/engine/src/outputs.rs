@@ -95,6 +95,7 @@ impl Outputs {
         rng: &mut StdRng,
         now: Timestamp,
     ) -> Result<(), Error> {
+        let before = self.written().await;
         let mut digests = BTreeMap::new();
         for (name, content) in files(cluster, secrets, hosts, rng, now)? {
             digests.insert(name.clone(), sha256(content.expose().as_bytes()));
@@ -105,8 +106,40 @@ impl Outputs {
             renew_after: now + DEFAULT_LIFETIME - RENEW_BEFORE,
             files: digests,
         };
+        for name in before.iter().filter(|name| !manifest.files.contains_key(*name)) {
+            self.remove(effects, name).await?;
+        }
         let text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
         self.put(effects, MANIFEST, Secret::new(text)).await
+    }
+
+    /// What an earlier run wrote, by its manifest. Other files in the folder are their owner's.
+    async fn written(&self) -> Vec<String> {
+        let path = self.folder.join(MANIFEST);
+        let read = move || {
+            let manifest: Manifest = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+            let inside = |name: &String| {
+                Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
+            };
+            Some(manifest.files.into_keys().filter(inside).collect())
+        };
+        tokio::task::spawn_blocking(read).await.ok().flatten().unwrap_or_default()
+    }
+
+    /// Removes the file of a node that is no longer declared: it is full of keys.
+    async fn remove(&self, effects: &Effects, name: &str) -> Result<(), Error> {
+        let path = self.folder.join(name);
+        let shown = path.display().to_string();
+        effects
+            .perform(EffectKind::WriteOutput, name, async move {
+                match tokio::fs::remove_file(&path).await {
+                    Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                        Err(Error::RemoveOutput { path: shown, source })
+                    }
+                    _ => Ok(()),
+                }
+            })
+            .await
     }
 
     async fn put(&self, effects: &Effects, name: &str, content: Secret) -> Result<(), Error> {

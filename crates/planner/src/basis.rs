@@ -46,6 +46,7 @@ struct Config<'w> {
     tags: &'w [String],
     on_boot: bool,
     media: Option<&'w str>,
+    protected: bool,
     pending: bool,
 }
 
@@ -82,19 +83,8 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
 
 fn guest(guest: &GuestView) -> Guest<'_> {
     let config = guest.config.as_ref().map(|config| {
-        let VmConfig {
-            cores,
-            memory,
-            disk,
-            mac,
-            bridge,
-            vlan,
-            tags,
-            on_boot,
-            media,
-            config_digest: _,
-            pending,
-        } = config;
+        let VmConfig { cores, memory, disk, mac, bridge, vlan, tags, on_boot, media, protected, pending } =
+            config;
         Config {
             cores: *cores,
             memory: *memory,
@@ -105,6 +95,7 @@ fn guest(guest: &GuestView) -> Guest<'_> {
             tags,
             on_boot: *on_boot,
             media: media.as_deref(),
+            protected: *protected,
             pending: *pending,
         }
     });

@@ -8,7 +8,7 @@ use crate::apply::{FORMAT, versions};
 use crate::basis;
 use crate::capacity::{Need, Rooms};
 use crate::digest;
-use crate::error::PlanError;
+use crate::error::{PlanError, freeing};
 use crate::graph::{Graph, Subject};
 use crate::names;
 use crate::plan::{Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
@@ -138,9 +138,13 @@ fn obstacle(
         Ownership::HalfMade { task_running: true, .. } => None,
         Ownership::HalfMade { .. } => Some((
             format!("The task that made {who} died half-way and left it locked. No API token can free it."),
-            Some(format!("on {}: qm unlock {vmid} && qm destroy {vmid}", guest.host, vmid = guest.vmid)),
+            Some(freeing(&guest.host, guest.vmid)),
         )),
         _ if guest.template => Some((format!("{who} was turned into a template. It is not touched."), None)),
+        _ if guest.config.as_ref().is_some_and(|config| config.protected) => Some((
+            format!("{who} is protected against removal in Proxmox. It is not touched."),
+            Some(format!("on {}: qm set {} --protection 0", guest.host, guest.vmid)),
+        )),
         _ => guest.lock.as_ref().map(|lock| {
             let text = format!("{who} is locked ({lock}) and cannot be destroyed now.");
             (text, Some("run again when the lock is gone".to_owned()))

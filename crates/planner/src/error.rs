@@ -44,6 +44,9 @@ pub enum PlanError {
         /// Why it cannot be told.
         why: String,
     },
+    /// VMs are made for x86 hosts only.
+    #[error("`talos.arch: arm64` cannot be planned yet: VMs are made with an x86-64 processor; use `amd64`")]
+    Arch,
     /// A way to boot that is declared but not built yet.
     #[error(
         "`boot: {{from: {from}, config: {config}}}` cannot be planned yet; use `{{from: disk-image, config: cidata}}`"
@@ -54,6 +57,11 @@ pub enum PlanError {
         /// `boot.config`.
         config: String,
     },
+}
+
+/// The command that frees a VM whose create died half-way, which no API token can.
+pub fn freeing(host: &str, vmid: u32) -> String {
+    format!("as root on {host}: qm unlock {vmid} && qm destroy {vmid} --purge; then run again")
 }
 
 /// Everything that does not fit, at once.

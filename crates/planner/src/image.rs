@@ -43,7 +43,9 @@ impl ImageSteps {
                 continue;
             }
             let there = volumes.find(host, &volid);
-            let wrong = |size: u64| size != 0 && pin.is_some_and(|pin| pin.size != size);
+            // Shorter than it should be, it is what a broken transfer left. A longer one is somebody's other build of the
+            // same version: the download refuses to replace it and says so.
+            let broken = |size: u64| size != 0 && pin.is_some_and(|pin| size < pin.size);
             let subject = Subject { node: None, host: Some(host) };
             let download = Action::DownloadImage {
                 storage: storage.clone(),
@@ -71,7 +73,7 @@ impl ImageSteps {
                 graph.add(Subject::default(), action, reason, [Some(registered)])
             });
             let mut deleted = None;
-            if let Some(volume) = there.filter(|volume| wrong(volume.size)) {
+            if let Some(volume) = there.filter(|volume| broken(volume.size)) {
                 let right = pin.map_or(0, |pin| pin.size);
                 let reason = format!("it has {}, not {}", size::show(volume.size), size::show(right));
                 let action = Action::DeleteImage { volid: volid.clone() };

@@ -41,7 +41,7 @@ pub use apply::plan_apply;
 pub use check::{Finding, Rule, check};
 pub use destroy::plan_destroy;
 pub use digest::{intent, node_digest};
-pub use error::{NoRoom, PlanError, Resource, Shortfall, UnusableHost};
+pub use error::{NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing};
 pub use fit::{Unfit, fits};
 pub use mark::{FoundMark, Identity, Judge, Mark, description};
 pub use names::ImageRef;

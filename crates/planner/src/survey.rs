@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{Cluster, Node};
 
+use crate::error::freeing;
 use crate::names;
 use crate::plan::{Level, Note};
 use crate::world::{EtcdView, GuestView, NodeView, Ownership, TalosView, VmConfig, World};
@@ -259,7 +260,7 @@ fn claimed<'w>(
                  the rest of the cluster goes on without it.",
                 guest.vmid, guest.host
             ),
-            Some(format!("on {}: qm unlock {vmid} && qm destroy {vmid}", guest.host, vmid = guest.vmid)),
+            Some(freeing(&guest.host, guest.vmid)),
         ),
         (Ownership::Ours { .. }, _) if guest.template => {
             blocked(true, format!("{who} was turned into a template. It is not touched."), None)

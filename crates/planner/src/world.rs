@@ -175,8 +175,8 @@ pub struct VmConfig {
     pub on_boot: bool,
     /// The volume in the config drive, if any (`local:iso/x.iso`).
     pub media: Option<String>,
-    /// Proxmox's digest of the config, for optimistic updates.
-    pub config_digest: String,
+    /// Proxmox's own protection flag: neither the VM nor its disks can be removed.
+    pub protected: bool,
     /// Options that are set but only take effect at the next start.
     pub pending: bool,
 }

@@ -147,7 +147,7 @@ fn guest(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
             tags,
             on_boot: true,
             media: None,
-            config_digest: String::new(),
+            protected: false,
             pending: false,
         }),
     }

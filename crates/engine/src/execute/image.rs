@@ -65,19 +65,21 @@ impl Executor<'_> {
         }
         let began = Instant::now();
         let mut told = 0;
-        let measured = parts
-            .factory
-            .fingerprint(&image, |so_far, of| {
-                // A word every sixteen megabytes is enough.
-                if so_far >> 24 > told {
-                    told = so_far >> 24;
-                    let of = of.map_or_else(String::new, |of| format!(" of {} MiB", of >> 20));
-                    let what = format!("the Image Factory to send {file} ({} MiB{of})", so_far >> 20);
-                    self.waiting(step, what, began.elapsed());
-                }
-            })
-            .await
-            .map_err(|source| Error::Factory { what: "measure the disk image", source })?;
+        let measuring = parts.factory.fingerprint(&image, |so_far, of| {
+            // A word every sixteen megabytes is enough.
+            if so_far >> 24 > told {
+                told = so_far >> 24;
+                let of = of.map_or_else(String::new, |of| format!(" of {} MiB", of >> 20));
+                let what = format!("the Image Factory to send {file} ({} MiB{of})", so_far >> 20);
+                self.waiting(step, what, began.elapsed());
+            }
+        });
+        let measured = tokio::select! {
+            measured = measuring => {
+                measured.map_err(|source| Error::Factory { what: "measure the disk image", source })?
+            }
+            () = self.run.stop.cancelled() => return Err(Error::Stopped),
+        };
         self.compare_with_declared(file, &measured.sha256)?;
         let pin = Pin { file: file.to_owned(), size: measured.size, sha256: measured.sha256 };
         let record = async { Ok::<_, Error>(parts.store.record_pin(pin).await?) };
@@ -90,6 +92,7 @@ impl Executor<'_> {
             Some(declared) if declared != sha256 => Err(Error::Image {
                 file: file.to_owned(),
                 why: format!("its SHA-256 is {sha256}, the inventory says {declared}"),
+                fix: Some("correct `talos.imageSha256`, or find out who changed the image".to_owned()),
             }),
             _ => Ok(()),
         }
@@ -108,7 +111,8 @@ impl Executor<'_> {
         let pin = parts.store.pin(file).await?;
         let sha256 = pin.map(|pin| pin.sha256).or_else(|| self.cluster.talos.image_sha256.clone());
         let Some(sha256) = sha256 else {
-            return Err(Error::Image { file: file.to_owned(), why: "it was never measured".to_owned() });
+            let why = "it was never measured".to_owned();
+            return Err(Error::Image { file: file.to_owned(), why, fix: None });
         };
         let download = &Download {
             content: "import".to_owned(),
@@ -128,8 +132,8 @@ impl Executor<'_> {
                 Ok(()) => Ok(Outcome::Done),
                 Err(Error::Proxmox(error)) if matches!(error.kind(), Kind::ChecksumMismatch { .. }) => {
                     let (why, volid) = (crate::error::chain(&error), image_volid(storage, file));
-                    let fix = format!("if it lies there already, `pvesm free {volid}` on {host} makes way");
-                    Err(Error::Image { file: file.to_owned(), why: format!("{why}; {fix}") })
+                    let fix = format!("if it lies on {host} already: pvesm free {volid}; then run again");
+                    Err(Error::Image { file: file.to_owned(), why, fix: Some(fix) })
                 }
                 Err(error) => Err(error),
             }

@@ -4,14 +4,15 @@ use std::future::Future;
 use std::time::Duration;
 
 use daedal_planner::names::{self, media_node, volid_file};
-use daedal_planner::{Change, Ownership, Step};
+use daedal_planner::{Change, Ownership, Purpose, Step};
 use daedal_proxmox::{Kind, Missing, UpdateVm, Upid, VmConfig, cdrom};
+use tokio::time::Instant;
 
 use crate::effects::EffectKind;
 use crate::error::{Error, chain};
 use crate::execute::{Executor, Outcome};
 use crate::machine::{self, FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK};
-use crate::observe::guests::{is_bare, judged, whose};
+use crate::observe::guests::{is_bare, judged, maker, whose};
 
 /// Between two looks at a create that is under way.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
@@ -20,6 +21,13 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 struct Mine {
     host: String,
     config: VmConfig,
+}
+
+/// Whether a VM that shows nothing but `lock: create` may be what a call of this step left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reserved {
+    MaybeByUs,
+    NotByUs,
 }
 
 impl Executor<'_> {
@@ -33,14 +41,16 @@ impl Executor<'_> {
         let (node, host) = (self.node(step)?, self.host(step)?);
         let spec = &machine::vm(self.cluster, node, image, media);
         self.persist(step, |again| async move {
-            if again && let Some(outcome) = self.inspect_created(step, vmid).await? {
+            if again && let Some(outcome) = self.inspect_created(step, vmid, Reserved::MaybeByUs).await? {
                 return Ok(outcome);
             }
             let call = async { Ok(self.engine.parts.proxmox.create_vm(host, spec).await?) };
             match self.perform(EffectKind::CreateVm, vmid, host, call).await {
                 Ok(upid) => self.finish(step, &upid, &format!("create VM {vmid}")).await?,
                 Err(Error::Proxmox(error)) if error.is_already_exists() => {
-                    let found = self.inspect_created(step, vmid).await?;
+                    // Refused, our call reserved nothing; an earlier try may have.
+                    let reserved = if again { Reserved::MaybeByUs } else { Reserved::NotByUs };
+                    let found = self.inspect_created(step, vmid, reserved).await?;
                     return found.ok_or(Error::Proxmox(error));
                 }
                 Err(error) => return Err(error),
@@ -61,14 +71,25 @@ impl Executor<'_> {
                 if let Err(error) = self.finish(step, upid, &format!("create VM {vmid}")).await {
                     tracing::debug!(error = %chain(&error), vmid, "an earlier create did not end well");
                 }
-                self.inspect_created(step, vmid).await?.ok_or(Error::Gone { vmid })
+                match self.inspect_created(step, vmid, Reserved::NotByUs).await? {
+                    Some(outcome) => Ok(outcome),
+                    // A create that failed took its VM away, which is all that a destruction wants.
+                    None if self.plan.purpose == Purpose::Destroy => Ok(Outcome::AlreadyDone),
+                    None => Err(Error::Gone { vmid }),
+                }
             }
         })
         .await
     }
 
     /// What has become of a create whose answer is not known. None: nothing is there, so it may be tried (again).
-    async fn inspect_created(&self, step: &Step, vmid: u32) -> Result<Option<Outcome>, Error> {
+    async fn inspect_created(
+        &self,
+        step: &Step,
+        vmid: u32,
+        reserved: Reserved,
+    ) -> Result<Option<Outcome>, Error> {
+        let began = Instant::now();
         loop {
             let hint = self.host(step)?;
             let Some((host, config)) = self.find(hint, vmid).await? else { return Ok(None) };
@@ -96,20 +117,40 @@ impl Executor<'_> {
                             tracing::debug!(error = %chain(&error), vmid, "an earlier create did not end well");
                         }
                     }
+                    if began.elapsed() > self.engine.parts.limits.task {
+                        return Err(Error::Deadline {
+                            what: format!("the task that creates VM {vmid}"),
+                            after: began.elapsed(),
+                            last: Some("its node still calls it running".to_owned()),
+                        });
+                    }
                     // The list of tasks may call it running for a moment longer.
                     self.sleep(BETWEEN_LOOKS).await?;
                 }
                 Ownership::HalfMade { .. } => return Err(Error::StuckCreate { vmid, host }),
-                // Reserved by the call we just made, whose worker never came to be.
-                Ownership::Foreign if is_bare(&config) => return Err(Error::StuckCreate { vmid, host }),
+                // Reserved by a call of this very step whose worker never came to be, unless another's worker shows.
+                Ownership::Foreign
+                    if is_bare(&config)
+                        && reserved == Reserved::MaybeByUs
+                        && !self.somebody_makes(&host, vmid).await? =>
+                {
+                    return Err(Error::StuckCreate { vmid, host });
+                }
                 other => return Err(not_ours(vmid, host, other)),
             }
         }
     }
 
+    /// Whether a task that is not our token's makes the VM right now.
+    async fn somebody_makes(&self, host: &str, vmid: u32) -> Result<bool, Error> {
+        let proxmox = &self.engine.parts.proxmox;
+        let task = maker(proxmox, host, vmid).await?;
+        Ok(task.is_some_and(|task| task.running() && task.upid.user() != proxmox.token_id()))
+    }
+
     /// A token whose rights come through a pool may set tags only once the VM is in it.
     async fn tag_in_pool(&self, step: &Step, vmid: u32, host: &str) -> Result<(), Error> {
-        if self.cluster.proxmox.pool.is_none() {
+        if self.cluster.proxmox.pool.is_none() || self.plan.purpose == Purpose::Destroy {
             return Ok(());
         }
         let tags = names::tags(self.cluster, self.node(step)?).join(";");
@@ -160,7 +201,6 @@ impl Executor<'_> {
             let mut update = UpdateVm::new().digest(&mine.config.digest);
             for change in changes {
                 let value = match change.option.as_str() {
-                    "name" => node.name.clone(),
                     "cores" => node.cores.to_string(),
                     "memory" => (node.memory >> 20).to_string(),
                     "tags" => names::tags(self.cluster, node).join(";"),

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
 use daedal_planner::{GuestView, Identity, Judge, Ownership, VmConfig};
-use daedal_proxmox::{Client, Resource, TaskFilter, VmConfig as RawConfig, VmRow};
+use daedal_proxmox::{
+    Client, Kind, Resource, TaskFilter, TaskOutcome, TaskRow, TaskState, VmConfig as RawConfig, VmRow,
+};
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
@@ -139,18 +141,14 @@ pub(crate) async fn whose(
     let Some(node) = cluster.nodes.iter().find(|node| node.vmid == vmid) else {
         return Ok((Ownership::Foreign, config));
     };
-    let filter = TaskFilter { vmid: Some(vmid), kind: Some("qmcreate".to_owned()), ..TaskFilter::default() };
-    // Tasks are listed newest first; only our own token's are known to be ours.
-    let tasks = proxmox.tasks(host, &filter).await?;
-    let ownership =
-        match tasks.iter().find(|task| task.upid.kind() == "qmcreate" && task.upid.vmid() == Some(vmid)) {
-            Some(task) if task.upid.user() == proxmox.token_id() => Ownership::HalfMade {
-                node: node.name.clone(),
-                task_running: task.running(),
-                upid: task.upid.to_string(),
-            },
-            _ => Ownership::Foreign,
-        };
+    let ownership = match maker(proxmox, host, vmid).await? {
+        Some(task) if by_us_and_unfinished(proxmox, &task) => Ownership::HalfMade {
+            node: node.name.clone(),
+            task_running: task.running(),
+            upid: task.upid.to_string(),
+        },
+        _ => Ownership::Foreign,
+    };
     if matches!(ownership, Ownership::HalfMade { task_running: true, .. }) {
         return Ok((ownership, config));
     }
@@ -158,6 +156,28 @@ pub(crate) async fn whose(
     // after the end of its task tells.
     let config = proxmox.vm_config(host, vmid).await?;
     if is_bare(&config) { Ok((ownership, config)) } else { Ok((judged(judge, vmid, &config), config)) }
+}
+
+/// The newest task that made a VM of this number out of nothing or out of a backup: both leave it bare meanwhile.
+pub(crate) async fn maker(
+    proxmox: &Client,
+    host: &str,
+    vmid: u32,
+) -> Result<Option<TaskRow>, daedal_proxmox::Error> {
+    let filter = TaskFilter { vmid: Some(vmid), limit: Some(500), ..TaskFilter::default() };
+    let makes = |task: &TaskRow| {
+        matches!(task.upid.kind(), "qmcreate" | "qmrestore") && task.upid.vmid() == Some(vmid)
+    };
+    Ok(proxmox.tasks(host, &filter).await?.into_iter().find(makes))
+}
+
+/// Whether our token started the task, and it runs or died: one that ended took its VM away or made it whole, so that a
+/// bare one is somebody else's.
+fn by_us_and_unfinished(proxmox: &Client, task: &TaskRow) -> bool {
+    let died = |state| matches!(state, TaskState::Ended(TaskOutcome::Failed(Kind::WorkerDied { .. })));
+    task.upid.kind() == "qmcreate"
+        && task.upid.user() == proxmox.token_id()
+        && (task.running() || died(task.state()))
 }
 
 /// Whether a config shows nothing but that its VM is being created.
@@ -191,7 +211,7 @@ fn compared(config: &RawConfig, listed: &GuestView) -> VmConfig {
         tags: config.tags.clone(),
         on_boot: config.on_boot,
         media: config.cdroms.get(MEDIA_DRIVE).cloned().flatten(),
-        config_digest: config.digest.clone(),
+        protected: config.protection,
         pending: listed.running && (listed.cores, listed.memory) != (cores, memory),
     }
 }

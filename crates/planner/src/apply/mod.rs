@@ -7,7 +7,7 @@ mod notes;
 
 use std::collections::{HashMap, HashSet};
 
-use daedal_inventory::{BootConfig, BootFrom, Cluster, Node, Role};
+use daedal_inventory::{Arch, BootConfig, BootFrom, Cluster, Node, Role};
 
 use crate::basis;
 use crate::bootstrap::Voters;
@@ -117,6 +117,9 @@ pub(crate) fn versions(cluster: &Cluster, world: &World) -> Versions {
 }
 
 fn supported(cluster: &Cluster) -> Result<(), PlanError> {
+    if cluster.talos.arch != Arch::Amd64 {
+        return Err(PlanError::Arch);
+    }
     if (cluster.boot.from, cluster.boot.config) == (BootFrom::DiskImage, BootConfig::Cidata) {
         return Ok(());
     }

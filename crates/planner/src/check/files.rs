@@ -122,7 +122,7 @@ impl Checker<'_> {
         let host = step.host.as_deref().unwrap_or_default();
         let size = self.files.sizes.get(&self.files.place(host, volid)).copied();
         let pin = self.world.image_pin.as_ref().filter(|pin| pin.file == file);
-        let wrong = matches!((size, pin), (Some(size), Some(pin)) if size != pin.size && size != 0);
+        let wrong = matches!((size, pin), (Some(size), Some(pin)) if size < pin.size && size != 0);
         let named = names::image_volid(&self.cluster.proxmox.images_storage, file) == volid;
         self.demand(
             wrong && named,

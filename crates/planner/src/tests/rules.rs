@@ -429,3 +429,29 @@ fn a_host_without_room_for_the_image_takes_no_node() {
         "{refused}"
     );
 }
+
+#[test]
+fn an_image_that_is_larger_than_the_known_one_is_somebody_elses_and_stays() {
+    let cluster = fixture::home();
+    let image = fixture::image(&cluster);
+    for (size, deleted) in [(9, true), (3 << 30, false)] {
+        let mut world = fixture::home_world();
+        world.image_pin = Some(ImagePin { file: image.file.clone(), size: 1 << 30, sha256: "ab".repeat(32) });
+        let host = world.hosts.keys().next().unwrap().clone();
+        let volid = names::image_volid("local", &image.file);
+        let content = "import".to_owned();
+        world.volumes.push(VolumeView { host, storage: "local".into(), volid, content, size });
+        let plan = plan_apply(&cluster, &image, &world).unwrap();
+        let deletes = plan.steps.iter().any(|step| matches!(step.action, Action::DeleteImage { .. }));
+        assert_eq!(deletes, deleted, "{size}");
+        assert_eq!(check(&cluster, &world, &plan), [], "{size}");
+    }
+}
+
+#[test]
+fn other_processors_are_refused_before_anything_is_made() {
+    let mut cluster = fixture::home();
+    cluster.talos.arch = daedal_inventory::Arch::Arm64;
+    let refused = plan_apply(&cluster, &fixture::image(&cluster), &fixture::home_world());
+    assert_eq!(refused.unwrap_err(), PlanError::Arch);
+}

@@ -173,7 +173,7 @@ impl Sim {
                 &cluster.proxmox.images_storage,
                 &names::media_file(cluster, node),
             )),
-            config_digest: "0".into(),
+            protected: false,
             pending: false,
         };
         GuestView {
