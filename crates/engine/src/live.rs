@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use daedal_dial::Target;
-use daedal_inventory::{Cluster, Reach, TlsTrust};
-use daedal_planner::{Ownership, World};
+use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
+use daedal_planner::{ImageRef, Level, Ownership, PlanError, World, plan_apply};
 use daedal_proxmox::{Permissions, permitted};
 use futures::future::join_all;
 use serde::Serialize;
@@ -88,37 +88,23 @@ impl Engine {
             Ok(permissions) => privileges(&mut report, cluster, proxmox.token_id(), &permissions),
             Err(error) => report.add(CheckVerdict::Unknown, "privileges", chain(&error), None),
         }
-        hosts(&mut report, cluster, &world);
-        match daedal_planner::plan_apply(cluster, &self.image(cluster), &world) {
-            Ok(_) => report.good("capacity", "every node has a place"),
-            Err(error) => report.add(CheckVerdict::Bad, "capacity", chain(&error), None),
-        }
-        self.vmids_and_addresses(&mut report, cluster, &world).await;
+        let known = match proxmox.resources().await {
+            Ok(rows) => rows.into_iter().filter(|row| row.kind == "node").map(|row| row.node).collect(),
+            Err(_) => BTreeSet::new(),
+        };
+        hosts(&mut report, cluster, &world, &known);
+        planned(&mut report, cluster, &world, &self.image(cluster));
+        self.addresses(&mut report, cluster, &world).await;
         for blind in &world.blind {
             report.add(CheckVerdict::Unknown, &blind.what, &blind.why, None);
         }
         report
     }
 
-    /// Whether VMIDs and addresses of nodes that are still to be made are free.
-    async fn vmids_and_addresses(&self, report: &mut LiveReport, cluster: &Cluster, world: &World) {
-        let mut free = Vec::new();
-        for node in &cluster.nodes {
-            match world.guests.get(&node.vmid) {
-                None => free.push(node),
-                Some(guest) if matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name) =>
-                    {}
-                Some(guest) => report.add(
-                    CheckVerdict::Bad,
-                    format!("VMID {}", node.vmid),
-                    format!(
-                        "it is taken by `{}` on {}, which is not node {}",
-                        guest.name, guest.host, node.name
-                    ),
-                    Some(format!("give node {} or its pool another VMID", node.name)),
-                ),
-            }
-        }
+    /// Whether the addresses of nodes that are still to be made are free.
+    async fn addresses(&self, report: &mut LiveReport, cluster: &Cluster, world: &World) {
+        let free: Vec<&Node> =
+            cluster.nodes.iter().filter(|node| !world.guests.contains_key(&node.vmid)).collect();
         let mut addresses: Vec<(String, String)> =
             free.iter().map(|node| (node.name.clone(), node.address.addr().to_string())).collect();
         if free.len() == cluster.nodes.len()
@@ -186,6 +172,37 @@ fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
     }
 }
 
+/// What the plan would say: room, and whatever keeps a node from being made.
+fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, image: &ImageRef) {
+    let plan = match plan_apply(cluster, image, world) {
+        Ok(plan) => plan,
+        Err(error) => {
+            let what = if matches!(error, PlanError::NoRoom(_)) { "capacity" } else { "plan" };
+            report.add(CheckVerdict::Bad, what, chain(&error), None);
+            return taken_vmids(report, cluster, world);
+        }
+    };
+    report.good("capacity", "every node that can be made has a place");
+    for note in plan.notes.into_iter().filter(|note| note.level == Level::Problem) {
+        report.add(CheckVerdict::Bad, note.about, note.text, note.fix);
+    }
+}
+
+/// VMIDs on which somebody else's guest sits, for when no plan says so.
+fn taken_vmids(report: &mut LiveReport, cluster: &Cluster, world: &World) {
+    for node in &cluster.nodes {
+        let Some(guest) = world.guests.get(&node.vmid) else { continue };
+        if matches!(guest.ownership, Ownership::Foreign | Ownership::LookAlike { .. }) {
+            report.add(
+                CheckVerdict::Bad,
+                format!("VMID {}", node.vmid),
+                format!("it is taken by `{}` on {}, which is not node {}", guest.name, guest.host, node.name),
+                Some(format!("give node {} or its pool another VMID", node.name)),
+            );
+        }
+    }
+}
+
 /// What the token must be allowed, by path.
 fn needed(cluster: &Cluster) -> BTreeMap<String, BTreeSet<&'static str>> {
     let proxmox = &cluster.proxmox;
@@ -204,9 +221,15 @@ fn needed(cluster: &Cluster) -> BTreeMap<String, BTreeSet<&'static str>> {
         "VM.PowerMgmt",
     ]);
     let disks = needed.entry(format!("/storage/{}", proxmox.disks_storage)).or_default();
-    disks.insert("Datastore.AllocateSpace");
+    // Without Datastore.Audit a storage is not even listed.
+    disks.extend(["Datastore.AllocateSpace", "Datastore.Audit"]);
     let images = needed.entry(format!("/storage/{}", proxmox.images_storage)).or_default();
-    images.extend(["Datastore.Allocate", "Datastore.AllocateSpace", "Datastore.AllocateTemplate"]);
+    images.extend([
+        "Datastore.Allocate",
+        "Datastore.AllocateSpace",
+        "Datastore.AllocateTemplate",
+        "Datastore.Audit",
+    ]);
     for host in &proxmox.hosts {
         let path = format!("/nodes/{}", host.name);
         needed.entry(path).or_default().extend(["Sys.AccessNetwork", "Sys.Audit"]);
@@ -220,7 +243,6 @@ fn needed(cluster: &Cluster) -> BTreeMap<String, BTreeSet<&'static str>> {
 }
 
 fn privileges(report: &mut LiveReport, cluster: &Cluster, token: &str, permissions: &Permissions) {
-    let user = token.split('!').next().unwrap_or(token);
     let mut all = true;
     for (path, wanted) in needed(cluster) {
         let missing: Vec<&str> =
@@ -234,11 +256,7 @@ fn privileges(report: &mut LiveReport, cluster: &Cluster, token: &str, permissio
             CheckVerdict::Bad,
             format!("privileges on {path}"),
             format!("the token {token} lacks {}", missing.join(", ")),
-            Some(format!(
-                "pveum role add {role} --privs \"{}\" && pveum acl modify {path} --users {user} --roles {role} \
-                 && pveum acl modify {path} --tokens '{token}' --roles {role}",
-                missing.join(" ")
-            )),
+            Some(granting(&role, &missing, &path, token)),
         );
     }
     if cluster.proxmox.hosts.len() > 1 && !permitted(permissions, "/", "Sys.Audit") {
@@ -246,10 +264,7 @@ fn privileges(report: &mut LiveReport, cluster: &Cluster, token: &str, permissio
             CheckVerdict::Warning,
             "privileges on /",
             format!("the token {token} lacks Sys.Audit, so the tasks of each host are asked for one by one"),
-            Some(format!(
-                "pveum role add Daedal_audit --privs Sys.Audit && pveum acl modify / --users {user} --roles \
-                 Daedal_audit && pveum acl modify / --tokens '{token}' --roles Daedal_audit"
-            )),
+            Some(granting("Daedal_audit", &["Sys.Audit"], "/", token)),
         );
     }
     if all {
@@ -257,12 +272,23 @@ fn privileges(report: &mut LiveReport, cluster: &Cluster, token: &str, permissio
     }
 }
 
-fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World) {
+/// The commands that give a token and its user privileges on a path. A role of that name may be there from last time.
+fn granting(role: &str, privileges: &[&str], path: &str, token: &str) -> String {
+    let user = token.split('!').next().unwrap_or(token);
+    let privileges = privileges.join(" ");
+    format!(
+        "(pveum role add {role} --privs \"{privileges}\" || pveum role modify {role} --append 1 --privs \
+         \"{privileges}\") && pveum acl modify {path} --users {user} --roles {role} && pveum acl modify {path} \
+         --tokens '{token}' --roles {role}"
+    )
+}
+
+fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTreeSet<String>) {
     let proxmox = &cluster.proxmox;
     for host in &proxmox.hosts {
         let name = &host.name;
         let Some(view) = world.hosts.get(name) else {
-            let known: Vec<&str> = world.hosts.keys().map(String::as_str).collect();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let fix = (!known.is_empty()).then(|| format!("hosts that exist: {}", known.join(", ")));
             report.add(CheckVerdict::Bad, format!("host {name}"), "Proxmox knows no such host", fix);
             continue;

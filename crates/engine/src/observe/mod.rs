@@ -53,6 +53,14 @@ impl Engine {
             volumes(proxmox, cluster, &world.hosts, &blinds),
         );
         world.guests = guests;
+        // A VM of ours may have been moved to a host that is not declared.
+        let holding = world
+            .guests
+            .values()
+            .filter(|guest| matches!(guest.ownership, Ownership::Ours { .. } | Ownership::HalfMade { .. }));
+        let seen: BTreeSet<&str> =
+            holding.map(|guest| guest.host.as_str()).filter(|host| !declared.contains(host)).collect();
+        world.hosts.extend(hosts(&resources, &seen));
         world.unlisted_hosts = unlisted;
         world.volumes = volumes;
         let incomplete = cluster.nodes.iter().any(|node| {

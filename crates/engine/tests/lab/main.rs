@@ -5,6 +5,7 @@
 
 mod crash;
 mod faults;
+mod hands;
 mod images;
 mod scale;
 mod story;

@@ -1,0 +1,184 @@
+//! What other people do to the same datacenter by hand: told, and never mistaken for our own doing.
+
+use daedal_engine::{CheckVerdict, Run};
+use daedal_lab::faults::{Fault, TaskFault, When};
+use daedal_lab::proxmox::TokenSpec;
+use daedal_planner::{Level, Ownership, plan_apply, plan_destroy};
+use daedal_proxmox::{Client, CreateVm, TaskWatcher, Token, Trust, UpdateVm};
+
+use crate::support::{Bench, CANARY, TOKEN, assert_done, cluster, errors};
+
+const ROOT: &str = "root@pam!shell";
+
+fn client(bench: &Bench, token: &str) -> Client {
+    Client::builder(&bench.cluster.proxmox.endpoint, Token::new(token, CANARY).unwrap())
+        .dialer(bench.lab.dialer())
+        .trust(Trust::Insecure)
+        .build()
+        .unwrap()
+}
+
+fn with_root(control_planes: usize, workers: usize) -> Bench {
+    Bench::with(control_planes, workers, |spec| spec.tokens.push(TokenSpec::administrator(ROOT, CANARY)))
+}
+
+/// Root makes a VM of this number and it comes to nothing: what is left shows `lock: create` only.
+async fn half_made_by_root(bench: &Bench, vmid: u32, host: &str, fault: TaskFault) {
+    let when = When::call("POST", &format!("/nodes/{host}/qemu")).nth(1);
+    bench.lab.faults().inject(when, Fault::Task(fault));
+    let root = client(bench, ROOT);
+    let theirs =
+        CreateVm { vmid, name: "mailserver".into(), cores: 1, memory_mib: 512, ..CreateVm::default() };
+    if let Ok(upid) = root.create_vm(host, &theirs).await {
+        assert!(TaskWatcher::new(&root).finish(&upid, "create").await.is_err());
+    }
+    bench.lab.faults().clear();
+    assert!(bench.lab.datacenter().vms().iter().any(|(id, ..)| *id == vmid));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strangers_create_on_our_number_is_not_called_our_stuck_one() {
+    let bench = with_root(1, 1);
+    let engine = bench.engine();
+    let world = engine.observe(&bench.cluster).await.unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    // Between the plan and its execution.
+    half_made_by_root(&bench, 1000, "boreas", TaskFault::Dies).await;
+    let report = engine.execute(&bench.cluster, &world, &plan, &Run::silent()).await.unwrap();
+    let told = errors(&report).join("\n");
+    assert!(told.contains("not ours to touch") && !told.contains("stuck"), "{told}");
+    assert!(!told.contains("qm destroy"), "{told}");
+    let (world, _) = bench.look().await;
+    assert_eq!(world.guests[&1000].ownership, Ownership::Foreign);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_of_ours_that_ended_long_ago_proves_nothing_about_a_bare_vm() {
+    let bench = with_root(1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let host = bench.look().await.0.guests[&1000].host.clone();
+    assert_done(&bench.destroy().await, "destroy");
+    // No task of theirs ever shows up; ours, long ended, is the newest.
+    half_made_by_root(&bench, 1000, &host, TaskFault::NoWorker).await;
+    let (world, plan) = bench.look().await;
+    assert_eq!(world.guests[&1000].ownership, Ownership::Foreign);
+    let notes = format!("{:#?}", plan.unwrap().notes);
+    assert!(!notes.contains("qm destroy"), "{notes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_protected_vm_is_told_before_anything_of_it_is_stopped() {
+    let bench = with_root(1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let host = bench.look().await.0.guests[&1000].host.clone();
+    let root = client(&bench, ROOT);
+    root.update_vm(&host, 1000, &UpdateVm::new().set("protection", 1)).await.unwrap();
+    let (world, _) = bench.look().await;
+    let plan = plan_destroy(&bench.cluster, &world).unwrap();
+    let note = plan.notes.iter().find(|note| note.level == Level::Problem).unwrap();
+    assert!(note.text.contains("protected against removal"), "{note:?}");
+    assert_eq!(note.fix.as_deref(), Some(format!("on {host}: qm set 1000 --protection 0").as_str()));
+    bench.destroy().await;
+    let left = bench.lab.datacenter().vms();
+    assert_eq!(left.iter().map(|vm| (vm.0, vm.3)).collect::<Vec<_>>(), [(1000, true)], "it was stopped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_set_on_a_network_card_outlives_its_correction() {
+    let bench = with_root(1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let host = bench.look().await.0.guests[&1000].host.clone();
+    let root = client(&bench, ROOT);
+    let mut nic = root.vm_config(&host, 1000).await.unwrap().nics["net0"].clone();
+    nic.vlan = Some(7);
+    nic.others = [("queues".to_owned(), "4".to_owned()), ("rate".to_owned(), "10".to_owned())].into();
+    root.update_vm(&host, 1000, &UpdateVm::new().set("net0", nic.property_string())).await.unwrap();
+    assert_done(&bench.apply().await, "apply");
+    let corrected = root.vm_config(&host, 1000).await.unwrap().nics["net0"].clone();
+    assert_eq!((corrected.vlan, corrected.others), (None, nic.others));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_waits_for_the_next_start_is_told() {
+    let bench = with_root(1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let mut bigger = bench.cluster.clone();
+    for node in bigger.nodes.iter_mut().filter(|node| node.name == "worker-1") {
+        node.cores = 6;
+    }
+    let bench = Bench { cluster: bigger, ..bench };
+    assert_done(&bench.apply().await, "apply");
+    let (world, plan) = bench.look().await;
+    assert!(world.guests[&1000].config.as_ref().unwrap().pending);
+    let plan = plan.unwrap();
+    assert!(plan.is_empty(), "{:#?}", plan.steps);
+    let told = plan.notes.iter().any(|note| note.text.contains("take effect at its next start"));
+    assert!(told, "{:#?}", plan.notes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_fails_while_its_destruction_waits_leaves_nothing() {
+    let bench = Bench::new(1, 1);
+    let when = When::call("POST", "/nodes/*/qemu").nth(1);
+    bench.lab.faults().inject(when, Fault::Task(TaskFault::Slower(20)));
+    let engine = bench.engine();
+    let world = engine.observe(&bench.cluster).await.unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    let run = Run::silent();
+    let looked = async {
+        // The run dies while the slow create is under way.
+        loop {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            let world = bench.engine().observe(&bench.cluster).await.unwrap();
+            let half = world.guests.values().find_map(|guest| match &guest.ownership {
+                Ownership::HalfMade { task_running: true, upid, .. } => {
+                    Some((guest.host.clone(), upid.clone()))
+                }
+                _ => None,
+            });
+            if let Some(half) = half {
+                return (world, half);
+            }
+        }
+    };
+    let (world, (host, upid)) = tokio::select! {
+        found = looked => found,
+        _ = engine.execute(&bench.cluster, &world, &plan, &run) => unreachable!("the create is slow"),
+    };
+    let plan = plan_destroy(&bench.cluster, &world).unwrap();
+    client(&bench, TOKEN).abort_task(&upid.parse().unwrap()).await.unwrap();
+    let report = bench.engine().execute(&bench.cluster, &world, &plan, &Run::silent()).await.unwrap();
+    assert_done(&report, &format!("destroy after an aborted create on {host}"));
+    assert_done(&bench.destroy().await, "destroy once more");
+    bench.assert_destroyed("destroy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_files_of_a_node_that_left_are_removed() {
+    let bench = Bench::new(1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let file = bench.outputs().join("nodes/worker-1.yaml");
+    let own = bench.outputs().join("nodes/notes.txt");
+    std::fs::write(&own, "mine").unwrap();
+    assert!(file.exists());
+    let bench = Bench { cluster: cluster(1, 0), ..bench };
+    bench.apply().await;
+    assert!(!file.exists(), "it is full of keys");
+    assert!(own.exists(), "it was somebody else's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_check_names_the_hosts_that_exist_and_what_the_plan_would_stumble_over() {
+    let mut bench = with_root(1, 1);
+    half_made_by_root(&bench, 1000, "boreas", TaskFault::Dies).await;
+    let report = bench.engine().live_checks(&bench.cluster).await;
+    let worker: Vec<_> = report.checks.iter().filter(|check| check.what == "worker-1").collect();
+    assert_eq!(worker.len(), 1, "{report:#?}");
+    assert_eq!(worker[0].verdict, CheckVerdict::Bad);
+    assert!(!report.checks.iter().any(|check| check.what.starts_with("VMID")), "{report:#?}");
+
+    bench.cluster.proxmox.hosts[1].name = "boreass".into();
+    let report = bench.engine().live_checks(&bench.cluster).await;
+    let host = report.checks.iter().find(|check| check.what == "host boreass").unwrap();
+    assert_eq!(host.fix.as_deref(), Some("hosts that exist: atlas, boreas"));
+}
