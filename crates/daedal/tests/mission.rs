@@ -3,46 +3,8 @@
 
 mod common;
 
-use std::path::PathBuf;
-
-use common::{Lab, daedal, good, root, text};
+use common::{Changed, Lab, SMALL, daedal, good, root, text};
 use serde_json::Value;
-
-/// An example with some of its text replaced, in a folder of its own.
-struct Changed {
-    folder: tempfile::TempDir,
-}
-
-impl Changed {
-    fn new(example: &str, replacements: &[(&str, &str)]) -> Self {
-        let mut document =
-            std::fs::read_to_string(root().join("examples").join(example).join("cluster.yaml")).unwrap();
-        for (from, to) in replacements {
-            assert!(document.contains(from), "the example still says: {from}");
-            document = document.replace(from, to);
-        }
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("cluster.yaml"), document).unwrap();
-        Self { folder }
-    }
-
-    fn file(&self) -> PathBuf {
-        self.folder.path().join("cluster.yaml")
-    }
-
-    fn run(&self, lab: &Lab, command_line: &[&str]) -> std::process::Output {
-        lab.command_on(command_line, &self.file()).output().unwrap()
-    }
-
-    fn json(&self, lab: &Lab, command_line: &[&str]) -> Value {
-        let run = self.run(lab, &[command_line, &["-o", "json"]].concat());
-        good(&run);
-        serde_json::from_slice(&run.stdout).unwrap()
-    }
-}
-
-/// A small cluster: one control plane and one worker.
-const SMALL: &[(&str, &str)] = &[("count: 3 ", "count: 1 "), ("count: 2\n", "count: 1\n")];
 
 fn hosts_of(status: &Value) -> Vec<(String, String)> {
     let nodes = status["nodes"].as_array().unwrap();

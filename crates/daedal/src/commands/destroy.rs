@@ -1,5 +1,8 @@
 //! `daedal destroy`: name what dies, ask for the cluster's name, stop hard, delete. Images stay.
 
+use daedal_engine::Report;
+use daedal_planner::{Plan, World};
+
 use crate::cli::{Format, Target};
 use crate::commands::{apply, execute, plan};
 use crate::console;
@@ -28,15 +31,28 @@ pub async fn run(target: &Target, confirm: Option<String>, format: Format, color
     execute::conclude(&report, &apply::command(target, "destroy"))?;
     match format {
         Format::Json => console::json(&report),
-        Format::Text => console::result(&format!(
-            "\nCluster {} is gone: {} steps in {:.1} s. Images and secrets stay, so the next apply gives the same \
-             VMIDs, MACs and addresses.\n",
-            session.cluster.name,
-            report.steps.len(),
-            report.took.as_secs_f64(),
-        )),
+        Format::Text => console::result(&summary(&plan, &world, &report)),
     }
     Ok(verdict)
+}
+
+/// How it went, and what stays: no more than is true.
+fn summary(plan: &Plan, world: &World, report: &Report) -> String {
+    let state = if plan::has_problems(plan) { "is not all gone: see the problems above" } else { "is gone" };
+    let images = world.volumes.iter().any(|volume| volume.content == "import");
+    let stays = match (images, world.secrets_stored) {
+        (true, true) => " Images and secrets stay.",
+        (true, false) => " Images stay.",
+        (false, true) => " Secrets stay.",
+        (false, false) => "",
+    };
+    format!(
+        "\nCluster {} {state}, {} steps in {:.1} s.{stays} The next apply gives the same VMIDs, MACs and \
+         addresses.\n",
+        plan.cluster,
+        report.steps.len(),
+        report.took.as_secs_f64(),
+    )
 }
 
 fn consent(cluster: &str, confirm: Option<String>) -> Outcome<()> {

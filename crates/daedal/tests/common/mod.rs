@@ -80,3 +80,43 @@ pub fn good(run: &Output) -> String {
     );
     text(&run.stdout)
 }
+
+/// An example with some of its text replaced, in a folder of its own.
+pub struct Changed {
+    folder: tempfile::TempDir,
+}
+
+impl Changed {
+    /// The example, with each left text replaced by the right one.
+    pub fn new(example: &str, replacements: &[(&str, &str)]) -> Self {
+        let mut document =
+            std::fs::read_to_string(root().join("examples").join(example).join("cluster.yaml")).unwrap();
+        for (from, to) in replacements {
+            assert!(document.contains(from), "the example still says: {from}");
+            document = document.replace(from, to);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("cluster.yaml"), document).unwrap();
+        Self { folder }
+    }
+
+    /// The inventory.
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join("cluster.yaml")
+    }
+
+    /// Runs a command on it in a lab.
+    pub fn run(&self, lab: &Lab, command_line: &[&str]) -> Output {
+        lab.command_on(command_line, &self.file()).output().unwrap()
+    }
+
+    /// What a command that ends well prints for programs.
+    pub fn json(&self, lab: &Lab, command_line: &[&str]) -> serde_json::Value {
+        let run = self.run(lab, &[command_line, &["-o", "json"]].concat());
+        good(&run);
+        serde_json::from_slice(&run.stdout).unwrap()
+    }
+}
+
+/// A small cluster: one control plane and one worker.
+pub const SMALL: &[(&str, &str)] = &[("count: 3 ", "count: 1 "), ("count: 2\n", "count: 1\n")];
