@@ -50,9 +50,14 @@ pub enum CheckVerdict {
 }
 
 impl LiveReport {
-    /// Whether an apply may be tried.
+    /// Whether everything could be checked and nothing stands in the way of an apply.
     pub fn passed(&self) -> bool {
-        !self.checks.iter().any(|check| check.verdict == CheckVerdict::Bad)
+        self.count(CheckVerdict::Bad) == 0 && self.count(CheckVerdict::Unknown) == 0
+    }
+
+    /// How many checks went that way.
+    pub fn count(&self, verdict: CheckVerdict) -> usize {
+        self.checks.iter().filter(|check| check.verdict == verdict).count()
     }
 
     fn add(

@@ -69,11 +69,63 @@ fn render(report: &LiveReport, color: bool) -> String {
             text.push_str(&format!("      fix: {fix}\n"));
         }
     }
-    let bad = report.checks.iter().filter(|check| check.verdict == CheckVerdict::Bad).count();
-    text.push_str(&match bad {
-        0 => "\nEverything an apply needs is there.\n".to_owned(),
-        1 => "\nOne thing must be mended before an apply can succeed.\n".to_owned(),
-        n => format!("\n{n} things must be mended before an apply can succeed.\n"),
-    });
+    text.push_str(&format!("\n{}\n", conclusion(report)));
     text
+}
+
+/// No more than was seen: what could not be checked may be wrong, too.
+fn conclusion(report: &LiveReport) -> String {
+    let (bad, unknown) = (report.count(CheckVerdict::Bad), report.count(CheckVerdict::Unknown));
+    let mend = match bad {
+        0 => None,
+        1 => Some("One thing must be mended before an apply can succeed.".to_owned()),
+        n => Some(format!("{n} things must be mended before an apply can succeed.")),
+    };
+    let unseen = match unknown {
+        0 => None,
+        1 => Some("One thing could not be checked (marked ?).".to_owned()),
+        n => Some(format!("{n} things could not be checked (marked ?).")),
+    };
+    match (mend, unseen) {
+        (None, None) => "Everything an apply needs is there.".to_owned(),
+        (None, Some(unseen)) => format!("Nothing bad was found, but not everything was seen. {unseen}"),
+        (Some(mend), None) => mend,
+        (Some(mend), Some(unseen)) => format!("{mend} {unseen}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use daedal_engine::Check;
+
+    use super::*;
+
+    fn report(verdicts: &[CheckVerdict]) -> LiveReport {
+        let check = |verdict: &CheckVerdict| Check {
+            what: "privileges".into(),
+            verdict: *verdict,
+            found: "as it is".into(),
+            fix: None,
+        };
+        LiveReport { checks: verdicts.iter().map(check).collect() }
+    }
+
+    #[test]
+    fn what_could_not_be_checked_is_neither_good_nor_forgotten() {
+        use CheckVerdict::{Bad, Good, Unknown, Warning};
+        let everything = "Everything an apply needs is there.";
+        for (verdicts, passed, words) in [
+            (&[Good, Warning][..], true, everything),
+            (&[Good, Unknown], false, "One thing could not be checked"),
+            (&[Unknown, Unknown], false, "2 things could not be checked"),
+            (&[Bad, Unknown], false, "One thing must be mended"),
+        ] {
+            let report = report(verdicts);
+            let said = render(&report, false);
+            assert_eq!(report.passed(), passed, "{verdicts:?}");
+            assert!(said.contains(words), "{said}");
+            assert_eq!(said.contains(everything), passed, "{said}");
+            assert_eq!(said.contains("could not be checked"), verdicts.contains(&Unknown), "{said}");
+        }
+    }
 }
