@@ -60,6 +60,10 @@ fn a_cluster_from_nothing_and_back() {
     }
     let machines = good(&lab.run(&["outputs", "machines.json"], "home"));
     let before: serde_json::Value = serde_json::from_str(&machines).unwrap();
+    let output: serde_json::Value =
+        serde_json::from_slice(&lab.run(&["outputs", "machines.json", "-o", "json"], "home").stdout).unwrap();
+    assert_eq!((&output["name"], &output["content"]), (&"machines.json".into(), &machines.into()));
+    assert!(std::path::Path::new(output["path"].as_str().unwrap()).is_file(), "{output}");
     let env = good(&lab.run(&["env"], "home"));
     assert!(env.contains("export KUBECONFIG=/") && env.contains("export TALOSCONFIG=/"), "{env}");
 
@@ -82,11 +86,17 @@ fn a_cluster_from_nothing_and_back() {
 fn a_saved_plan_is_executed_as_exactly_that_or_refused() {
     let lab = Lab::new();
     let file = lab.dir().with_file_name("plan.json").display().to_string();
-    good(&lab.run(&["plan", "--save", &file], "home"));
-    let apply = lab.run(&["apply", &file], "home");
-    good(&apply);
+    let run = |folder: &std::path::Path, command_line: &[&str]| {
+        let mut command = common::command(command_line);
+        command.current_dir(folder).args(["--lab", "--lab-speed", "60", "--lab-dir"]).arg(lab.dir());
+        command.output().unwrap()
+    };
+    good(&run(&common::root(), &["plan", "--save", &file, "-f", "examples/home/cluster.yaml"]));
+    // It knows its inventory, from whichever folder.
+    let elsewhere = tempfile::tempdir().unwrap();
+    good(&run(elsewhere.path(), &["apply", &file]));
     // The world has moved: the same plan no longer fits.
-    let apply = lab.run(&["apply", &file], "home");
+    let apply = run(elsewhere.path(), &["apply", &file]);
     assert_eq!(apply.status.code(), Some(1));
     assert!(text(&apply.stderr).contains("no longer fits"), "{}", text(&apply.stderr));
 }

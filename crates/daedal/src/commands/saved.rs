@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 pub struct SavedPlan {
     /// Which program wrote it.
     pub daedal: String,
-    /// The inventory it was made from, for `apply` without `-f`.
+    /// The inventory it was made from, for `apply` without `-f` from whichever folder.
     pub inventory: PathBuf,
     /// The plan.
     pub plan: Plan,
@@ -24,7 +24,7 @@ pub struct SavedPlan {
 pub fn write(path: &Path, inventory: &Path, plan: &Plan) -> Outcome<()> {
     let saved = SavedPlan {
         daedal: env!("CARGO_PKG_VERSION").to_owned(),
-        inventory: inventory.to_owned(),
+        inventory: std::path::absolute(inventory).unwrap_or_else(|_| inventory.to_owned()),
         plan: plan.clone(),
     };
     let cannot = || Failure::new(Exit::CannotWrite, format!("cannot write the plan to {}", path.display()));
