@@ -41,13 +41,7 @@ impl Style {
 pub async fn show(style: Style, plan: &Plan, mut events: UnboundedReceiver<Event>) {
     match style {
         Style::Terminal { color } => terminal::show(plan, color, events).await,
-        Style::Plain => {
-            while let Some(event) = events.recv().await {
-                if let Some(line) = plain::line(&event) {
-                    crate::console::progress(&format!("{} {line}", plain::clock()));
-                }
-            }
-        }
+        Style::Plain => plain::show(events).await,
         Style::Json => {
             while let Some(event) = events.recv().await {
                 if let Ok(line) = serde_json::to_string(&event) {
