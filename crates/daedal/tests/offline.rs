@@ -87,6 +87,9 @@ fn completions_are_printed_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
         let run = daedal(["completions", shell]);
         assert!(run.status.success() && text(&run.stdout).contains("daedal"), "{shell}");
+        let json = daedal(["completions", shell, "-o", "json"]).stdout;
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!((&json["shell"], &json["script"]), (&shell.into(), &text(&run.stdout).into()));
     }
 }
 

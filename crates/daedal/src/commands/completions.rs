@@ -2,15 +2,19 @@
 
 use clap::CommandFactory as _;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Format};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 
 /// Prints the script.
-pub fn run(shell: clap_complete::Shell) -> Outcome {
+pub fn run(shell: clap_complete::Shell, format: Format) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "daedal", &mut script);
-    console::result(&String::from_utf8_lossy(&script));
+    let script = String::from_utf8_lossy(&script);
+    match format {
+        Format::Json => console::json(&serde_json::json!({"shell": shell.to_string(), "script": script})),
+        Format::Text => console::result(&script),
+    }
     Ok(Exit::Done)
 }

@@ -10,6 +10,7 @@ use daedal_helm::{
 use rand::RngCore as _;
 
 use crate::chart_fetch::Https;
+use crate::cli::Format;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -84,13 +85,13 @@ pub struct TemplateArgs {
 }
 
 /// Runs the command.
-pub async fn run(command: &HelmCommand) -> Outcome {
+pub async fn run(command: &HelmCommand, format: Format) -> Outcome {
     match command {
-        HelmCommand::Template(args) => template(args).await,
+        HelmCommand::Template(args) => template(args, format).await,
     }
 }
 
-async fn template(args: &TemplateArgs) -> Outcome {
+async fn template(args: &TemplateArgs, format: Format) -> Outcome {
     let (name, chart) = match args.chart.as_slice() {
         [name, chart] => (name.as_str(), chart),
         [chart] => ("release-name", chart),
@@ -114,16 +115,24 @@ async fn template(args: &TemplateArgs) -> Outcome {
     rand::rngs::OsRng.fill_bytes(&mut options.seed);
     let rendered =
         tokio::task::block_in_place(|| render(&chart, &values, &options)).map_err(|e| failure(&e))?;
-    for warning in &rendered.warnings {
-        console::progress(&format!("warning: {warning}"));
-    }
     let print = PrintOptions {
         include_crds: args.include_crds,
         no_hooks: args.no_hooks,
         skip_tests: args.skip_tests,
         show_only: args.show_only.clone(),
     };
-    console::result(&rendered.to_text(&print).map_err(|e| failure(&e))?);
+    let text = rendered.to_text(&print).map_err(|e| failure(&e))?;
+    match format {
+        Format::Json => {
+            console::json(&serde_json::json!({"manifests": text, "warnings": rendered.warnings}));
+        }
+        Format::Text => {
+            for warning in &rendered.warnings {
+                console::progress(&format!("warning: {warning}"));
+            }
+            console::result(&text);
+        }
+    }
     Ok(Exit::Done)
 }
 

@@ -33,8 +33,8 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         Command::Outputs { target, name } => outputs::outputs(&target, name.as_deref(), format, color),
         Command::Env { target, shell } => outputs::env(&target, shell, format, color),
         Command::Inventory(command) => inventory::run(&command, format, color),
-        Command::Helm(command) => helm::run(&command).await,
+        Command::Helm(command) => helm::run(&command, format).await,
         Command::Lab(command) => lab::run(&command, format, color).await,
-        Command::Completions { shell } => completions::run(shell),
+        Command::Completions { shell } => completions::run(shell, format),
     }
 }
