@@ -7,7 +7,8 @@ use daedal_inventory::Cni;
 use daedal_planner::{Action, Plan, Purpose, World};
 
 use crate::cli::{Format, Target};
-use crate::commands::{execute, plan, saved};
+use crate::commands::execute::{self, Canvas};
+use crate::commands::{plan, saved};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -49,15 +50,21 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
     if !options.yes && options.saved.is_none() {
         consent(&session)?;
     }
+    let canvas = options.timeline.as_deref().map(Canvas::open).transpose()?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
-    if let Some(path) = &options.timeline {
-        execute::draw(&report, path)?;
-    }
-    execute::conclude(&report, &command(&target, "apply"))?;
+    // How the run went comes first; that it could not be drawn is a small thing beside it.
+    let drawn = canvas.map_or(Ok(()), |canvas| canvas.draw(&report));
+    execute::conclude(&plan, &report, &command(&target, "apply")).map_err(|failure| match &drawn {
+        Err(undrawn) => {
+            failure.hint(format!("Besides, daedal {}: {}", undrawn.message, undrawn.causes.join(": ")))
+        }
+        Ok(()) => failure,
+    })?;
     match format {
-        Format::Json => console::json(&report),
+        Format::Json => console::json(&execute::as_json(&plan, &report)),
         Format::Text => console::result(&summary(&session, &target, &plan, &report)),
     }
+    drawn?;
     Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done })
 }
 

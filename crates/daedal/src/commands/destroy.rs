@@ -28,9 +28,9 @@ pub async fn run(target: &Target, confirm: Option<String>, format: Format, color
     }
     consent(&session.cluster.name, confirm)?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
-    execute::conclude(&report, &apply::command(target, "destroy"))?;
+    execute::conclude(&plan, &report, &apply::command(target, "destroy"))?;
     match format {
-        Format::Json => console::json(&report),
+        Format::Json => console::json(&execute::as_json(&plan, &report)),
         Format::Text => console::result(&summary(&plan, &world, &report)),
     }
     Ok(verdict)

@@ -1,5 +1,7 @@
 //! Executes a plan in front of a person: progress while it runs, Ctrl-C, a summary at the end.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 
 use daedal_engine::{Report, Run, StepState};
@@ -61,8 +63,16 @@ pub async fn interrupted() -> bool {
     }
 }
 
+/// How a run went, for programs: the report, and what the plan could not reach and why.
+pub fn as_json(plan: &Plan, report: &Report) -> serde_json::Value {
+    let mut json = serde_json::json!(report);
+    json["changed"] = true.into();
+    json["notes"] = serde_json::json!(plan.notes);
+    json
+}
+
 /// Says how it went; an error if anything is not done.
-pub fn conclude(report: &Report, again: &str) -> Outcome<()> {
+pub fn conclude(plan: &Plan, report: &Report, again: &str) -> Outcome<()> {
     let failures: Vec<_> = report.failures().collect();
     let left: Vec<_> = report.left().collect();
     if failures.is_empty() && left.is_empty() {
@@ -88,29 +98,45 @@ pub fn conclude(report: &Report, again: &str) -> Outcome<()> {
         failure.causes.push(format!("{who}{}: abandoned; it may or may not have happened", step.stage));
     }
     failure.hints.push(format!("What is done stands. Run it again and it goes on from there: {again}"));
-    failure.report = serde_json::to_value(report).ok().map(Box::new);
+    failure.report = Some(Box::new(as_json(plan, report)));
     Err(failure)
 }
 
-/// Draws the run.
-pub fn draw(report: &Report, path: &Path) -> Outcome<()> {
-    let bars: Vec<Bar> = report
-        .steps
-        .iter()
-        .filter_map(|step| {
-            Some(Bar {
-                subject: step.node.clone().unwrap_or_else(|| "cluster".to_owned()),
-                label: step.stage.to_owned(),
-                start: step.start?,
-                end: step.end?,
-                critical: report.critical_path.contains(&step.id),
-                failed: matches!(step.state, StepState::Failed { .. }),
+/// A file in which a run will be drawn, opened before the run begins: a path that cannot be written costs nothing then.
+pub struct Canvas<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> Canvas<'a> {
+    /// Makes the file.
+    pub fn open(path: &'a Path) -> Outcome<Self> {
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(Self { path, file })
+    }
+
+    /// Draws the run.
+    pub fn draw(mut self, report: &Report) -> Outcome<()> {
+        let bars: Vec<Bar> = report
+            .steps
+            .iter()
+            .filter_map(|step| {
+                Some(Bar {
+                    subject: step.node.clone().unwrap_or_else(|| "cluster".to_owned()),
+                    label: step.stage.to_owned(),
+                    start: step.start?,
+                    end: step.end?,
+                    critical: report.critical_path.contains(&step.id),
+                    failed: matches!(step.state, StepState::Failed { .. }),
+                })
             })
-        })
-        .collect();
-    let title = format!("{} · {}", report.cluster, report.began.strftime("%Y-%m-%d %H:%M:%S UTC"));
-    std::fs::write(path, timeline::svg(&title, &bars)).map_err(|error| {
-        Failure::new(Exit::CannotWrite, format!("cannot write the timeline to {}", path.display()))
-            .because(&error)
-    })
+            .collect();
+        let title = format!("{} · {}", report.cluster, report.began.strftime("%Y-%m-%d %H:%M:%S UTC"));
+        let picture = timeline::svg(&title, &bars);
+        self.file.write_all(picture.as_bytes()).map_err(|error| unwritable(self.path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::CannotWrite, format!("cannot write the timeline to {}", path.display())).because(error)
 }
