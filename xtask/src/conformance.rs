@@ -1,17 +1,62 @@
 //! Runs the suites that compare us with real peers, and says which were skipped because a peer is not there.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
-use crate::{cargo, finished, peers};
+use crate::{cargo, peers};
 
 /// A suite: tests that need a peer, and how to tell that it is there.
 struct Suite {
     name: &'static str,
     what: &'static str,
     peer: fn() -> Option<PathBuf>,
-    build: &'static str,
+    /// The variable in which the tests are told where the peer is, where they do not look for it themselves.
+    told_in: Option<&'static str>,
+    /// What to do where the peer is not there.
+    wanted: &'static str,
     cargo: &'static [&'static str],
+}
+
+/// How a suite went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Everything was compared and is the same.
+    Agrees,
+    /// What was compared is the same, but something was skipped.
+    InPart,
+    /// Something is not the same.
+    Differs,
+    /// The peer is not there.
+    Missing,
+}
+
+impl Verdict {
+    fn of(success: bool, skipped: bool) -> Self {
+        match (success, skipped) {
+            (false, _) => Self::Differs,
+            (true, true) => Self::InPart,
+            (true, false) => Self::Agrees,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::InPart => "agrees in part: something was skipped",
+            Self::Differs => "DIFFERS",
+            Self::Missing => "skipped",
+        }
+    }
+
+    /// Whether it is good enough; with `built_only`, what could not be compared is no failure.
+    fn passes(self, built_only: bool) -> bool {
+        match self {
+            Self::Agrees => true,
+            Self::Differs => false,
+            Self::InPart | Self::Missing => built_only,
+        }
+    }
 }
 
 const SUITES: &[Suite] = &[
@@ -19,43 +64,57 @@ const SUITES: &[Suite] = &[
         name: "talos",
         what: "secrets, machine configs and patches beside Talos's own library",
         peer: || peers::built("config-tool-", "config-tool"),
-        build: "config-tool",
+        told_in: None,
+        wanted: "build config-tool",
         cargo: &["test", "--package", "daedal-talos", "--test", "conformance", "--", "--nocapture"],
     },
     Suite {
         name: "factory",
         what: "schematic ids beside the Image Factory's own library",
         peer: || peers::built("schematic-id-", "schematic-id"),
-        build: "schematic-id",
+        told_in: None,
+        wanted: "build schematic-id",
         cargo: &["test", "--package", "daedal-image-factory", "--test", "conformance", "--", "--nocapture"],
     },
     Suite {
         name: "proxmox-client",
         what: "recorded answers of the real API, as the client reads them",
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
-        build: "a folder of recorded exchanges (DAEDAL_PROXMOX_DATA)",
+        told_in: None,
+        wanted: "set DAEDAL_PROXMOX_DATA to a folder of recorded exchanges",
         cargo: &["test", "--package", "daedal-proxmox", "--test", "recordings", "--", "--nocapture"],
     },
     Suite {
         name: "proxmox",
         what: "recorded exchanges with the real API, replayed against the lab",
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
-        build: "a folder of recorded exchanges (DAEDAL_PROXMOX_DATA)",
+        told_in: None,
+        wanted: "set DAEDAL_PROXMOX_DATA to a folder of recorded exchanges",
         cargo: &["test", "--package", "daedal-lab", "--test", "proxmox", "replay", "--", "--nocapture"],
     },
     Suite {
         name: "helm",
         what: "real charts and 10,000 generated template snippets beside helm template",
         peer: || peers::built("helm-", "helm"),
-        build: "helm",
+        told_in: None,
+        wanted: "build helm",
         cargo: &["run", "--quiet", "--release", "--package", "daedal-helm", "--example", "conformance"],
     },
     Suite {
-        name: "clients",
-        what: "unmodified kubectl and talosctl against a served lab",
-        peer: || peers::on_path("kubectl").or_else(|| peers::built("talos-", "talosctl")),
-        build: "kubectl or talosctl",
-        cargo: &["test", "--package", "daedal", "--test", "real_clients", "--", "--nocapture"],
+        name: "kubectl",
+        what: "unmodified kubectl against a served lab",
+        peer: || peers::on_path("kubectl").or_else(|| peers::built("kubernetes-", "kubectl")),
+        told_in: Some("DAEDAL_KUBECTL"),
+        wanted: "install or build kubectl",
+        cargo: &["test", "--package", "daedal", "--test", "real_clients", "kubectl", "--", "--nocapture"],
+    },
+    Suite {
+        name: "talosctl",
+        what: "unmodified talosctl against a served lab",
+        peer: || peers::built("talos-v1.12", "talosctl"),
+        told_in: Some("DAEDAL_TALOSCTL"),
+        wanted: "build talosctl v1.12",
+        cargo: &["test", "--package", "daedal", "--test", "real_clients", "talosctl", "--", "--nocapture"],
     },
 ];
 
@@ -71,23 +130,86 @@ pub fn run(args: &[String]) -> ExitCode {
     let mut results = Vec::new();
     for suite in SUITES.iter().filter(|s| wanted.is_empty() || wanted.iter().any(|w| w.as_str() == s.name)) {
         println!("\n==> {}: {}", suite.name, suite.what);
-        let verdict = if (suite.peer)().is_none() {
-            println!("skipped: {} is not on this machine", suite.build);
-            if built_only { "skipped" } else { "missing" }
-        } else {
-            let mut command = cargo();
-            command.args(suite.cargo).env("DAEDAL_PEERS", peers::folder());
-            if finished(&mut command) == ExitCode::SUCCESS { "agrees" } else { "DIFFERS" }
+        let verdict = match (suite.peer)() {
+            None => {
+                println!("skipped: not on this machine: {}", suite.wanted);
+                Verdict::Missing
+            }
+            Some(peer) => {
+                println!("beside {}", peer.display());
+                let mut command = cargo();
+                command.args(suite.cargo).env("DAEDAL_PEERS", peers::folder());
+                command.envs(suite.told_in.map(|variable| (variable, peer)));
+                compared(&mut command)
+            }
         };
-        results.push((suite.name, verdict));
+        results.push((suite, verdict));
     }
     println!("\n{:<15} verdict", "suite");
-    for (name, verdict) in &results {
-        println!("{name:<15} {verdict}");
+    for (suite, verdict) in &results {
+        let help = match verdict {
+            Verdict::Missing => format!(", not on this machine: {}", suite.wanted),
+            _ => String::new(),
+        };
+        println!("{:<15} {}{help}", suite.name, verdict.text());
     }
-    if results.iter().any(|(_, v)| matches!(*v, "DIFFERS" | "missing")) {
-        ExitCode::FAILURE
-    } else {
+    if results.iter().all(|(_, verdict)| verdict.passes(built_only)) {
         ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Runs a suite, shows what it prints, and listens for what it skips: a suite that compared nothing has not agreed.
+fn compared(command: &mut Command) -> Verdict {
+    let mut run = || -> std::io::Result<Verdict> {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let mut skipped = false;
+        for line in child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
+            let line = line?;
+            skipped |= skips(&line);
+            println!("{line}");
+        }
+        Ok(Verdict::of(child.wait()?.success(), skipped))
+    };
+    run().unwrap_or_else(|error| {
+        eprintln!("cannot run the suite: {error}");
+        Verdict::Differs
+    })
+}
+
+/// Whether a suite says on this line that it skips something; a test's name may stand before it.
+fn skips(line: &str) -> bool {
+    line.contains("skipped: ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_that_skips_has_not_agreed() {
+        assert!(skips("skipped: talos-v1.12.0/talosctl is not there"));
+        assert!(skips("test real_kubectl_lists_the_nodes ... skipped: no kubectl"));
+        assert!(!skips("test result: ok. 3 passed; 0 failed; 0 ignored"));
+        for (success, skipped, verdict, passes, passes_if_built_only) in [
+            (true, false, Verdict::Agrees, true, true),
+            (true, true, Verdict::InPart, false, true),
+            (false, false, Verdict::Differs, false, false),
+            (false, true, Verdict::Differs, false, false),
+        ] {
+            assert_eq!(Verdict::of(success, skipped), verdict);
+            assert_eq!((verdict.passes(false), verdict.passes(true)), (passes, passes_if_built_only));
+        }
+        assert!(!Verdict::Missing.passes(false) && Verdict::Missing.passes(true));
+    }
+
+    #[test]
+    fn what_a_program_prints_decides() {
+        let shell = |script: &str| compared(Command::new("sh").args(["-c", script]));
+        assert_eq!(shell("echo same"), Verdict::Agrees);
+        assert_eq!(shell("echo 'skipped: nothing there'"), Verdict::InPart);
+        assert_eq!(shell("exit 1"), Verdict::Differs);
+        assert_eq!(compared(&mut Command::new("./no-such-program")), Verdict::Differs);
     }
 }

@@ -1,5 +1,5 @@
-//! Unmodified kubectl and talosctl against a served lab. Part of the second tier: `cargo xtask conformance clients`
-//! names the folder of built peers in `DAEDAL_PEERS`; without it, or without the program, a line says what was skipped.
+//! Unmodified kubectl and talosctl against a served lab. Part of the second tier: `cargo xtask conformance kubectl talosctl`
+//! finds them and says where in `DAEDAL_KUBECTL` and `DAEDAL_TALOSCTL`; without them a line says what was skipped.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
 mod common;
@@ -9,32 +9,19 @@ use std::process::Command;
 
 use common::{Lab, good};
 
-/// A program on the PATH, in the second tier only.
-fn on_path(name: &str) -> Option<PathBuf> {
-    std::env::var_os("DAEDAL_PEERS")?;
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(|file| file.is_file())
-}
-
-/// A program of a built peer, such as `talos-v1.12.0/talosctl`, in the folder named by `DAEDAL_PEERS`.
-fn peer(prefix: &str, program: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("DAEDAL_PEERS")?;
-    let mut found: Vec<_> = std::fs::read_dir(folder)
-        .ok()?
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
-        .map(|entry| entry.path().join(program))
-        .filter(|file| file.is_file())
-        .collect();
-    found.sort();
-    found.into_iter().next()
+/// The program that a variable names, or none after saying that it was skipped. What was named must be there.
+fn client(variable: &str) -> Option<PathBuf> {
+    let Some(path) = std::env::var_os(variable).map(PathBuf::from) else {
+        println!("skipped: {variable} names no program");
+        return None;
+    };
+    assert!(path.is_file(), "{variable} names {}, which is not there", path.display());
+    Some(path)
 }
 
 #[test]
 fn real_kubectl_lists_the_nodes() {
-    let Some(kubectl) = on_path("kubectl").or_else(|| peer("kubernetes-", "kubectl")) else {
-        println!("skipped: no DAEDAL_PEERS, or kubectl is not on this machine");
-        return;
-    };
+    let Some(kubectl) = client("DAEDAL_KUBECTL") else { return };
     let lab = Lab::new();
     good(&lab.run(&["apply", "--yes"], "home"));
     let kubeconfig = lab.dir().join("clusters/home/outputs/kubeconfig");
@@ -74,10 +61,7 @@ fn real_kubectl_lists_the_nodes() {
 
 #[test]
 fn real_talosctl_lists_the_members() {
-    let Some(talosctl) = peer("talos-v1.12", "talosctl") else {
-        println!("skipped: no DAEDAL_PEERS, or talosctl is not built there");
-        return;
-    };
+    let Some(talosctl) = client("DAEDAL_TALOSCTL") else { return };
     let lab = Lab::new();
     good(&lab.run(&["apply", "--yes"], "home"));
     let status =
