@@ -92,6 +92,9 @@ pub struct LabOptions {
     /// How many times faster than life the lab runs; used when the lab is started.
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     pub lab_speed: f64,
+    /// A command that runs the VMs' insides instead of the lab (docs/lab.md); used when the lab's world is made.
+    #[arg(long, value_name = "COMMAND")]
+    pub lab_runner: Option<PathBuf>,
 }
 
 /// The commands.

@@ -64,11 +64,13 @@ async fn start(options: &LabOptions) -> Outcome<Handle> {
     std::fs::create_dir_all(&options.lab_dir).map_err(|e| cannot().because(&e))?;
     let log_path = options.lab_dir.join(files::LOG);
     let log = std::fs::File::create(&log_path).map_err(|e| cannot().because(&e))?;
+    let runner = options.lab_runner.iter().flat_map(|runner| ["--lab-runner".as_ref(), runner.as_os_str()]);
     let mut child = Command::new(program)
         .args(["lab", "serve", "--idle", "10"])
         .arg("--lab-dir")
         .arg(&options.lab_dir)
         .args(["--lab-speed", &options.lab_speed.to_string()])
+        .args(runner)
         .env_remove("DAEDAL_LOG")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -206,6 +208,7 @@ pub fn forget(folder: &Path) -> std::io::Result<()> {
         return Ok(());
     }
     gone(std::fs::remove_dir_all(folder.join(CLUSTERS)))?;
+    gone(std::fs::remove_dir_all(folder.join(files::MEDIA)))?;
     for name in files::ALL {
         gone(std::fs::remove_file(folder.join(name)))?;
     }

@@ -1,10 +1,11 @@
 //! The lab's network: names and addresses that streams can be opened to, all inside the process.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use daedal_dial::{BoxStream, Dial, Dialing, Target};
+use daedal_dial::{BoxStream, Dial, Dialing, Direct, Target};
 use tokio::sync::watch;
 
 /// Takes the server end of each new connection.
@@ -16,6 +17,7 @@ pub struct Fabric {
     services: Arc<Mutex<HashMap<Target, Acceptor>>>,
     changes: Arc<watch::Sender<u64>>,
     names: Arc<Mutex<HashMap<String, String>>>,
+    outside: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Fabric {
@@ -35,6 +37,22 @@ impl Fabric {
     pub fn name(&self, name: &str, address: &str) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         names.insert(name.to_owned(), address.to_owned());
+    }
+
+    /// Passes connections to these addresses on to the real network, unless something in the lab answers there.
+    pub(crate) fn pass_on(&self, addresses: &[IpAddr]) {
+        let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        outside.extend(addresses.iter().map(ToString::to_string));
+    }
+
+    /// Passes nothing on to these addresses any more.
+    pub(crate) fn keep(&self, addresses: &[IpAddr]) {
+        let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
+        outside.retain(|known| !addresses.iter().any(|address| address.to_string() == *known));
+    }
+
+    fn is_outside(&self, target: &Target) -> bool {
+        self.outside.lock().unwrap_or_else(PoisonError::into_inner).contains(&target.host)
     }
 
     /// What a name leads to; what is no known name stays.
@@ -66,6 +84,9 @@ impl Dial for Fabric {
             let target = &self.resolve(target);
             let acceptor = self.services.lock().unwrap_or_else(PoisonError::into_inner).get(target).cloned();
             let Some(acceptor) = acceptor else {
+                if self.is_outside(target) {
+                    return Direct.dial(target).await;
+                }
                 return Err(io::Error::new(
                     io::ErrorKind::ConnectionRefused,
                     format!("nothing in the lab answers on {target}"),

@@ -100,7 +100,9 @@ pub mod files {
     pub const LAST: &str = "last.json";
     /// The saved world.
     pub const WORLD: &str = "world.json";
-    /// Everything that a lab keeps.
+    /// Folder of the media for machines outside.
+    pub const MEDIA: &str = "media";
+    /// Every file that a lab keeps.
     pub const ALL: [&str; 7] = [ANNOUNCEMENT, CA, TOKEN, LOCK, LOG, LAST, WORLD];
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::factory::{Factory, PUBLIC_FACTORY, SavedFactory};
 use crate::faults::Faults;
+use crate::outside::{Outside, Runner, SavedOutside};
 use crate::pki::{Pki, PkiError};
 use crate::proxmox::{self, Datacenter, DatacenterSpec, SavedDatacenter, Surroundings};
 use crate::talos::{Durations, Ground, Machines, SavedMachines};
@@ -29,6 +30,8 @@ pub struct LabSpec {
     pub datacenter: DatacenterSpec,
     /// Base URLs at which an Image Factory answers.
     pub factories: Vec<String>,
+    /// Who runs what is inside the VMs; the lab itself unless told.
+    pub runner: Option<Runner>,
 }
 
 impl Default for LabSpec {
@@ -39,6 +42,7 @@ impl Default for LabSpec {
             epoch: 1_767_225_600,
             datacenter: DatacenterSpec::default(),
             factories: vec![PUBLIC_FACTORY.into()],
+            runner: None,
         }
     }
 }
@@ -93,6 +97,8 @@ struct World {
     datacenter: SavedDatacenter,
     machines: SavedMachines,
     factory: SavedFactory,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outside: Option<(Runner, SavedOutside)>,
 }
 
 /// A running lab. Cheap to clone; all clones are one.
@@ -110,6 +116,7 @@ struct Inner {
     faults: Faults,
     machines: Machines,
     factory: Factory,
+    outside: Option<Outside>,
     datacenter: Datacenter,
 }
 
@@ -118,7 +125,7 @@ impl Lab {
     pub fn new(spec: LabSpec) -> Result<Self, LabError> {
         let pki = Pki::generate("Lab CA")?;
         let pace = Pace::new(spec.speed, spec.epoch);
-        let parts = Parts::new(
+        let mut parts = Parts::new(
             spec.seed,
             spec.factories,
             pki,
@@ -126,6 +133,7 @@ impl Lab {
             SavedMachines::default(),
             SavedFactory::default(),
         )?;
+        parts.run_outside(spec.runner.map(|runner| (runner, SavedOutside::default())));
         name(&parts.fabric, &spec.datacenter);
         let datacenter = Datacenter::start(&spec.datacenter, parts.surroundings())?;
         Ok(parts.assemble(datacenter))
@@ -144,10 +152,12 @@ impl Lab {
         let world: World =
             serde_json::from_slice(&bytes).map_err(|source| LabError::Content { path: shown, source })?;
         let pace = Pace::new(speed, now.max(world.now));
-        let parts = Parts::new(world.seed, world.factories, world.pki, pace, world.machines, world.factory)?;
-        parts.machines.set_resuming(true);
+        let mut parts =
+            Parts::new(world.seed, world.factories, world.pki, pace, world.machines, world.factory)?;
+        parts.run_outside(world.outside);
+        parts.set_resuming(true);
         let datacenter = Datacenter::resume(world.datacenter, parts.surroundings())?;
-        parts.machines.set_resuming(false);
+        parts.set_resuming(false);
         Ok(Some(parts.assemble(datacenter)))
     }
 
@@ -162,6 +172,7 @@ impl Lab {
             datacenter: inner.datacenter.save(),
             machines: inner.machines.save(),
             factory: inner.factory.save(),
+            outside: inner.outside.as_ref().map(|outside| (outside.runner().clone(), outside.save())),
         };
         let path = dir.join(WORLD);
         let shown = path.display().to_string();
@@ -241,6 +252,7 @@ struct Parts {
     faults: Faults,
     machines: Machines,
     factory: Factory,
+    outside: Option<Outside>,
 }
 
 impl Parts {
@@ -267,14 +279,29 @@ impl Parts {
             factory: Some(factory.clone()),
         };
         let machines = Machines::new(ground, machines)?;
-        Ok(Self { seed, factories, fabric, pace, pki, faults, machines, factory })
+        Ok(Self { seed, factories, fabric, pace, pki, faults, machines, factory, outside: None })
+    }
+
+    fn run_outside(&mut self, wanted: Option<(Runner, SavedOutside)>) {
+        self.outside = wanted.map(|(runner, saved)| Outside::new(runner, self.fabric.clone(), saved));
+    }
+
+    /// While it is set, machines that are switched on have been running all the while.
+    fn set_resuming(&self, resuming: bool) {
+        self.machines.set_resuming(resuming);
+        if let Some(outside) = &self.outside {
+            outside.set_resuming(resuming);
+        }
     }
 
     fn surroundings(&self) -> Surroundings {
         Surroundings {
             fabric: self.fabric.clone(),
             pace: self.pace,
-            guests: Arc::new(self.machines.clone()),
+            guests: match &self.outside {
+                Some(outside) => Arc::new(outside.clone()),
+                None => Arc::new(self.machines.clone()),
+            },
             faults: self.faults.clone(),
             pki: self.pki.clone(),
             durations: proxmox::Durations::default(),
@@ -283,7 +310,7 @@ impl Parts {
 
     fn assemble(self, datacenter: Datacenter) -> Lab {
         self.machines.on_halt(datacenter.halt_listener());
-        let Self { seed, factories, fabric, pace, pki, faults, machines, factory } = self;
+        let Self { seed, factories, fabric, pace, pki, faults, machines, factory, outside } = self;
         Lab {
             inner: Arc::new(Inner {
                 seed,
@@ -294,6 +321,7 @@ impl Parts {
                 faults,
                 machines,
                 factory,
+                outside,
                 datacenter,
             }),
         }

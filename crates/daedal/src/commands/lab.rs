@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use daedal_lab::proxmox::DatacenterSpec;
-use daedal_lab::{Handle, LabSpec, ServeOptions, files};
+use daedal_lab::{Handle, LabSpec, Runner, ServeOptions, files};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Format, LabCommand, LabOptions};
@@ -117,9 +117,18 @@ async fn serve(
     let mut factories = LabSpec::default().factories;
     factories
         .extend(cluster.map(|cluster| cluster.talos.factory.clone()).filter(|own| !factories.contains(own)));
+    let runner = match &lab.lab_runner {
+        Some(command) => {
+            let command = std::path::absolute(command).map_err(|error| {
+                Failure::new(Exit::NoInput, format!("cannot find {}", command.display())).because(&error)
+            })?;
+            Some(Runner { command, folder: lab.lab_dir.join(files::MEDIA) })
+        }
+        None => None,
+    };
     let options = ServeOptions {
         folder: lab.lab_dir.clone(),
-        spec: LabSpec { speed: lab.lab_speed, datacenter: spec, factories, ..LabSpec::default() },
+        spec: LabSpec { speed: lab.lab_speed, datacenter: spec, factories, runner, ..LabSpec::default() },
         idle: (idle_minutes > 0).then(|| Duration::from_secs(idle_minutes * 60)),
     };
     daedal_lab::serve(options, stop, |announcement| {
