@@ -189,13 +189,21 @@ pub fn engine_failure(error: &daedal_engine::Error) -> Failure {
     let exit = match error {
         daedal_engine::Error::Proxmox(inner) => match inner.kind() {
             Kind::Auth { .. } | Kind::Permission { .. } => Exit::Denied,
-            Kind::Unreachable { .. } => Exit::Unavailable,
+            Kind::Unreachable { .. } | Kind::Untrusted { .. } => Exit::Unavailable,
             _ => Exit::Failed,
         },
         daedal_engine::Error::Store(daedal_store::Error::Locked { .. }) => Exit::Busy,
         _ => Exit::Failed,
     };
-    let failure = Failure::from_error(exit, error);
+    let mut failure = Failure::from_error(exit, error);
+    if let daedal_engine::Error::Proxmox(inner) = error
+        && matches!(inner.kind(), Kind::Untrusted { .. })
+    {
+        failure = failure.hint(
+            "Compare with what Proxmox shows under System → Certificates (or `pvenode cert info`), and put that \
+             into the inventory's `tls`.",
+        );
+    }
     match error.fix() {
         Some(fix) => failure.hint(fix),
         None => failure,
