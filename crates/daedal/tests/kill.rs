@@ -3,10 +3,12 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::Duration;
 
 use common::{Lab, good};
+use serde_json::Value;
 
 /// Moments spread over a run, different each time but the same on every machine.
 fn moments(n: usize, most: u64) -> impl Iterator<Item = Duration> {
@@ -28,10 +30,26 @@ fn kill_after(lab: &Lab, command_line: &[&str], moment: Duration) {
     child.wait().unwrap();
 }
 
+/// The lab's whole world, as it is on disk once the lab was stopped; the next command starts it again.
+fn world(lab: &Lab) -> Value {
+    good(&common::command(["lab", "stop", "--lab-dir"]).arg(lab.dir()).output().unwrap());
+    serde_json::from_slice(&std::fs::read(lab.dir().join("world.json")).unwrap()).unwrap()
+}
+
+/// Every volume but the images that VMs are made of, with the VM it belongs to.
+fn volumes(world: &Value) -> BTreeMap<String, Option<u64>> {
+    let stores = world["datacenter"]["stores"].as_object().unwrap();
+    let volumes = stores.values().flat_map(|store| store["volumes"].as_object().unwrap());
+    volumes
+        .filter(|(_, volume)| volume["content"] != "import")
+        .map(|(volid, volume)| (volid.clone(), volume["vmid"].as_u64()))
+        .collect()
+}
+
 fn vms(lab: &Lab) -> u64 {
     let status =
         common::command(["lab", "status", "-o", "json", "--lab-dir"]).arg(lab.dir()).output().unwrap();
-    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     status["vms"].as_u64().unwrap()
 }
 
@@ -40,6 +58,7 @@ fn sigkill_at_twenty_random_moments_converges() {
     let lab = Lab::new();
     good(&lab.run(&["plan"], "home"));
     let others = vms(&lab);
+    let volumes_of_others = volumes(&world(&lab));
     let secrets = || std::fs::read(lab.dir().join("clusters/home/outputs/secrets.yaml")).ok();
 
     let mut first_secrets = None;
@@ -53,10 +72,24 @@ fn sigkill_at_twenty_random_moments_converges() {
     }
     assert_eq!(vms(&lab), others + 5, "no duplicate, no orphan");
     assert_eq!(lab.run(&["plan", "--detailed-exitcode"], "home").status.code(), Some(0));
+    let (after, mut expected) = (world(&lab), volumes_of_others.clone());
+    let ours = volumes(&after);
+    for vmid in 300..305 {
+        let of_vm = ours.iter().filter(|(_, owner)| **owner == Some(vmid));
+        let of_vm: Vec<_> = of_vm.map(|(volid, owner)| (volid.clone(), *owner)).collect();
+        assert_eq!(of_vm.len(), 2, "system disk and EFI vars of {vmid}: {ours:?}");
+        expected.extend(of_vm);
+    }
+    assert_eq!(ours, expected, "no orphan disk, no config media");
+    assert_eq!(after["machines"]["last_cluster"], 1, "etcd was bootstrapped once");
+    let stored = std::fs::read_to_string(lab.dir().join("clusters/home/home/secrets.yaml")).unwrap();
+    let (_seal, stored) = stored.split_once('\n').unwrap();
+    assert_eq!(Some(stored.as_bytes()), secrets().as_deref(), "the store has what the outputs have");
 
     for moment in moments(6, 1_200) {
         kill_after(&lab, &["destroy", "--confirm", "home"], moment);
     }
     good(&lab.run(&["destroy", "--confirm", "home"], "home"));
     assert_eq!(vms(&lab), others, "nothing is left");
+    assert_eq!(volumes(&world(&lab)), volumes_of_others, "no disk, no config media is left");
 }
