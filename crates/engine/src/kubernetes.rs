@@ -127,25 +127,41 @@ impl Kubernetes {
         }
     }
 
-    /// Lists and then watches nodes at `target`, publishing every change, until the connection ends or goes quiet.
+    /// Lists nodes at `target`, so that they can be followed from there.
+    pub(crate) async fn begin(&self, target: &Target, patience: Duration) -> Result<Beginning, Error> {
+        let api: Api<Node> = Api::all(self.client(target)?);
+        let list = tokio::time::timeout(patience, api.list(&ListParams::default()))
+            .await
+            .map_err(|_| late(target, patience))?
+            .map_err(|source| failed(target, source))?;
+        Ok(Beginning {
+            nodes: list.items.iter().filter_map(seen).collect(),
+            version: list.metadata.resource_version.unwrap_or_else(|| "0".into()),
+            target: target.clone(),
+            api,
+        })
+    }
+}
+
+/// A list of nodes from which they can be followed.
+pub(crate) struct Beginning {
+    api: Api<Node>,
+    target: Target,
+    nodes: KubeNodes,
+    version: String,
+}
+
+impl Beginning {
+    /// Watches nodes, publishing every change, until the connection ends or goes quiet.
     pub(crate) async fn follow(
-        &self,
-        target: &Target,
+        self,
         patience: Duration,
         publish: &tokio::sync::watch::Sender<Followed>,
     ) -> Result<(), Error> {
-        let api: Api<Node> = Api::all(self.client(target)?);
-        let failed =
-            |source| Error::Kubernetes { what: format!("watch nodes at {target}"), source: Box::new(source) };
-        let late =
-            || Error::Deadline { what: format!("news of nodes from {target}"), after: patience, last: None };
-        let list = tokio::time::timeout(patience, api.list(&ListParams::default()))
-            .await
-            .map_err(|_| late())?
-            .map_err(failed)?;
-        let nodes: KubeNodes = list.items.iter().filter_map(seen).collect();
+        let Self { api, target, nodes, version } = self;
+        let failed = |source| failed(&target, source);
+        let late = || late(&target, patience);
         publish.send_modify(|followed| *followed = Followed { nodes, trouble: None });
-        let version = list.metadata.resource_version.unwrap_or_else(|| "0".into());
         // The server ends a watch by itself well before a silent connection would be noticed.
         let params = WatchParams::default().timeout(60);
         let opened =
@@ -167,6 +183,14 @@ impl Kubernetes {
             }
         }
     }
+}
+
+fn failed(target: &Target, source: kube::Error) -> Error {
+    Error::Kubernetes { what: format!("watch nodes at {target}"), source: Box::new(source) }
+}
+
+fn late(target: &Target, patience: Duration) -> Error {
+    Error::Deadline { what: format!("news of nodes from {target}"), after: patience, last: None }
 }
 
 /// The engine's clock, by which certificates are judged too.

@@ -22,8 +22,11 @@ pub struct Limits {
     pub settle: Duration,
     /// Patience with one call to a node while executing.
     pub call_timeout: Duration,
-    /// First and longest pause between two tries to reach something that boots.
-    pub poll: (Duration, Duration),
+    /// Time from one try to reach something that boots to the next, whether or not the first was answered: a packet
+    /// that is lost must not cost its whole timeout.
+    pub attempt_every: Duration,
+    /// Tries that may be under way in all beside each wait's first: every one holds a connection.
+    pub overlaps: usize,
     /// How often a mutating step is tried again after a passing fault, once the world was read again.
     pub attempts: u32,
     /// Longest wait for a Proxmox task (image downloads included).
@@ -49,7 +52,8 @@ impl Default for Limits {
             probe_timeout: Duration::from_secs(3),
             settle: Duration::from_secs(20),
             call_timeout: Duration::from_secs(10),
-            poll: (Duration::from_millis(100), Duration::from_millis(250)),
+            attempt_every: Duration::from_millis(100),
+            overlaps: 160,
             attempts: 5,
             task: Duration::from_secs(30 * 60),
             boot: Duration::from_secs(15 * 60),

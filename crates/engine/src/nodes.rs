@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use daedal_dial::{Dialer, Target};
 use daedal_inventory::Node;
-use daedal_talos::client::{self, Bootstrap, Client, ConnectOptions, EtcdMember, FailureKind};
+use daedal_talos::client::{
+    self, Bootstrap, Client, ConnectOptions, EtcdMember, FailureKind, ResourceEvents,
+};
 use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, SecretsBundle};
 use jiff::SignedDuration;
 use rand::rngs::StdRng;
@@ -124,6 +126,29 @@ impl Nodes {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&node.name);
     }
 
+    /// Opens a new connection. A node that lets one be opened has our config: its certificate is of our authority.
+    pub(crate) async fn reach(&self, node: &Node, patience: Duration) -> Result<(), Probe> {
+        let options = self.options(patience);
+        let opening = Client::connect(self.dialer.clone(), Self::target(node), &self.credentials, &options);
+        match opening.await {
+            Ok(client) => {
+                self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(node.name.clone(), client);
+                Ok(())
+            }
+            Err(error) => Err(self.explain(node, &error, patience).await),
+        }
+    }
+
+    /// Follows a control plane's etcd service: what it is now, then every change.
+    pub(crate) async fn follow_etcd(
+        &self,
+        node: &Node,
+        patience: Duration,
+    ) -> Result<ResourceEvents, TalosError> {
+        let client = self.connect(node, patience).await?;
+        client.watch("runtime", "Services.v1alpha1.talos.dev", Some("etcd")).await
+    }
+
     /// What answers at a node's address.
     pub(crate) async fn probe(&self, node: &Node, patience: Duration) -> Probe {
         let ask = async {
@@ -141,16 +166,21 @@ impl Nodes {
             }
         };
         self.forget(node);
+        self.explain(node, &error, patience).await
+    }
+
+    /// What a failed call says of the node.
+    async fn explain(&self, node: &Node, error: &TalosError, patience: Duration) -> Probe {
         // A certificate that is not ours is another cluster's, or that of a node without a config.
         if error.kind() != Some(FailureKind::OtherCluster) {
-            return Probe::Unreachable(chain(&error));
+            return Probe::Unreachable(chain(error));
         }
         let options = self.options(patience);
         let look = client::probe(self.dialer.clone(), Self::target(node), &self.credentials, &options);
         match tokio::time::timeout(patience, look).await {
             Ok(Ok(client::Probe::Maintenance { .. })) => Probe::Maintenance,
             Ok(Ok(client::Probe::OtherCluster { .. })) => Probe::OtherCluster,
-            Ok(Ok(client::Probe::Configured)) => Probe::Unreachable(chain(&error)),
+            Ok(Ok(client::Probe::Configured)) => Probe::Unreachable(chain(error)),
             Ok(Ok(client::Probe::Unreachable(error)) | Err(error)) => Probe::Unreachable(chain(&error)),
             Err(_) => Probe::Unreachable("no answer in time".to_owned()),
         }

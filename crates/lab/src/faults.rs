@@ -10,6 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::moments::{Moment, Moments, Occasion};
+
 /// Which calls a rule is about. All given parts must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -214,6 +216,7 @@ impl Held {
 #[derive(Clone, Default)]
 pub struct Faults {
     inner: Arc<Mutex<Inner>>,
+    moments: Moments,
 }
 
 #[derive(Default)]
@@ -299,6 +302,16 @@ impl Faults {
             }
         }
         verdict
+    }
+
+    /// Takes note that something came about.
+    pub(crate) fn happened(&self, occasion: Occasion, subject: impl Into<String>) {
+        self.moments.note(occasion, subject);
+    }
+
+    /// What came about so far that somebody may have waited for, in order.
+    pub fn moments(&self) -> Vec<Moment> {
+        self.moments.all()
     }
 
     /// Takes note of the answer's status.

@@ -34,7 +34,7 @@ pub struct WatchOptions {
 impl Default for WatchOptions {
     fn default() -> Self {
         Self {
-            slack: Duration::from_millis(285),
+            slack: Duration::from_millis(265),
             relaxed_slack: Duration::from_secs(2),
             patience: Duration::from_secs(120),
         }
@@ -356,7 +356,9 @@ impl Watch {
         };
         self.failing.remove(&place);
         let took = sent.elapsed();
-        self.round_trip += (took.as_secs_f64() - self.round_trip) / 4.0;
+        // The first look is all there is to go by; from then on it is the mean that counts.
+        let weight = if self.round_trip > 0.0 { 0.25 } else { 1.0 };
+        self.round_trip += (took.as_secs_f64() - self.round_trip) * weight;
         let seen_at = sent + took / 2;
         let mut rows: HashMap<Upid, (TaskState, Option<u64>)> =
             rows.into_iter().map(|(upid, state, end)| (upid, (state, end))).collect();

@@ -81,7 +81,10 @@ impl Executor<'_> {
     /// and must say so itself: a second bootstrap beside it would split the cluster in two.
     async fn etcd_elsewhere(&self, nodes: &Nodes, first: &Node) -> Elsewhere {
         let patience = self.engine.parts.limits.probe_timeout;
-        let asked = self.cluster.nodes.iter().filter(|node| node.role == Role::ControlPlane);
+        // One that this run makes cannot have any, and need not be up yet.
+        let asked = self.cluster.nodes.iter().filter(|node| {
+            node.role == Role::ControlPlane && (node.name == first.name || self.may_have_etcd(node))
+        });
         let answers =
             join_all(asked.map(|node| async move { (node, nodes.members(node, patience).await) })).await;
         let mut unclear = None;
@@ -89,7 +92,7 @@ impl Executor<'_> {
             match answer {
                 Membership::Of(members) if !members.is_empty() => return Elsewhere::Exists,
                 Membership::Of(_) | Membership::NotJoined(_) => {}
-                Membership::Unreachable(why) if node.name != first.name && self.may_have_etcd(node) => {
+                Membership::Unreachable(why) if node.name != first.name => {
                     unclear = Some(format!("{} does not say whether it has etcd: {why}", node.name));
                 }
                 Membership::Unreachable(_) => {}

@@ -87,6 +87,7 @@ pub(crate) struct Executor<'a> {
     /// VMs this very run made: known to be ours without asking again.
     fresh: Mutex<BTreeSet<u32>>,
     turnstiles: Turnstiles,
+    overlaps: Semaphore,
     journal: Option<Journal>,
 }
 
@@ -113,6 +114,7 @@ impl<'a> Executor<'a> {
             by_name: cluster.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
             fresh: Mutex::default(),
             turnstiles: Turnstiles::new(engine, cluster, world, plan),
+            overlaps: Semaphore::new(engine.parts.limits.overlaps),
             // The journal is for people: a full disk must not stop a run that could still succeed.
             journal: engine.parts.store.journal().ok(),
         })

@@ -1,19 +1,55 @@
 //! Waits: for a node's API, for etcd, for the endpoint, for Ready. Each ends within a moment of what it waits for.
 
 use std::convert::Infallible;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use daedal_dial::Target;
-use daedal_inventory::Role;
+use daedal_inventory::{Node, Role};
 use daedal_planner::Step;
+use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::error::{Error, chain};
 use crate::event::{Event, stage};
 use crate::execute::{Executor, Outcome};
-use crate::kubernetes::{API_SERVER_PORT, Followed};
-use crate::nodes::{Membership, Probe};
+use crate::kubernetes::{API_SERVER_PORT, Beginning, Followed, Kubernetes};
+use crate::limits::Limits;
+use crate::nodes::{Membership, Nodes, Probe};
+
+/// Tries of one wait that may be under way at once.
+const TRIES: usize = 24;
+/// Every so many tries, one gets the whole patience; the others give their place to the next sooner.
+const SLOW: u32 = 8;
+/// Between two looks at what tells of its changes by itself.
+const TOLD: Duration = Duration::from_secs(1);
+
+/// What a look has shown.
+pub(super) enum Look<T> {
+    /// What was waited for, or that it will never come.
+    Ended(Result<T, Error>),
+    /// Not yet, and why.
+    NotYet(String),
+    /// Not yet, and why; if it changes, it is [`News`].
+    Told(String),
+}
+
+/// Wakes a wait when there may be something new to see.
+#[derive(Default)]
+pub(super) struct News {
+    changed: Notify,
+    live: AtomicBool,
+}
+
+impl News {
+    /// Whether changes are told at the moment. Either way it is time for a look: something may have been missed.
+    fn live(&self, live: bool) {
+        self.live.store(live, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+}
 
 /// What a wait tells of itself, and when it has had enough.
 pub(super) struct Waiter<'e> {
@@ -22,23 +58,21 @@ pub(super) struct Waiter<'e> {
     what: String,
     patience: Duration,
     began: Instant,
-    pause: Duration,
+    every: Duration,
     last: Option<String>,
 }
 
 impl<'e> Waiter<'e> {
     pub(super) fn new(executor: &'e Executor<'e>, step: &'e Step, what: String, patience: Duration) -> Self {
         executor.waiting(step, what.clone(), Duration::ZERO);
-        let pause = executor.engine.parts.limits.poll.0;
-        Self { executor, step, what, patience, began: Instant::now(), pause, last: None }
+        let every = executor.engine.parts.limits.attempt_every;
+        Self { executor, step, what, patience, began: Instant::now(), every, last: None }
     }
 
     /// Takes note of why it is not there yet, and waits a moment.
     pub(super) async fn pause(&mut self, why: String) -> Result<(), Error> {
         self.note(why)?;
-        self.executor.sleep(self.pause).await?;
-        self.pause = (self.pause * 5 / 4).min(self.executor.engine.parts.limits.poll.1);
-        Ok(())
+        self.executor.sleep(self.every).await
     }
 
     fn note(&mut self, why: String) -> Result<(), Error> {
@@ -51,6 +85,60 @@ impl<'e> Waiter<'e> {
             self.last = Some(why);
         }
         Ok(())
+    }
+
+    /// Looks until it has ended. The next look begins when its time has come or there is news, whether or not the ones
+    /// before were answered; the first answer counts, and with it all others are dropped. Each look gets its patience.
+    async fn until<T, F>(
+        &mut self,
+        news: &News,
+        mut look: impl FnMut(Duration) -> F,
+    ) -> Result<(T, bool), Error>
+    where
+        F: Future<Output = Look<T>>,
+    {
+        let executor = self.executor;
+        let limits = &executor.engine.parts.limits;
+        let mut looks = 0_u32;
+        let mut looking = FuturesUnordered::new();
+        let mut due = Instant::now();
+        let mut first = true;
+        loop {
+            tokio::select! {
+                biased;
+                () = executor.run.stop.cancelled() => return Err(Error::Stopped),
+                Some(seen) = looking.next(), if !looking.is_empty() => {
+                    let (why, told) = match seen {
+                        Look::Ended(ended) => return ended.map(|ended| (ended, first)),
+                        Look::NotYet(why) => (why, false),
+                        Look::Told(why) => (why, news.live.load(Ordering::Relaxed)),
+                    };
+                    first = false;
+                    self.note(why)?;
+                    if told {
+                        due = Instant::now() + TOLD;
+                    }
+                }
+                () = news.changed.notified() => due = Instant::now(),
+                () = tokio::time::sleep_until(due) => {
+                    // Each wait may always have one try under way, and more while not everybody does.
+                    let room = looking.len() < TRIES;
+                    let permit = executor.overlaps.try_acquire().ok();
+                    if room && (permit.is_some() || looking.is_empty()) {
+                        // What is lost stays lost, and what is slow must get its time now and then.
+                        let slow = looks.is_multiple_of(SLOW);
+                        looks += 1;
+                        let look = look(if slow { limits.probe_timeout } else { limits.probe_timeout / 6 });
+                        looking.push(async move {
+                            let seen = look.await;
+                            drop(permit);
+                            seen
+                        });
+                    }
+                    due = Instant::now() + self.every;
+                }
+            }
+        }
     }
 }
 
@@ -70,18 +158,15 @@ impl Executor<'_> {
         let nodes = self.nodes().await?;
         let mut wait =
             Waiter::new(self, step, format!("Talos to answer on {}", node.address.addr()), limits.boot);
-        let mut first = true;
-        loop {
-            match nodes.probe(node, limits.probe_timeout).await {
-                Probe::Configured { .. } => {
-                    return Ok(if first { Outcome::AlreadyDone } else { Outcome::Done });
-                }
-                Probe::OtherCluster => return Err(Error::OtherCluster { node: node.name.clone() }),
-                Probe::Maintenance => return Err(Error::Maintenance { node: node.name.clone() }),
-                Probe::Unreachable(why) => wait.pause(why).await?,
+        let look = |patience| async move {
+            match nodes.reach(node, patience).await {
+                Ok(()) | Err(Probe::Configured { .. }) => Look::Ended(Ok(())),
+                Err(Probe::OtherCluster) => Look::Ended(Err(Error::OtherCluster { node: node.name.clone() })),
+                Err(Probe::Maintenance) => Look::Ended(Err(Error::Maintenance { node: node.name.clone() })),
+                Err(Probe::Unreachable(why)) => Look::NotYet(why),
             }
-            first = false;
-        }
+        };
+        wait.until(&News::default(), look).await.map(outcome)
     }
 
     pub(super) async fn await_etcd(&self, step: &Step) -> Result<Outcome, Error> {
@@ -89,33 +174,53 @@ impl Executor<'_> {
         let nodes = self.nodes().await?;
         let mut wait =
             Waiter::new(self, step, format!("etcd to take {} as a member", node.name), limits.etcd);
-        let mut first = true;
-        loop {
-            match nodes.members(node, limits.probe_timeout).await {
+        let news = News::default();
+        let look = |patience| async move {
+            match nodes.members(node, patience).await {
                 Membership::Of(members) => match members.iter().find(|member| member.name == node.name) {
-                    Some(member) if !member.learner => {
-                        return Ok(if first { Outcome::AlreadyDone } else { Outcome::Done });
-                    }
-                    Some(_) => wait.pause("it is a learner".to_owned()).await?,
-                    None => wait.pause("it is not a member yet".to_owned()).await?,
+                    Some(member) if !member.learner => Look::Ended(Ok(())),
+                    // That it votes is no news of its service, which runs already.
+                    Some(_) => Look::NotYet("it is a learner".to_owned()),
+                    None => Look::NotYet("it is not a member yet".to_owned()),
                 },
-                Membership::NotJoined(why) | Membership::Unreachable(why) => wait.pause(why).await?,
+                Membership::NotJoined(why) | Membership::Unreachable(why) => Look::Told(why),
             }
-            first = false;
+        };
+        tokio::select! {
+            biased;
+            never = self.tell_of_etcd(nodes, node, &news) => match never {},
+            ended = wait.until(&news, look) => ended.map(outcome),
+        }
+    }
+
+    /// Tells of every change of a node's etcd service for as long as it can be watched.
+    async fn tell_of_etcd(&self, nodes: &Nodes, node: &Node, news: &News) -> Infallible {
+        let limits = &self.engine.parts.limits;
+        loop {
+            if let Ok(mut events) = nodes.follow_etcd(node, limits.probe_timeout).await {
+                while let Some(Ok(_)) = events.next().await {
+                    news.live(true);
+                }
+                news.live(false);
+            }
+            tokio::time::sleep(limits.attempt_every).await;
         }
     }
 
     pub(super) async fn await_endpoint(&self, step: &Step) -> Result<Outcome, Error> {
         let limits = &self.engine.parts.limits;
-        let target = self.endpoint();
+        let target = &self.endpoint();
         let kubernetes = self.kubernetes().await?;
         let mut wait = Waiter::new(self, step, format!("the API server on {target}"), limits.endpoint);
-        let mut first = true;
-        while let Err(error) = kubernetes.answers(&target, limits.probe_timeout).await {
-            wait.pause(chain(&error)).await?;
-            first = false;
-        }
-        Ok(if first { Outcome::AlreadyDone } else { Outcome::Done })
+        // Its answer takes one exchange more than a node's handshake, and everybody waits for it.
+        wait.every = limits.attempt_every / 2;
+        let look = |patience| async move {
+            match kubernetes.answers(target, patience).await {
+                Ok(()) => Look::Ended(Ok(())),
+                Err(error) => Look::NotYet(chain(&error)),
+            }
+        };
+        wait.until(&News::default(), look).await.map(outcome)
     }
 
     pub(super) async fn await_ready(&self, step: &Step) -> Result<Outcome, Error> {
@@ -183,25 +288,54 @@ impl Readiness {
             .map(|node| Target::new(node.address.addr().to_string(), API_SERVER_PORT))
             .collect();
         loop {
-            for target in &targets {
-                let followed = match executor.kubernetes().await {
-                    Ok(kubernetes) => kubernetes.follow(target, limits.probe_timeout, &self.followed).await,
-                    Err(error) => Err(error),
-                };
-                match followed {
-                    // The server ended the watch in good order: list again at once.
-                    Ok(()) => {}
-                    Err(error) => {
-                        let why = chain(&error);
-                        self.followed.send_if_modified(|followed| {
-                            let news = followed.trouble.as_ref() != Some(&why);
-                            followed.trouble = Some(why.clone());
-                            news
-                        });
+            let followed = match executor.kubernetes().await {
+                Ok(kubernetes) => {
+                    let beginning = self.begin(kubernetes, &targets, limits).await;
+                    beginning.follow(limits.probe_timeout, &self.followed).await
+                }
+                Err(error) => Err(error),
+            };
+            // A watch that the server ended in good order goes on at once, with a new list.
+            if let Err(error) = followed {
+                self.trouble(chain(&error));
+            }
+            tokio::time::sleep(limits.attempt_every).await;
+        }
+    }
+
+    /// A list of nodes from the first control plane that gives one. All are asked in turn, over and over, whether or
+    /// not they answered before.
+    async fn begin(&self, kubernetes: &Kubernetes, targets: &[Target], limits: &Limits) -> Beginning {
+        let mut asked = FuturesUnordered::new();
+        let mut turns = targets.iter().cycle();
+        let mut tick =
+            tokio::time::interval(limits.attempt_every / u32::try_from(targets.len()).unwrap_or(1).max(1));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                Some(answer) = asked.next(), if !asked.is_empty() => match answer {
+                    Ok(beginning) => return beginning,
+                    Err(error) => self.trouble(chain(&error)),
+                },
+                _ = tick.tick(), if asked.len() < TRIES * targets.len().max(1) => {
+                    if let Some(target) = turns.next() {
+                        asked.push(kubernetes.begin(target, limits.probe_timeout));
                     }
                 }
-                tokio::time::sleep(limits.poll.0).await;
             }
         }
     }
+
+    fn trouble(&self, why: String) {
+        self.followed.send_if_modified(|followed| {
+            let news = followed.trouble.as_ref() != Some(&why);
+            followed.trouble = Some(why);
+            news
+        });
+    }
+}
+
+fn outcome(((), first): ((), bool)) -> Outcome {
+    if first { Outcome::AlreadyDone } else { Outcome::Done }
 }

@@ -128,7 +128,7 @@ fn ask<'a>(
             if !(soon && matches!(etcd, Membership::Unreachable(_))) {
                 return (talos, Some(etcd));
             }
-            tokio::time::sleep(limits.poll.1).await;
+            tokio::time::sleep(limits.attempt_every).await;
         }
     })
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use daedal_dial::Dialer;
 use daedal_engine::{
     Clock, Effect, EffectKind, Effects, Engine, Entropy, Gate, Limits, Parts, Report, Run, StepState, Verdict,
 };
@@ -78,21 +79,25 @@ impl Bench {
 
     /// A new process whose effects pass a gate.
     pub fn engine_through(&self, effects: Effects) -> Engine {
+        self.engine_over(self.lab.dialer(), effects)
+    }
+
+    /// A new process that reaches the lab over this network.
+    pub fn engine_over(&self, network: Dialer, effects: Effects) -> Engine {
         let trust = Trust::Ca(self.lab.pki().ca_pem().to_owned());
         let token = Token::new(TOKEN, CANARY).unwrap();
         let proxmox = Client::builder(&self.cluster.proxmox.endpoint, token)
-            .dialer(self.lab.dialer())
+            .dialer(network.clone())
             .trust(trust.clone())
             .observer(self.counter.clone())
             .build()
             .unwrap();
         let factory =
-            daedal_image_factory::Factory::new(&self.cluster.talos.factory, self.lab.dialer(), &trust)
-                .unwrap();
+            daedal_image_factory::Factory::new(&self.cluster.talos.factory, network.clone(), &trust).unwrap();
         Engine::new(Parts {
             proxmox,
             factory,
-            nodes: self.lab.dialer(),
+            nodes: network,
             store: self.store(),
             outputs: self.outputs(),
             clock: Arc::new(LabClock(self.lab.pace())),

@@ -13,6 +13,7 @@ use super::Datacenter;
 use super::access::Who;
 use super::fail::Fail;
 use crate::faults::TaskFault;
+use crate::moments::Occasion;
 
 /// How many tasks are remembered.
 const MANY: usize = 20_000;
@@ -278,6 +279,8 @@ impl Job {
             let task = state.tasks.get_mut(&self.upid)?;
             task.log.extend(last);
             task.end = Some((now, status));
+            let subject = format!("{} {} on {}", task.kind, task.id, task.host);
+            self.dc.faults().happened(Occasion::TaskEnded, subject);
             Some((task.kind.clone(), task.id.clone()))
         });
         let listener = super::guard(&self.dc.inner.on_task_end).clone();

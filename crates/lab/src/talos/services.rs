@@ -11,6 +11,7 @@ use super::etcd::{Cluster, Member, member_id};
 use super::node::{Node, Stage};
 use super::world::{EtcdData, Shared};
 use crate::kubernetes::{self, Store, kubelet};
+use crate::moments::Occasion;
 
 /// Runs all services of this boot. Never returns by itself.
 pub(super) async fn run(shared: &Arc<Shared>, node: &Arc<Node>, config: &Arc<MachineConfig>) {
@@ -34,7 +35,13 @@ pub(super) async fn run(shared: &Arc<Shared>, node: &Arc<Node>, config: &Arc<Mac
     node.service("containerd", "Running", true, now());
     shared.pass(node, shared.durations.cri).await;
     node.service("cri", "Running", true, now());
-    node.update(|s| s.cri = true);
+    let name = node.update(|s| {
+        s.cri = true;
+        s.hostname.clone()
+    });
+    if config.is_control_plane() {
+        shared.faults.happened(Occasion::Bootstrappable, name);
+    }
     node.set_stage(Stage::Running, now());
     if config.is_control_plane() {
         tokio::join!(etcd(shared, node), run_kubelet(shared, node));
@@ -154,6 +161,8 @@ async fn serve_member(shared: &Arc<Shared>, node: &Arc<Node>) {
         shared.settle();
     }
     node.service("etcd", "Running", true, now());
+    let name = { node.state().hostname.clone() };
+    shared.faults.happened(Occasion::EtcdVotes, name);
     let mut changes = shared.watch();
     let mut started = false;
     loop {
@@ -275,6 +284,7 @@ async fn run_kubelet(shared: &Arc<Shared>, node: &Arc<Node>) {
     await_network_plugin(&store, &config).await;
     kubelet::ready(&store, &facts, now());
     node.update(|s| s.ready = true);
+    shared.faults.happened(Occasion::Ready, &facts.name);
     node.resumed.store(false, Ordering::Relaxed);
     node.set_stage(Stage::Running, now());
     node.console(format!("[talos] node {} is ready", facts.name));

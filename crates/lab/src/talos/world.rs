@@ -17,6 +17,7 @@ use super::node::Node;
 use crate::faults::Faults;
 use crate::http::Handler;
 use crate::image::SystemImage;
+use crate::moments::Occasion;
 use crate::{Fabric, Pace};
 
 /// Port of the Kubernetes API.
@@ -221,6 +222,7 @@ impl Shared {
                 } else if let Some(stop) = { node.state().api_open.clone() } {
                     node.console(format!("[talos] enabled shared IP {{\"component\": \"controller-runtime\", \"operator\": \"vip\", \"ip\": \"{vip}\"}}"));
                     self.listen_api(&store, &node, vip, stop);
+                    self.faults.happened(Occasion::EndpointUp, vip.to_string());
                     world.addresses.insert(vip, node.vmid);
                     if let Some(cluster) = world.clusters.get_mut(&id) {
                         cluster.vip = Some((vip, node.vmid));

@@ -28,6 +28,7 @@ use super::node::{Node, Stage};
 use super::version_at_least;
 use super::world::{APID_PORT, Shared, chain};
 use crate::http::{Body, Handler};
+use crate::moments::Occasion;
 
 /// Requests up to this size are taken, as by the real one.
 const MAX_MESSAGE: usize = 32 * 1024 * 1024;
@@ -90,7 +91,11 @@ pub(crate) fn serve(shared: &Arc<Shared>, node: &Arc<Node>) {
         Ok(tls) => listen(shared, node, tls),
         Err(error) => node.console(format!("[talos] apid failed: {}", chain(&error))),
     }
-    node.update(|s| s.apid = s.address.is_some());
+    let name = node.update(|s| {
+        s.apid = s.address.is_some();
+        s.hostname.clone()
+    });
+    shared.faults.happened(Occasion::ApiUp, name);
 }
 
 /// Makes a machine without a configuration answer, to anyone.
