@@ -21,6 +21,10 @@ const API_PORT: u16 = 50_000;
 /// How long the credentials minted for one run last.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
 
+/// A member that boots also says for a moment that its etcd is being prepared; one that still says so after this long
+/// waits to be bootstrapped or taken in.
+pub(crate) const PREPARING_PASSES: Duration = Duration::from_secs(3);
+
 /// What a node's API says of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {

@@ -1,7 +1,5 @@
 //! The one step that must never happen twice: bootstrapping etcd.
 
-use std::time::Duration;
-
 use daedal_inventory::{Node, Role};
 use daedal_planner::{Action, Ownership, Step};
 use futures::future::join_all;
@@ -10,11 +8,7 @@ use crate::effects::EffectKind;
 use crate::error::Error;
 use crate::execute::waiting::Waiter;
 use crate::execute::{Executor, Outcome};
-use crate::nodes::{Bootstrapped, Membership, Nodes};
-
-/// A member that boots also says for a moment that its etcd is being prepared; one that still says so after this long
-/// waits to be bootstrapped or taken in.
-const PREPARING_PASSES: Duration = Duration::from_secs(3);
+use crate::nodes::{Bootstrapped, Membership, Nodes, PREPARING_PASSES};
 
 /// What the other control planes say about etcd.
 enum Elsewhere {

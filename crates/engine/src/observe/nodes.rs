@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::engine::Engine;
 use crate::kubernetes::{API_SERVER_PORT, KubeNodes, Kubernetes};
 use crate::limits::Limits;
-use crate::nodes::{Membership, Nodes, Probe};
+use crate::nodes::{Membership, Nodes, PREPARING_PASSES, Probe};
 use crate::observe::Blinds;
 
 /// What was seen.
@@ -62,11 +62,27 @@ pub(crate) async fn look(
     let probes = stream::iter(asked).buffered(limits.probes).collect::<Vec<_>>();
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
     let endpoint = Target::new(&cluster.kubernetes.endpoint_host, cluster.kubernetes.endpoint_port);
-    let (probes, known, answers) = tokio::join!(
+    let (mut probes, known, answers) = tokio::join!(
         probes,
         known(&kubernetes, &planes, limits.probe_timeout),
         kubernetes.answers(&endpoint, limits.probe_timeout),
     );
+
+    // Where nobody has an etcd, those that wait for one are asked again: a member that boots says the same for a moment.
+    let waits = |etcd: &Option<Membership>| matches!(etcd, Some(Membership::NotJoined(_)));
+    let somebody =
+        probes.iter().any(|(_, etcd)| matches!(etcd, Some(Membership::Of(list)) if !list.is_empty()));
+    if !somebody && probes.iter().any(|(_, etcd)| waits(etcd)) {
+        tokio::time::sleep(PREPARING_PASSES).await;
+        let again: Vec<_> = (running.iter().zip(&probes))
+            .filter(|(_, (_, etcd))| waits(etcd))
+            .map(|(node, _)| ask(&nodes, node, limits))
+            .collect();
+        let mut again = stream::iter(again).buffered(limits.probes).collect::<Vec<_>>().await.into_iter();
+        for probe in probes.iter_mut().filter(|(_, etcd)| waits(etcd)) {
+            *probe = again.next().unwrap_or((Probe::Unreachable(String::new()), None));
+        }
+    }
 
     let mut seen = Seen { endpoint_answers: answers.is_ok(), ..Seen::default() };
     // One member's list tells of all. Lists that have no member in common are two clusters under one name.

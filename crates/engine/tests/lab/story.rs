@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use daedal_engine::StatusReport;
+use daedal_planner::{Action, EtcdView, Plan};
 
 use crate::support::{Bench, assert_done, errors};
 
@@ -153,4 +154,31 @@ fn everything_can_be_spawned(
     send(engine.status(cluster));
     send(engine.live_checks(cluster));
     send(engine.execute(cluster, world, plan, run));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_boots_is_never_taken_for_one_without_etcd() {
+    let saved = Bench::new(3, 0);
+    assert_done(&saved.apply().await, "apply");
+    saved.lab.save(saved.folder.path()).unwrap();
+    let mut not_there_yet = 0;
+    // Its etcd is said to be preparing for a second, some nine seconds after the start.
+    for tenths in (70..110).step_by(6) {
+        let bench = saved.copy();
+        let proxmox = crate::strangers::proxmox(&bench);
+        let tasks = daedal_proxmox::TaskWatcher::new(proxmox.clone());
+        let vms = bench.lab.datacenter().vms();
+        for (vmid, host, ..) in &vms {
+            tasks.finish(&proxmox.stop_vm(host, *vmid).await.unwrap(), "stop").await.unwrap();
+        }
+        for (vmid, host, ..) in &vms {
+            proxmox.start_vm(host, *vmid).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(tenths * 100)).await;
+        let (world, plan) = bench.look().await;
+        not_there_yet += usize::from(world.nodes.values().all(|node| node.etcd != EtcdView::Member));
+        let bootstraps = |plan: Plan| plan.steps.iter().any(|step| matches!(step.action, Action::Bootstrap));
+        assert!(!plan.is_ok_and(bootstraps), "{tenths} tenths after the start: {:#?}", world.nodes);
+    }
+    assert!(not_there_yet > 0);
 }

@@ -248,7 +248,7 @@ async fn a_shared_storage_is_looked_at_through_a_host_that_has_it() {
 }
 
 /// Somebody with the same token.
-fn proxmox(bench: &Bench) -> daedal_proxmox::Client {
+pub fn proxmox(bench: &Bench) -> daedal_proxmox::Client {
     let token = daedal_proxmox::Token::new(crate::support::TOKEN, crate::support::CANARY).unwrap();
     daedal_proxmox::Client::builder(&bench.cluster.proxmox.endpoint, token)
         .dialer(bench.lab.dialer())

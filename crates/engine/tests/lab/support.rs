@@ -66,10 +66,19 @@ impl Bench {
                 bench.folder
             })
             .await;
+        Self::load(saved.path(), cluster(1, 1))
+    }
+
+    /// Another bench like this one, from what was last saved in its folder.
+    pub fn copy(&self) -> Self {
+        Self::load(self.folder.path(), self.cluster.clone())
+    }
+
+    fn load(saved: &Path, cluster: Cluster) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        copy(saved.path(), folder.path());
+        copy(saved, folder.path());
         let lab = Lab::load(folder.path(), 1.0, EPOCH).unwrap().unwrap();
-        Self { lab, cluster: cluster(1, 1), folder, counter: Arc::new(CallCounter::new()) }
+        Self { lab, cluster, folder, counter: Arc::new(CallCounter::new()) }
     }
 
     /// A new process on this bench.

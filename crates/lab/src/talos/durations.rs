@@ -17,7 +17,9 @@ pub struct Durations {
     pub trustd: Duration,
     /// Until the container runtime is up, which bootstrap needs.
     pub cri: Duration,
-    /// Until etcd is healthy after bootstrap or start.
+    /// Until etcd's process starts once its member is known; until then its service is said to be preparing.
+    pub etcd_prepare: Duration,
+    /// Until etcd is healthy after its process has started.
     pub etcd: Duration,
     /// How long a new member stays a learner.
     pub etcd_promotion: Duration,
@@ -51,7 +53,8 @@ impl Default for Durations {
             apid: ms(1_000),
             trustd: ms(500),
             cri: ms(1_500),
-            etcd: ms(7_000),
+            etcd_prepare: ms(1_000),
+            etcd: ms(6_000),
             etcd_promotion: ms(3_000),
             api_server_first: ms(23_000),
             api_server: ms(4_000),

@@ -144,6 +144,8 @@ fn find_membership(shared: &Arc<Shared>, node: &Arc<Node>) -> Membership {
 async fn serve_member(shared: &Arc<Shared>, node: &Arc<Node>) {
     let now = || shared.pace.now();
     let Some(disk) = node.disk.clone() else { return };
+    shared.pass(node, shared.durations.etcd_prepare).await;
+    node.service("etcd", "Running", false, now());
     shared.pass(node, shared.durations.etcd).await;
     node.update(|s| s.etcd = true);
     shared.settle();
