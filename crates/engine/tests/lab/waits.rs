@@ -23,21 +23,21 @@ async fn every_wait_ends_a_moment_after_its_event_although_packets_are_lost() {
         let origin = Instant::now();
         let report = engine.execute(&bench.cluster, &world, &plan, &Run::silent()).await.unwrap();
         assert_done(&report, "apply");
-        let late = waits(&bench.cluster, &report, origin, &bench.lab.faults().moments());
+        let mut late = waits(&bench.cluster, &report, origin, &bench.lab.faults().moments());
         let kinds: BTreeSet<(&str, &str)> =
             late.iter().map(|wait| (wait.stage, wait.node.as_str())).collect();
         assert_eq!(kinds.len(), 5 * 5 + 3 + 2, "{kinds:#?}");
-        assert!(p95(&late) <= Duration::from_millis(300), "at {round_trip:?}: {late:#?}");
-        // Nobody comes much later; an answer from afar takes as long as it takes.
-        let most = Duration::from_millis(300) + round_trip;
-        assert!(late.last().unwrap().late <= most, "at {round_trip:?}: {late:#?}");
 
         let world = engine.observe(&bench.cluster).await.unwrap();
         let plan = plan_destroy(&bench.cluster, &world).unwrap();
         let origin = Instant::now();
         let report = engine.execute(&bench.cluster, &world, &plan, &Run::silent()).await.unwrap();
         assert_done(&report, "destroy");
-        let late = waits(&bench.cluster, &report, origin, &bench.lab.faults().moments());
-        assert!(p95(&late) <= Duration::from_millis(300), "destroy at {round_trip:?}: {late:#?}");
+        late.extend(waits(&bench.cluster, &report, origin, &bench.lab.faults().moments()));
+        late.sort_by_key(|wait| wait.late);
+        assert!(p95(&late) <= Duration::from_millis(300), "at {round_trip:?}: {late:#?}");
+        // Nobody comes much later; an answer from afar takes as long as it takes.
+        let most = Duration::from_millis(300) + round_trip;
+        assert!(late.last().unwrap().late <= most, "at {round_trip:?}: {late:#?}");
     }
 }
