@@ -166,7 +166,7 @@ async fn a_cluster_that_boots_is_never_taken_for_one_without_etcd() {
     for tenths in (70..110).step_by(6) {
         let bench = saved.copy();
         let proxmox = crate::strangers::proxmox(&bench);
-        let tasks = daedal_proxmox::TaskWatcher::new(proxmox.clone());
+        let tasks = daedal_proxmox::TaskWatcher::new(&proxmox);
         let vms = bench.lab.datacenter().vms();
         for (vmid, host, ..) in &vms {
             tasks.finish(&proxmox.stop_vm(host, *vmid).await.unwrap(), "stop").await.unwrap();

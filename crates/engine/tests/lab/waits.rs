@@ -26,7 +26,7 @@ async fn every_wait_ends_a_moment_after_its_event_although_packets_are_lost() {
         let mut late = waits(&bench.cluster, &report, origin, &bench.lab.faults().moments());
         let kinds: BTreeSet<(&str, &str)> =
             late.iter().map(|wait| (wait.stage, wait.node.as_str())).collect();
-        assert_eq!(kinds.len(), 5 * 5 + 3 + 2, "{kinds:#?}");
+        assert_eq!(kinds.len(), 4 * 5 + 3 + 2, "{kinds:#?}");
 
         let world = engine.observe(&bench.cluster).await.unwrap();
         let plan = plan_destroy(&bench.cluster, &world).unwrap();
