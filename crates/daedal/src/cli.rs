@@ -156,7 +156,8 @@ pub enum Command {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// The file to print, such as `kubeconfig` or `machines.json`.
+        /// The file to print, such as `kubeconfig` or `machines.json`; or `dnsmasq`, `kea` or `isc`: the nodes' DHCP
+        /// reservations for that server.
         name: Option<String>,
     },
     /// Print KUBECONFIG and TALOSCONFIG for a shell: eval "$(daedal env -f cluster.yaml)".

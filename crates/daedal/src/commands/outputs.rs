@@ -7,10 +7,21 @@ use crate::commands::apply::command;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::outputs_folder;
-use crate::{console, documents};
+use crate::{console, dhcp, documents};
 
 /// Lists the files, or prints one.
 pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool) -> Outcome {
+    // Reservations follow from the inventory alone: a DHCP server is told before anything is made.
+    if let Some(server) = name.filter(|name| dhcp::SERVERS.contains(name)) {
+        let file = target.file.clone().unwrap_or_else(|| "cluster.yaml".into());
+        let cluster = documents::read(&file, color)?.loaded.cluster;
+        let text = dhcp::reservations(&cluster, server).unwrap_or_default();
+        match format {
+            Format::Json => console::json(&serde_json::json!({"name": server, "content": text})),
+            Format::Text => console::result(&text),
+        }
+        return Ok(Exit::Done);
+    }
     let folder = folder(target, color)?;
     let files = list(&folder, target)?;
     match name {
@@ -19,7 +30,7 @@ pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool)
             let named = |file: &&String| *file == name || file.rsplit('/').next() == Some(name);
             let Some(file) = files.iter().find(named) else {
                 return Err(Failure::new(Exit::NoInput, format!("there is no output called {name}"))
-                    .hint(format!("There are: {}", files.join(", "))));
+                    .hint(format!("There are: {}, {}", files.join(", "), dhcp::SERVERS.join(", "))));
             };
             let path = folder.join(file);
             let text = std::fs::read_to_string(&path).map_err(|error| {
