@@ -44,13 +44,14 @@ struct Shared {
     fabric: Fabric,
     runtime: Handle,
     vms: Mutex<BTreeMap<u32, Vm>>,
+    /// By VMID, and not by VM: the next VM of that number waits until the last one is forgotten.
+    queues: Mutex<BTreeMap<u32, mpsc::UnboundedSender<Order>>>,
     resuming: AtomicBool,
 }
 
 struct Vm {
     known: Known,
     running: bool,
-    orders: mpsc::UnboundedSender<Order>,
 }
 
 /// What must be remembered of a VM, because its media tell it at the first start only.
@@ -82,12 +83,12 @@ impl Outside {
                 fabric,
                 runtime: Handle::current(),
                 vms: Mutex::default(),
+                queues: Mutex::default(),
                 resuming: AtomicBool::new(false),
             }),
         };
         for (vmid, known) in saved {
-            let orders = outside.orders(vmid);
-            outside.vms().insert(vmid, Vm { known, running: false, orders });
+            outside.vms().insert(vmid, Vm { known, running: false });
         }
         outside
     }
@@ -156,8 +157,9 @@ impl Outside {
                 ("LAB_VM_MEDIA", path(&media.iso)),
                 ("LAB_VM_CONFIG", path(&media.config)),
             ];
-            // The queue outlives the VM's entry.
-            let _ = vm.orders.send(Order { verb, environment, done });
+            let mut queues = self.shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
+            let queue = queues.entry(vmid).or_insert_with(|| self.orders(vmid));
+            let _ = queue.send(Order { verb, environment, done });
         }
         ended
     }
@@ -196,11 +198,9 @@ impl Guests for Outside {
         let Hardware { vmid, name, macs, cores, memory, disk, cdroms, .. } = hardware;
         let cidata = media::cidata(&cdroms);
         let disk = disk.map(|disk| disk.identity);
-        let orders = self.orders(vmid);
         let addresses = {
             let mut vms = self.vms();
-            let vm =
-                vms.entry(vmid).or_insert_with(|| Vm { known: Known::default(), running: false, orders });
+            let vm = vms.entry(vmid).or_insert_with(|| Vm { known: Known::default(), running: false });
             if vm.known.disk != disk {
                 vm.known.addresses.clear();
             }
@@ -323,10 +323,14 @@ mod tests {
         assert!(outside.shut_down(300).await);
         outside.forget("another disk");
         outside.forget("disk-1");
+        // Another VM of that number begins when the old one is forgotten.
+        outside.power_on(hardware(300));
         let medium = folder.path().join("media/300-media.iso");
         let told = format!("300 cp-1 BC:24:11:00:00:01 {}", medium.display());
         let plain = "300 cp-1 BC:24:11:00:00:01";
-        let wanted = format!("power-on {told}\npower-off {plain}\npower-off {plain}\nforget {plain}\n");
+        let wanted = format!(
+            "power-on {told}\npower-off {plain}\npower-off {plain}\nforget {plain}\npower-on {told}\n"
+        );
         for _ in 0..200 {
             if std::fs::read_to_string(&log).unwrap_or_default().len() >= wanted.len() {
                 break;
@@ -335,7 +339,7 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(&log).unwrap(), wanted);
         assert_eq!(std::fs::read(medium).unwrap(), b"an ISO");
-        assert!(outside.save().is_empty());
+        assert_eq!(outside.save().len(), 1);
     }
 
     #[tokio::test]
