@@ -241,7 +241,8 @@ impl Client {
 
     /// The members of etcd as this node sees them.
     pub async fn etcd_members(&self) -> Result<Vec<EtcdMember>> {
-        let request = self.request(machine::EtcdMemberListRequest::default());
+        // Asked of its own etcd: any other way leads through the API server, which comes later than etcd.
+        let request = self.request(machine::EtcdMemberListRequest { query_local: true });
         let reply = self.call("list etcd members", self.machine().etcd_member_list(request)).await?;
         let message = self.only("list etcd members", reply.messages)?;
         Ok(message
