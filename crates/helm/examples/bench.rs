@@ -4,6 +4,9 @@
 //! `DAEDAL_PEERS` (or named by `HELM`) and the `template` example built beside this program.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
+#[path = "shared/peers.rs"]
+mod peers;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -17,7 +20,7 @@ struct Sample {
 }
 
 fn main() -> ExitCode {
-    let Some(helm) = helm() else {
+    let Some(helm) = peers::helm(3) else {
         println!("skipped: no built helm under DAEDAL_PEERS, and HELM names none");
         return ExitCode::SUCCESS;
     };
@@ -78,6 +81,7 @@ fn run(program: &Path, chart: &Path, settings: Option<&str>) -> Option<Sample> {
     let mut child = command.stdout(output).stderr(Stdio::null()).spawn().ok()?;
     let status_file = format!("/proc/{}/status", child.id());
     let mut memory = 0;
+    let (_keep, pause) = std::sync::mpsc::channel::<()>();
     loop {
         if let Ok(status) = std::fs::read_to_string(&status_file) {
             let peak = status
@@ -89,31 +93,12 @@ fn run(program: &Path, chart: &Path, settings: Option<&str>) -> Option<Sample> {
         }
         match child.try_wait().ok()? {
             Some(status) => return status.success().then(|| Sample { time: start.elapsed(), memory }),
-            None => std::thread::yield_now(),
+            // Neither side shall compete with this loop for a core.
+            None => drop(pause.recv_timeout(Duration::from_micros(500))),
         }
     }
 }
 
-fn helm() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("HELM") {
-        return Some(path.into());
-    }
-    let folder = std::env::var_os("DAEDAL_PEERS")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/real-peers/bin")))?;
-    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
-        .ok()?
-        .filter_map(Result::ok)
-        .filter(|e| e.file_name().to_string_lossy().starts_with("helm-"))
-        .map(|e| e.path().join("helm"))
-        .filter(|p| p.is_file())
-        .collect();
-    found.sort();
-    found.pop()
-}
-
 fn cilium() -> Option<PathBuf> {
-    let cache = Command::new("go").args(["env", "GOMODCACHE"]).output().ok()?;
-    let cache = PathBuf::from(String::from_utf8_lossy(&cache.stdout).trim().to_owned());
-    Some(cache.join("github.com/cilium/cilium@v1.16.5/install/kubernetes/cilium"))
+    Some(peers::modules()?.join("github.com/cilium/cilium@v1.16.5/install/kubernetes/cilium"))
 }

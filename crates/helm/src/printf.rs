@@ -19,14 +19,17 @@ struct Flags {
 /// More than anybody pads to, and little enough to be harmless; Go's own limit.
 const MAX_WIDTH: usize = 1_000_000;
 
+#[derive(Default)]
 struct Printer {
     out: Vec<u8>,
     flags: Flags,
+    /// Inside a complaint about a verb, where values no longer speak for themselves.
+    erroring: bool,
 }
 
 /// `fmt.Sprint`: a space between operands when neither is a string.
 pub(crate) fn sprint(values: &[Value]) -> Vec<u8> {
-    let mut printer = Printer { out: Vec::new(), flags: Flags::default() };
+    let mut printer = Printer::default();
     let mut previous_string = false;
     for (index, value) in values.iter().enumerate() {
         let string = matches!(value, Value::Str(_));
@@ -41,7 +44,7 @@ pub(crate) fn sprint(values: &[Value]) -> Vec<u8> {
 
 /// `fmt.Sprintln`.
 pub(crate) fn sprintln(values: &[Value]) -> Vec<u8> {
-    let mut printer = Printer { out: Vec::new(), flags: Flags::default() };
+    let mut printer = Printer::default();
     for (index, value) in values.iter().enumerate() {
         if index > 0 {
             printer.out.push(b' ');
@@ -59,7 +62,7 @@ pub(crate) fn write_value(out: &mut Vec<u8>, value: &Value) {
         Value::Int(i) | Value::Int64(i) => out.extend_from_slice(i.to_string().as_bytes()),
         Value::Bool(b) => out.extend_from_slice(if *b { b"true" } else { b"false" }),
         other => {
-            let mut printer = Printer { out: std::mem::take(out), flags: Flags::default() };
+            let mut printer = Printer { out: std::mem::take(out), ..Printer::default() };
             printer.argument(other, 'v', 0);
             *out = printer.out;
         }
@@ -75,7 +78,7 @@ pub(crate) fn display(value: &Value) -> Vec<u8> {
 
 /// `fmt.Sprintf`.
 pub(crate) fn sprintf(format: &[u8], args: &[Value]) -> Vec<u8> {
-    let mut printer = Printer { out: Vec::new(), flags: Flags::default() };
+    let mut printer = Printer::default();
     printer.printf(format, args);
     printer.out
 }
@@ -209,9 +212,9 @@ impl Printer {
         } else {
             self.text(&value.type_name());
             self.out.push(b'=');
-            let flags = std::mem::take(&mut self.flags);
-            self.flags = flags;
+            let outer = std::mem::replace(&mut self.erroring, true);
             self.argument(value, 'v', 0);
+            self.erroring = outer;
         }
         self.out.push(b')');
     }
@@ -221,13 +224,23 @@ impl Printer {
             return self.text("...");
         }
         if verb == 'T' && depth == 0 {
+            if value.is_nil() {
+                return self.pad(b"<nil>");
+            }
             return self.string(value.type_name().as_bytes(), 's', value);
         }
-        if verb == 'p' {
+        // Wrapping is for errors; addresses are for nobody.
+        if matches!(verb, 'p' | 'w') {
             return self.bad_verb(verb, value);
+        }
+        if let Value::Time(time) = value
+            && (self.flags.sharp_v || self.erroring)
+        {
+            return self.string(time.go_string().as_bytes(), 's', value);
         }
         if let Some(text) = stringer(value)
             && !self.flags.sharp_v
+            && !self.erroring
             && matches!(verb, 'v' | 's' | 'x' | 'X' | 'q')
         {
             return self.string(text.as_bytes(), verb, value);
@@ -268,30 +281,69 @@ impl Printer {
                 self.map("engine.files", false, entries, verb, depth);
             }
             Value::Struct(s) => {
-                if s.pointer && depth > 0 {
-                    return self.text("0xc000000000");
-                }
-                if s.pointer {
-                    self.out.push(b'&');
-                }
-                if self.flags.sharp_v {
-                    self.text(s.type_name);
-                }
-                self.out.push(b'{');
-                for (i, field) in s.fields.iter().enumerate() {
-                    if i > 0 {
+                let fields: Vec<(&str, Value)> = s.fields.iter().map(|f| (f.name, f.value.clone())).collect();
+                match fields.split_last() {
+                    // `.Chart` is Helm's metadata inside one more structure.
+                    Some((root, metadata)) if s.type_name.starts_with("struct {") => {
+                        if self.flags.sharp_v {
+                            self.text(s.type_name);
+                        }
+                        let named = self.flags.plus_v || self.flags.sharp_v;
+                        self.text(if named { "{Metadata:" } else { "{" });
+                        self.structure("chart.Metadata", false, metadata, verb, depth + 1);
                         self.text(if self.flags.sharp_v { ", " } else { " " });
+                        self.text(if named { "IsRoot:" } else { "" });
+                        self.argument(&root.1, verb, depth + 1);
+                        self.out.push(b'}');
                     }
-                    if self.flags.plus_v || self.flags.sharp_v {
-                        self.text(field.name);
-                        self.out.push(b':');
-                    }
-                    self.argument(&field.value, verb, depth + 1);
+                    _ => self.structure(s.type_name, s.pointer, &fields, verb, depth),
                 }
-                self.out.push(b'}');
             }
-            Value::Time(_) | Value::Version(_) => self.bad_verb(verb, value),
+            Value::Version(v) => {
+                let fields = [
+                    ("major", Value::Uint64(v.major)),
+                    ("minor", Value::Uint64(v.minor)),
+                    ("patch", Value::Uint64(v.patch)),
+                    ("pre", Value::string(v.pre.as_str())),
+                    ("metadata", Value::string(v.metadata.as_str())),
+                    ("original", Value::string(v.original.as_str())),
+                ];
+                self.structure("semver.Version", !v.by_value, &fields, verb, depth);
+            }
+            Value::Time(_) => self.bad_verb(verb, value),
         }
+    }
+
+    fn structure(
+        &mut self,
+        type_name: &str,
+        pointer: bool,
+        fields: &[(&str, Value)],
+        verb: char,
+        depth: usize,
+    ) {
+        if pointer && depth > 0 {
+            // Go prints an address here, which is never the same.
+            return self.text("0xc000000000");
+        }
+        if pointer {
+            self.out.push(b'&');
+        }
+        if self.flags.sharp_v {
+            self.text(type_name);
+        }
+        self.out.push(b'{');
+        for (i, (name, value)) in fields.iter().enumerate() {
+            if i > 0 {
+                self.text(if self.flags.sharp_v { ", " } else { " " });
+            }
+            if self.flags.plus_v || self.flags.sharp_v {
+                self.text(name);
+                self.out.push(b':');
+            }
+            self.argument(value, verb, depth + 1);
+        }
+        self.out.push(b'}');
     }
 
     fn slice(&mut self, type_name: &str, nil: bool, items: &[Value], verb: char, depth: usize) {
@@ -486,6 +538,8 @@ impl Printer {
             'v' | 'g' | 'G' => strconv::format_g(f, flags.precision),
             'e' | 'E' => strconv::format_e(f, Some(flags.precision.unwrap_or(6).min(MAX_WIDTH))),
             'f' | 'F' => strconv::format_f(f, Some(flags.precision.unwrap_or(6).min(MAX_WIDTH))),
+            'b' => strconv::format_b(f),
+            'x' | 'X' => strconv::format_x(f, flags.precision.map(|p| p.min(MAX_WIDTH)), verb == 'X'),
             _ => return self.bad_verb(verb, value),
         };
         if matches!(verb, 'G' | 'E') {
@@ -504,7 +558,7 @@ impl Printer {
             self.flags.zero = flags.zero;
             return;
         }
-        if flags.sharp {
+        if flags.sharp && verb != 'b' {
             text = keep_point(&text, verb, flags.precision);
         }
         if flags.plus || !text.starts_with('+') {
@@ -558,18 +612,19 @@ fn rune(magnitude: u64, negative: bool) -> char {
     u32::try_from(magnitude).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
+/// What `#` does to a float: the point stays, and so do the zeros after it. The text begins with its sign.
 fn keep_point(text: &str, verb: char, precision: Option<usize>) -> String {
     let mut digits = match verb {
-        'v' | 'g' | 'G' => precision.unwrap_or(6),
+        'v' | 'g' | 'G' | 'x' => precision.unwrap_or(6),
         _ => 0,
     };
-    let (number, tail) = match text.find(['e', 'E']) {
-        Some(at) => text.split_at(at),
-        None => (text, ""),
-    };
-    let mut number = number.to_owned();
-    let significant = number[1..].trim_start_matches(['0', '.']).bytes().filter(u8::is_ascii_digit).count();
+    let hexadecimal = matches!(verb, 'x' | 'X');
+    let exponent: &[char] = if hexadecimal { &['p', 'P'] } else { &['e', 'E'] };
+    let (number, tail) = text.split_at(text.find(exponent).unwrap_or(text.len()));
+    // Digits count from the first that is not zero; Go counts the `x` of a prefix as one, too.
+    let significant = number[1..].trim_start_matches(['0', '.']).bytes().filter(|b| *b != b'.').count();
     digits = digits.saturating_sub(significant);
+    let mut number = number.to_owned();
     if !number.contains('.') {
         if &number[1..] == "0" {
             digits = digits.saturating_sub(1);
@@ -685,6 +740,11 @@ mod tests {
         assert_eq!(printf("%T", &[Value::list(vec![])]), "[]interface {}");
         assert_eq!(printf("%t|%v", &[Value::Bool(true), Value::Float(1e6)]), "true|1e+06");
         assert_eq!(printf("%6.2f%%", &[Value::Float(12.345)]), " 12.35%");
+        assert_eq!(
+            printf("%x|%#+X|%#.0x", &[42.0, 1.0, 42.0].map(Value::Float)),
+            "0x1.5p+05|+0X1.P+00|0x1.p+05"
+        );
+        assert_eq!(printf("%b|%12.1b", &[97.0, 0.0].map(Value::Float)), "6825768185233408p-46|     0p-1074");
     }
 
     #[test]

@@ -15,11 +15,15 @@ pub(crate) struct Version {
     pub(crate) pre: String,
     pub(crate) metadata: String,
     pub(crate) original: String,
+    /// Go has it as a value and not behind a pointer, which templates can tell.
+    pub(crate) by_value: bool,
 }
 
 impl PartialEq for Version {
     fn eq(&self, other: &Self) -> bool {
-        self.compare(other) == Ordering::Equal && self.original == other.original
+        self.compare(other) == Ordering::Equal
+            && self.original == other.original
+            && self.by_value == other.by_value
     }
 }
 
@@ -42,6 +46,19 @@ fn identifiers(text: &str) -> bool {
 }
 
 impl Version {
+    /// Go's zero value.
+    pub(crate) fn empty(by_value: bool) -> Version {
+        Version {
+            major: 0,
+            minor: 0,
+            patch: 0,
+            pre: String::new(),
+            metadata: String::new(),
+            original: String::new(),
+            by_value,
+        }
+    }
+
     /// Reads a version, filling in what is missing with zeros.
     pub(crate) fn parse(text: &str) -> Result<Version, String> {
         let invalid = || "invalid semantic version".to_owned();
@@ -86,6 +103,7 @@ impl Version {
             pre: pre.to_owned(),
             metadata: metadata.to_owned(),
             original: text.to_owned(),
+            by_value: false,
         })
     }
 

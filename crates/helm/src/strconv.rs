@@ -219,6 +219,66 @@ pub(crate) fn format_g(f: f64, precision: Option<usize>) -> String {
     out
 }
 
+/// Mantissa and exponent of a finite float, the mantissa with its hidden bit.
+fn parts(f: f64) -> (u64, i32) {
+    let bits = f.to_bits();
+    let exponent = i32::try_from((bits >> 52) & 0x7ff).unwrap_or(0);
+    let mantissa = bits & ((1 << 52) - 1);
+    if exponent == 0 { (mantissa, -1022) } else { (mantissa | 1 << 52, exponent - 1023) }
+}
+
+/// `strconv.FormatFloat(f, 'b', -1, 64)`: mantissa and binary exponent in decimal.
+pub(crate) fn format_b(f: f64) -> String {
+    if let Some(text) = special(f) {
+        return text.to_owned();
+    }
+    let (mantissa, exponent) = parts(f);
+    format!("{}{mantissa}p{:+}", if f.is_sign_negative() { "-" } else { "" }, exponent - 52)
+}
+
+/// `strconv.FormatFloat(f, 'x', precision, 64)`.
+pub(crate) fn format_x(f: f64, precision: Option<usize>, upper: bool) -> String {
+    if let Some(text) = special(f) {
+        return text.to_owned();
+    }
+    let (mut mantissa, mut exponent) = parts(f);
+    if mantissa == 0 {
+        exponent = 0;
+    }
+    // The leading 1 goes to bit 60.
+    mantissa <<= 60 - 52;
+    while mantissa != 0 && mantissa & (1 << 60) == 0 {
+        mantissa <<= 1;
+        exponent -= 1;
+    }
+    if let Some(precision) = precision.filter(|p| *p < 15) {
+        let shift = precision * 4;
+        let extra = (mantissa << shift) & ((1 << 60) - 1);
+        mantissa >>= 60 - shift;
+        if extra | (mantissa & 1) > 1 << 59 {
+            mantissa += 1;
+        }
+        mantissa <<= 60 - shift;
+        if mantissa & (1 << 61) != 0 {
+            mantissa >>= 1;
+            exponent += 1;
+        }
+    }
+    let mut out = format!("{}0x{}", if f.is_sign_negative() { "-" } else { "" }, mantissa >> 60 & 1);
+    mantissa <<= 4;
+    let mut digits = String::new();
+    while precision.map_or(mantissa != 0, |p| digits.len() < p) {
+        digits.push_str(&format!("{:x}", mantissa >> 60 & 15));
+        mantissa <<= 4;
+    }
+    if !digits.is_empty() {
+        out.push('.');
+        out.push_str(&digits);
+    }
+    out.push_str(&format!("p{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs()));
+    if upper { out.to_ascii_uppercase() } else { out }
+}
+
 fn place_point(out: &mut String, digits: &str, exponent: i32) {
     if exponent < 0 {
         out.push_str("0.");

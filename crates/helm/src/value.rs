@@ -336,6 +336,7 @@ impl Value {
             Value::Struct(s) => s.type_name,
             Value::Files(_) => "engine.files",
             Value::Time(_) => "time.Time",
+            Value::Version(v) if v.by_value => "semver.Version",
             Value::Version(_) => "*semver.Version",
         })
     }
@@ -354,6 +355,7 @@ impl Value {
             Value::Bytes(_) | Value::List(_) => "slice",
             Value::Map(_) | Value::Files(_) => "map",
             Value::Struct(s) if s.pointer => "ptr",
+            Value::Version(v) if v.by_value => "struct",
             Value::Version(_) => "ptr",
             Value::Struct(_) | Value::Time(_) => "struct",
         }

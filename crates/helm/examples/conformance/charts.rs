@@ -5,7 +5,8 @@ use std::process::Command;
 
 use daedal_helm::Chart;
 
-use crate::peer::{Helm, Outcome, ours};
+use crate::peer::{Helm, Outcome};
+use crate::peers;
 use crate::sets::{Set, derived};
 
 /// A chart inside a published Go module.
@@ -144,23 +145,18 @@ const CHARTS: &[Listed] = &[
     },
 ];
 
-/// Where a module lies, fetched if it is not there yet.
-fn module(listed: &Listed) -> Option<PathBuf> {
-    let cache = Command::new("go").args(["env", "GOMODCACHE"]).output().ok()?;
-    let cache = PathBuf::from(String::from_utf8_lossy(&cache.stdout).trim().to_owned());
-    let folder = cache.join(format!("{}@{}", listed.module, listed.version));
-    if !folder.is_dir() {
-        let name = format!("{}@{}", listed.module, listed.version);
-        let status = Command::new("go").args(["mod", "download", &name]).env("GOFLAGS", "-mod=mod").status();
-        if !status.is_ok_and(|s| s.success()) {
-            return None;
-        }
+/// Where a module lies, fetched if it is not there yet and may be.
+fn module(listed: &Listed, offline: bool) -> Option<PathBuf> {
+    let name = format!("{}@{}", listed.module, listed.version);
+    let folder = peers::modules()?.join(&name);
+    if !folder.is_dir() && !offline {
+        Command::new("go").args(["mod", "download", &name]).env("GOFLAGS", "-mod=mod").status().ok()?;
     }
     folder.is_dir().then_some(folder)
 }
 
 /// Compares the listed charts, or the given ones. How many differences there are.
-pub fn run(helm: &Helm, paths: &[&String]) -> usize {
+pub fn run(helm: &Helm, paths: &[&String], offline: bool) -> usize {
     println!(
         "\n{:<34} {:<9} {:>5} {:>8} {:>8} {:>8} {:>6}",
         "chart", "version", "sets", "objects", "refused", "worded", "differ"
@@ -168,8 +164,8 @@ pub fn run(helm: &Helm, paths: &[&String]) -> usize {
     let mut different = 0;
     if paths.is_empty() {
         for listed in CHARTS {
-            let Some(folder) = module(listed) else {
-                println!("{:<34} {:<9} skipped: the module cannot be had", listed.module, listed.version);
+            let Some(folder) = module(listed, offline) else {
+                println!("{:<34} {:<9} skipped: not in the module cache", listed.module, listed.version);
                 continue;
             };
             different += chart(helm, &folder.join(listed.path), listed.sets);
@@ -199,7 +195,7 @@ fn chart(helm: &Helm, folder: &Path, more: &[(&str, &str)]) -> usize {
         let values =
             set.yaml.as_ref().filter(|yaml| std::fs::write(&file, yaml).is_ok()).map(|_| file.as_path());
         let theirs = helm.template(folder, values, true);
-        let mine = ours(folder, set.yaml.as_deref(), true);
+        let mine = helm.ours(folder, set.yaml.as_deref(), true);
         match (theirs, mine) {
             (Ok(theirs), Ok(mine)) => match compare(&theirs, &mine, || helm.template(folder, values, true)) {
                 Ok(count) => objects += count,

@@ -1,13 +1,15 @@
 //! Renders real charts and generated template snippets with us and with real Helm, and says where they differ.
 //!
-//! `conformance [charts] [snippets [COUNT]] [CHART…]`: without arguments the listed charts and 10,000 snippets; a path
-//! is a chart to try. Needs a built `helm` (under `DAEDAL_PEERS`, or named by `HELM`) and, for the listed charts, Go's
-//! module cache, which is where they come from.
+//! `conformance [--helm4] [--offline] [charts] [snippets] [COUNT] [CHART…]`: without arguments the listed charts and
+//! 10,000 snippets; a path is a chart to try. Needs a built `helm` (under `DAEDAL_PEERS`, or named by `HELM`) and, for
+//! the listed charts, Go's module cache, which is where they come from; `--offline` skips those that are not in it.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
 mod charts;
 mod generate;
 mod peer;
+#[path = "../shared/peers.rs"]
+mod peers;
 mod sets;
 mod snippets;
 
@@ -16,20 +18,22 @@ use std::process::ExitCode;
 use peer::Helm;
 
 fn main() -> ExitCode {
-    let Some(helm) = Helm::find() else {
-        println!("skipped: no built helm under DAEDAL_PEERS, and HELM names none");
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let given = |name: &str| args.iter().any(|a| a == name);
+    let major = if given("--helm4") { 4 } else { 3 };
+    let Some(helm) = Helm::find(major) else {
+        println!("skipped: no built helm {major} under DAEDAL_PEERS, and HELM names none");
         return ExitCode::SUCCESS;
     };
-    let args: Vec<String> = std::env::args().skip(1).collect();
     let paths: Vec<&String> = args.iter().filter(|a| a.contains('/')).collect();
     let count: usize = args.iter().find_map(|a| a.parse().ok()).unwrap_or(10_000);
-    let all = args.iter().all(|a| a.parse::<usize>().is_ok());
+    let all = paths.is_empty() && !given("charts") && !given("snippets");
     let mut different = 0;
     println!("{}", helm.version());
-    if all || !paths.is_empty() || args.iter().any(|a| a == "charts") {
-        different += charts::run(&helm, &paths);
+    if all || !paths.is_empty() || given("charts") {
+        different += charts::run(&helm, &paths, given("--offline"));
     }
-    if all || args.iter().any(|a| a == "snippets") {
+    if all || given("snippets") {
         different += snippets::run(&helm, count);
     }
     if different == 0 {

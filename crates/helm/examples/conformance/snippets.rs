@@ -2,101 +2,164 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use daedal_helm::File;
 
 use crate::generate::{HELPERS, VALUES, snippet};
-use crate::peer::{Helm, ours, ours_of_files};
+use crate::peer::Helm;
 
 /// How many snippets share one chart, and so one run of Helm.
 const BATCH: usize = 500;
 
+/// How many differences are told in full.
+const SHOWN: usize = 60;
+
+/// What became of some snippets.
+#[derive(Default)]
+struct Tally {
+    agreed: usize,
+    unstable: usize,
+    refused: usize,
+    worded: usize,
+    different: usize,
+    notes: Vec<String>,
+}
+
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        self.agreed += other.agreed;
+        self.unstable += other.unstable;
+        self.refused += other.refused;
+        self.worded += other.worded;
+        self.different += other.different;
+        self.notes.extend(other.notes);
+    }
+}
+
 /// Renders that many snippets on both sides. How many differ.
 pub fn run(helm: &Helm, count: usize) -> usize {
-    let folder = std::env::temp_dir().join(format!("helm-snippets-{}", std::process::id()));
-    let (mut agreed, mut refused, mut worded, mut different) = (0, 0, 0, 0);
-    let mut notes: Vec<String> = Vec::new();
-    let all: Vec<String> = (0..count).map(|seed| snippet(seed as u64 + 1)).collect();
-    // We decide which snippets fail; each of those gets a chart of its own, because one failure ends a rendering.
+    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().min(8));
+    let batches: Vec<Vec<usize>> =
+        (1..=count).collect::<Vec<_>>().chunks(BATCH).map(<[usize]>::to_vec).collect();
+    let next = AtomicUsize::new(0);
+    let mut total = Tally::default();
+    std::thread::scope(|scope| {
+        let work = || {
+            let mut tally = Tally::default();
+            while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let folder =
+                    std::env::temp_dir().join(format!("helm-snippets-{}-{}", std::process::id(), batch[0]));
+                tally.add(compare(helm, &folder, batch));
+                let _ = std::fs::remove_dir_all(&folder);
+            }
+            tally
+        };
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(tally) => total.add(tally),
+                Err(_) => total.different += 1,
+            }
+        }
+    });
+    let Tally { agreed, unstable, refused, worded, different, notes } = total;
+    println!(
+        "\n{:<34} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6}",
+        "snippets", "count", "agreed", "unstable", "refused", "worded", "differ"
+    );
+    println!(
+        "{:<34} {count:>8} {agreed:>8} {unstable:>8} {refused:>8} {worded:>8} {different:>6}",
+        "generated, seeds 1…"
+    );
+    println!("unstable: helm prints an address, never the same; worded: both refuse, in other words");
+    for note in notes.iter().take(SHOWN) {
+        println!("{note}\n");
+    }
+    different
+}
+
+/// Compares a batch. We decide which snippets fail; each of those gets a chart of its own, because one failure ends a
+/// rendering.
+fn compare(helm: &Helm, folder: &Path, seeds: &[usize]) -> Tally {
+    let mut tally = Tally::default();
+    let all: BTreeMap<usize, String> = seeds.iter().map(|s| (*s, snippet(*s as u64))).collect();
     let mut good: Vec<usize> = Vec::new();
     let mut bad: Vec<(usize, String)> = Vec::new();
-    for (index, text) in all.iter().enumerate() {
-        match ours_of_files(files(&[(index, text)])) {
-            Ok(_) => good.push(index),
-            Err(message) => bad.push((index, message)),
+    for (index, text) in &all {
+        match helm.ours_of_files(files(&[(*index, text)])) {
+            Ok(_) => good.push(*index),
+            Err(message) => bad.push((*index, message)),
         }
     }
-    for batch in good.chunks(BATCH) {
-        let mut batch: Vec<usize> = batch.to_vec();
-        loop {
-            let files: Vec<(usize, &str)> = batch.iter().map(|i| (*i, all[*i].as_str())).collect();
-            write_chart(&folder, &files);
-            match helm.template(&folder, None, false) {
-                Ok(theirs) => {
-                    let (theirs, mine) =
-                        (by_source(&theirs), by_source(&ours(&folder, None, false).unwrap_or_default()));
-                    for index in &batch {
-                        let source = format!("s/templates/{index:06}.yaml");
-                        if theirs.get(&source) == mine.get(&source) {
-                            agreed += 1;
-                        } else {
-                            different += 1;
-                            notes.push(format!(
-                                "{}\n  helm: {}\n  ours: {}",
-                                all[*index],
-                                theirs.get(&source).map_or("nothing", String::as_str),
-                                mine.get(&source).map_or("nothing", String::as_str)
-                            ));
-                        }
+    while !good.is_empty() {
+        let together: Vec<(usize, &str)> = good.iter().map(|i| (*i, all[i].as_str())).collect();
+        write_chart(folder, &together);
+        match helm.template(folder, None, false) {
+            Ok(theirs) => {
+                let mine = helm.ours(folder, None, false).unwrap_or_default();
+                let (theirs, mine) = (by_source(&theirs), by_source(&mine));
+                // What Helm itself prints differently the next time (addresses) is no difference.
+                let again = match theirs == mine {
+                    true => BTreeMap::new(),
+                    false => helm.template(folder, None, false).map(|t| by_source(&t)).unwrap_or_default(),
+                };
+                for index in &good {
+                    let source = format!("s/templates/{index:06}.yaml");
+                    if theirs.contains_key(&source) && theirs.get(&source) == mine.get(&source) {
+                        tally.agreed += 1;
+                    } else if theirs.get(&source) != again.get(&source) {
+                        tally.unstable += 1;
+                    } else {
+                        tally.different += 1;
+                        tally.notes.push(format!(
+                            "seed {index}: {}\n  helm: {}\n  ours: {}",
+                            all[index],
+                            theirs.get(&source).map_or("nothing", String::as_str),
+                            mine.get(&source).map_or("nothing", String::as_str)
+                        ));
                     }
+                }
+                break;
+            }
+            Err(message) => {
+                // Helm refuses one that we take: note it, leave it out, go on.
+                let culprit = good.iter().copied().find(|i| message.contains(&format!("{i:06}.yaml")));
+                tally.different += 1;
+                let Some(index) = culprit else {
+                    tally.notes.push(format!("a whole batch is refused: {message}"));
                     break;
-                }
-                Err(message) => {
-                    // Helm refuses one that we take: note it, leave it out, go on.
-                    let culprit = batch.iter().copied().find(|i| message.contains(&format!("{i:06}.yaml")));
-                    different += 1;
-                    match culprit {
-                        Some(index) => {
-                            notes.push(format!("{}\n  only helm refuses: {message}", all[index]));
-                            batch.retain(|i| *i != index);
-                        }
-                        None => {
-                            notes.push(format!("a whole batch is refused: {message}"));
-                            break;
-                        }
-                    }
-                }
+                };
+                tally.notes.push(format!("seed {index}: {}\n  only helm refuses: {message}", all[&index]));
+                good.retain(|i| *i != index);
             }
         }
     }
     for (index, mine) in &bad {
-        write_chart(&folder, &[(*index, &all[*index])]);
-        match helm.template(&folder, None, false) {
+        write_chart(folder, &[(*index, &all[index])]);
+        match helm.template(folder, None, false) {
             Err(theirs) => {
-                refused += 1;
+                tally.refused += 1;
                 if theirs != *mine {
-                    worded += 1;
+                    tally.worded += 1;
                     if std::env::var_os("VERBOSE").is_some() {
-                        notes.push(format!("{}\n  worded\n  helm: {theirs}\n  ours: {mine}", all[*index]));
+                        tally.notes.push(format!(
+                            "seed {index}: {}\n  worded\n  helm: {theirs}\n  ours: {mine}",
+                            all[index]
+                        ));
                     }
                 }
             }
             Ok(theirs) => {
-                different += 1;
-                notes.push(format!("{}\n  helm: {theirs}\n  only we refuse: {mine}", all[*index]));
+                tally.different += 1;
+                tally.notes.push(format!(
+                    "seed {index}: {}\n  helm: {theirs}\n  only we refuse: {mine}",
+                    all[index]
+                ));
             }
         }
     }
-    let _ = std::fs::remove_dir_all(&folder);
-    println!(
-        "\n{:<34} {:>8} {:>8} {:>8} {:>8} {:>6}",
-        "snippets", "count", "agreed", "refused", "worded", "differ"
-    );
-    println!("{:<34} {count:>8} {agreed:>8} {refused:>8} {worded:>8} {different:>6}", "generated, seeds 1…");
-    for note in notes.iter().take(40) {
-        println!("{note}\n");
-    }
-    different
+    tally
 }
 
 /// The chart that holds some snippets.
@@ -111,7 +174,7 @@ fn files(snippets: &[(usize, &str)]) -> Vec<File> {
     for (index, text) in snippets {
         // The snippet's own output, quoted, is the only value of a document that is always valid.
         let body = format!(
-            "{{{{- define \"s{index}\" -}}}}\n{text}\n{{{{- end -}}}}\nv: {{{{ include \"s{index}\" . | quote }}}}\n"
+            "{{{{ define \"s{index}\" }}}}{text}{{{{ end }}}}\nv: {{{{ include \"s{index}\" . | quote }}}}\n"
         );
         files.push(file(format!("templates/{index:06}.yaml"), &body));
     }

@@ -40,7 +40,13 @@ type Check = Result<bool, crate::template::exec::FuncError>;
 fn call(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
     match &args[0] {
         Value::Nil | Value::NilInterface => Err("call of nil".into()),
-        other => Err(format!("non-function of type {}", other.type_name()).into()),
+        other => Err(format!(
+            "non-function {} of type {}",
+            args.last().map_or_else(String::new, |name| String::from_utf8_lossy(&printf::display(name))
+                .into_owned()),
+            other.type_name()
+        )
+        .into()),
     }
 }
 
@@ -104,7 +110,10 @@ fn index(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
                 None => Value::NilInterface,
             },
             Value::Files(files) => Value::Bytes(files.get(&key(index)?.text()).cloned().unwrap_or_default()),
-            other => return Err(format!("can't index item of type {}", other.type_name()).into()),
+            other => {
+                let name = other.type_name();
+                return Err(format!("can't index item of type {}", name.trim_start_matches('*')).into());
+            }
         };
     }
     Ok(item)
@@ -174,7 +183,8 @@ fn is_nil(value: &Value) -> bool {
 }
 
 fn equal_other(a: &Value, b: &Value) -> Check {
-    let display = |v: &Value| String::from_utf8_lossy(&printf::display(v)).into_owned();
+    let display =
+        |v: &Value| String::from_utf8_lossy(&printf::sprintf(b"%s", std::slice::from_ref(v))).into_owned();
     if a.kind_name() != b.kind_name() && !a.is_nil() && !b.is_nil() {
         return Err(format!(
             "non-comparable types {}: {}, {}: {}",

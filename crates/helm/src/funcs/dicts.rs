@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::{Entry, Type, fixed, strval, take, variadic};
+use crate::semver::Version;
 use crate::template::exec::{Exec, FuncError, FuncResult};
 use crate::value::{List, MAX_NESTING, Map, Str, Value};
 
@@ -184,6 +185,8 @@ fn deep_copy(value: &Value, depth: usize) -> Result<Value, String> {
             }
             copy
         }
+        // Its fields are private, so the copy stays empty.
+        Value::Version(v) => Value::Version(Rc::new(Version::empty(v.by_value))),
         other => other.clone(),
     })
 }

@@ -55,7 +55,7 @@ pub(super) fn functions() -> Vec<Entry> {
         fixed("fromJsonArray", &[Str], |_, args| {
             Ok(as_list(json::from_json(bytes(args, 0)), Value::nil_list(ListKind::Any), ""))
         }),
-        fixed("toToml", &[Any], |_, args| Ok(Value::string(super::toml::to_toml(&args[0])))),
+        fixed("toToml", &[Any], |_, args| super::toml::to_toml(&args[0])),
         fixed("fromToml", &[Str], |_, args| Ok(super::toml::from_toml(&text(args, 0)))),
     ]
 }

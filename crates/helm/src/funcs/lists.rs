@@ -104,8 +104,7 @@ fn elements(value: &Value, operation: &str) -> Result<Vec<Value>, FuncError> {
     match value.elements() {
         Some(items) => Ok(items.into_owned()),
         None if value.is_nil() => {
-            Err("reflect: call of reflect.Type.Kind on nil: runtime error: invalid memory address or nil pointer dereference"
-                .into())
+            Err("runtime error: invalid memory address or nil pointer dereference".into())
         }
         None => Err(format!("Cannot {operation} type {}", value.kind_name()).into()),
     }
@@ -150,7 +149,15 @@ fn chunk(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
     let size = int(args, 0);
     let items = elements(&args[1], "chunk")?;
     let Some(size) = usize::try_from(size).ok().filter(|s| *s > 0) else {
-        return Err("runtime error: makeslice: len out of range".into());
+        // Go divides all the same, which now and then comes to something.
+        let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        return match length {
+            1 if size < -1 => Ok(Value::list_of(ListKind::Lists, vec![Value::list(items)])),
+            2.. if size < 0 && length - 1 <= size.saturating_neg() => {
+                Ok(Value::list_of(ListKind::Lists, Vec::new()))
+            }
+            _ => Err("runtime error: makeslice: len out of range".into()),
+        };
     };
     let chunks = items.chunks(size).map(|c| Value::list(c.to_vec())).collect();
     Ok(Value::list_of(ListKind::Lists, chunks))

@@ -84,8 +84,8 @@ impl Type {
             | (Type::Float, Value::Float(_))
             | (Type::Str, Value::Str(_))
             | (Type::Time, Value::Time(_))
-            | (Type::Duration, Value::Duration(_))
-            | (Type::Version, Value::Version(_)) => true,
+            | (Type::Duration, Value::Duration(_)) => true,
+            (Type::Version, Value::Version(v)) => !v.by_value,
             (Type::Map, Value::Map(m)) => m.kind != MapKind::Strings,
             (Type::List, Value::List(l)) => l.kind == ListKind::Any,
             (Type::Certificate, Value::Struct(s)) => s.type_name == "sprig.certificate",

@@ -70,7 +70,12 @@ fn compile(exec: &Exec<'_>, pattern: &str) -> Result<Rc<Regex>, FuncError> {
     }
     let regex = RegexBuilder::new(&translate(pattern)).size_limit(4 << 20).build().map_err(|e| {
         let reason = e.to_string();
-        let reason = reason.lines().last().unwrap_or("invalid").trim_start_matches("error: ");
+        let reason = match reason.lines().last().unwrap_or("invalid").trim_start_matches("error: ") {
+            "unclosed group" => format!("missing closing ): {}", backquoted(pattern)),
+            "unopened group" => format!("unexpected ): {}", backquoted(pattern)),
+            "unclosed character class" => format!("missing closing ]: {}", backquoted(pattern)),
+            other => other.to_owned(),
+        };
         format!("regexp: Compile({}): error parsing regexp: {reason}", backquoted(pattern))
     })?;
     let regex = Rc::new(regex);

@@ -172,9 +172,9 @@ fn substr(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
     let range = usize::try_from(from).ok().zip(usize::try_from(to).ok());
     match range.and_then(|(from, to)| whole.get(from..to)) {
         Some(piece) => Ok(Value::string(piece)),
-        None if from > length || to > length || to < 0 => {
-            let bad = if to > length || to < 0 { to } else { from };
-            Err(format!("runtime error: slice bounds out of range [{bad}] with length {length}").into())
+        None if to < 0 => Err(format!("runtime error: slice bounds out of range [:{to}]").into()),
+        None if to > length => {
+            Err(format!("runtime error: slice bounds out of range [:{to}] with length {length}").into())
         }
         None => Err(format!("runtime error: slice bounds out of range [{from}:{to}]").into()),
     }

@@ -72,6 +72,19 @@ fn escape_path(path: &[u8]) -> String {
     out
 }
 
+fn escape_host(host: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in host {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => out.push(char::from(*byte)),
+            b'-' | b'_' | b'.' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b','
+            | b';' | b'=' | b':' | b'[' | b']' | b'<' | b'>' | b'"' => out.push(char::from(*byte)),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
 fn escape_fragment(fragment: &[u8]) -> String {
     let mut out = String::new();
     for byte in fragment {
@@ -148,6 +161,9 @@ fn parse(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
                 None => ("", authority),
             };
             user = user_info(raw_user, &whole)?;
+            if raw_host.starts_with('[') && !raw_host.contains(']') {
+                return Err(fail("missing ']' in host"));
+            }
             let after_bracket = raw_host.rfind(']').map_or(0, |at| at + 1);
             if let Some(colon) = raw_host[after_bracket..].rfind(':') {
                 let port = &raw_host[after_bracket + colon + 1..];
@@ -217,7 +233,7 @@ fn join(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
                 out.push_str(&user);
                 out.push('@');
             }
-            out.push_str(&host);
+            out.push_str(&escape_host(host.as_bytes()));
         }
         let escaped = escape_path(&path);
         if !escaped.is_empty() && !escaped.starts_with('/') && !host.is_empty() {

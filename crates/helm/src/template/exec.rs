@@ -119,6 +119,8 @@ pub(crate) struct Exec<'e> {
     tree: Rc<Tree>,
     at: NodeId,
     variables: Vec<(Rc<str>, Value)>,
+    /// Dot is an element of an `interface {}` container, which is the type errors about its fields name.
+    dot_is_interface: bool,
     out: Vec<u8>,
 }
 
@@ -143,6 +145,7 @@ fn execute_tree(env: &Env, set: &Rc<TemplateSet>, tree: &Rc<Tree>, data: &Value)
         tree: tree.clone(),
         at: 0,
         variables: vec![("$".into(), data.clone())],
+        dot_is_interface: false,
         out: Vec::new(),
     };
     exec.enter()?;
@@ -260,7 +263,11 @@ impl<'e> Exec<'e> {
         let mark = self.variables.len();
         let value = self.pipeline(dot, &branch.pipe)?;
         let flow = if value.truth() {
-            self.list(if with { &value } else { dot }, &branch.list)
+            let outer = self.dot_is_interface;
+            self.dot_is_interface &= !with;
+            let flow = self.list(if with { &value } else { dot }, &branch.list);
+            self.dot_is_interface = outer;
+            flow
         } else if let Some(otherwise) = &branch.otherwise {
             self.list(dot, otherwise)
         } else {
@@ -273,7 +280,9 @@ impl<'e> Exec<'e> {
     fn range(&mut self, dot: &Value, branch: &Branch) -> Result<Flow> {
         self.at = branch.id;
         let mark = self.variables.len();
+        let outer = self.dot_is_interface;
         let flow = self.range_over(dot, branch);
+        self.dot_is_interface = outer;
         self.variables.truncate(mark);
         flow
     }
@@ -281,6 +290,12 @@ impl<'e> Exec<'e> {
     fn range_over(&mut self, dot: &Value, branch: &Branch) -> Result<Flow> {
         let value = self.pipeline(dot, &branch.pipe)?;
         let as_element = |v: &Value| if v.is_nil() { Value::NilInterface } else { v.clone() };
+        let outer = self.dot_is_interface;
+        self.dot_is_interface = match &value {
+            Value::List(list) => list.kind.holds_interfaces(),
+            Value::Map(map) => map.kind != MapKind::Strings,
+            _ => false,
+        };
         let mut any = false;
         let count = match &value {
             Value::Int(n) | Value::Int64(n) | Value::Named(_, n, _) | Value::Duration(n) => Some(*n),
@@ -346,6 +361,7 @@ impl<'e> Exec<'e> {
                 }
             }
         }
+        self.dot_is_interface = outer;
         match &branch.otherwise {
             Some(otherwise) if !any => self.list(dot, otherwise),
             _ => Ok(Flow::Next),
@@ -388,7 +404,9 @@ impl<'e> Exec<'e> {
         let caller = std::mem::replace(&mut self.tree, tree.clone());
         let at = self.at;
         let variables = std::mem::replace(&mut self.variables, vec![("$".into(), data.clone())]);
+        let outer = std::mem::replace(&mut self.dot_is_interface, false);
         let result = self.list(&data, &tree.root);
+        self.dot_is_interface = outer;
         self.leave();
         self.tree = caller;
         self.at = at;
@@ -435,7 +453,7 @@ impl<'e> Exec<'e> {
         match &first.kind {
             ExprKind::Field(path) => {
                 self.at = first.id;
-                self.field_chain(dot, dot.clone(), path, first.id, args, last)
+                self.field_chain(dot, dot.clone(), self.dot_is_interface, path, first.id, args, last)
             }
             ExprKind::Chain(..) => self.chain(dot, first, args, last),
             ExprKind::Variable(path) => self.variable_chain(dot, path, first, args, last),
@@ -495,7 +513,7 @@ impl<'e> Exec<'e> {
             ExprKind::Identifier(name) => self.function(dot, name, inner.id, inner.id, &[], None)?,
             _ => self.argument(dot, Type::Any, inner)?,
         };
-        self.field_chain(dot, receiver, path, expr.id, args, last)
+        self.field_chain(dot, receiver, false, path, expr.id, args, last)
     }
 
     fn variable_chain(
@@ -513,20 +531,21 @@ impl<'e> Exec<'e> {
             self.not_a_function(expr, args, last.as_ref())?;
             return Ok(value);
         }
-        self.field_chain(dot, value, fields, expr.id, args, last)
+        self.field_chain(dot, value, false, fields, expr.id, args, last)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "a chain carries the context of its call")]
     fn field_chain(
         &mut self,
         dot: &Value,
         mut receiver: Value,
+        mut from_interface: bool,
         path: &[Rc<str>],
         node: NodeId,
         args: &[Expr],
         last: Option<Value>,
     ) -> Result<Value> {
         let Some((final_name, leading)) = path.split_last() else { return Ok(receiver) };
-        let mut from_interface = false;
         for name in leading {
             let next = self.field(dot, &receiver, name, node, &[], None, from_interface)?;
             from_interface = matches!(&receiver, Value::Map(m) if m.kind != MapKind::Strings);
@@ -624,7 +643,15 @@ impl<'e> Exec<'e> {
         if matches!(name, "and" | "or") {
             return self.short_circuit(dot, name, args, last);
         }
+        let callee = (name == "call").then(|| match (args.first(), &last) {
+            (Some(expr), _) => show::show_expr(expr),
+            (None, Some(Value::Str(text))) => text.text().into_owned(),
+            (None, Some(value)) => format!("<{} Value>", value.type_name()),
+            (None, None) => String::new(),
+        });
         let mut args = self.call_arguments(dot, name, &function.signature, args, last)?;
+        // `call` names what it was given; no value a template can reach is a function.
+        args.extend(callee.map(Value::string));
         self.step()?;
         match (function.run)(self, &mut args) {
             Ok(value) => {
@@ -710,7 +737,9 @@ impl<'e> Exec<'e> {
                     None => self.fail(format!("cannot assign nil to {}", wanted.go_name())),
                 };
             }
-            ExprKind::Field(path) => self.field_chain(dot, dot.clone(), path, expr.id, &[], None)?,
+            ExprKind::Field(path) => {
+                self.field_chain(dot, dot.clone(), self.dot_is_interface, path, expr.id, &[], None)?
+            }
             ExprKind::Variable(path) => self.variable_chain(dot, path, expr, &[], None)?,
             ExprKind::Pipe(pipe) => self.pipeline(dot, pipe)?,
             ExprKind::Identifier(name) => self.function(dot, name, expr.id, expr.id, &[], None)?,

@@ -30,6 +30,7 @@ pub(crate) fn find(receiver: &Value, name: &str) -> Option<Method> {
     match receiver {
         Value::Files(_) => files_method(name),
         Value::Time(_) => time_method(name),
+        Value::Version(v) if v.by_value && POINTER_METHODS.contains(&name) => None,
         Value::Version(_) => version_method(name),
         Value::List(list) if list.kind == ListKind::VersionSet && name == "Has" => {
             method(&[Type::Str], |receiver, _, args| {
@@ -248,17 +249,14 @@ fn time_method(name: &str) -> Option<Method> {
     }
 }
 
+/// Methods that Go declares on the pointer, so that a version that is a value lacks them.
+const POINTER_METHODS: &[&str] =
+    &["Original", "Compare", "Equal", "GreaterThan", "LessThan", "GreaterThanEqual", "LessThanEqual"];
+
 fn version(receiver: &Value) -> Version {
     match receiver {
         Value::Version(v) => (**v).clone(),
-        _ => Version {
-            major: 0,
-            minor: 0,
-            patch: 0,
-            pre: String::new(),
-            metadata: String::new(),
-            original: String::new(),
-        },
+        _ => Version::empty(false),
     }
 }
 
@@ -289,6 +287,7 @@ fn version_method(name: &str) -> Option<Method> {
                 bump(&mut v);
                 v.pre.clear();
                 v.metadata.clear();
+                v.by_value = true;
                 v.original = v.to_string();
                 Value::Version(Rc::new(v))
             }

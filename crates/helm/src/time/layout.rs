@@ -196,10 +196,10 @@ pub(crate) fn parse(layout: &str, text: &str) -> Result<GoTime, String> {
     let fail = |part: &str, at: &str| {
         format!(
             "parsing time {} as {}: cannot parse {} as {}",
-            crate::strconv::quote(text.as_bytes()),
-            crate::strconv::quote(layout.as_bytes()),
-            crate::strconv::quote(at.as_bytes()),
-            crate::strconv::quote(part.as_bytes())
+            super::quote(text.as_bytes()),
+            super::quote(layout.as_bytes()),
+            super::quote(at.as_bytes()),
+            super::quote(part.as_bytes())
         )
     };
     let mut reader = Reader { rest: text };
@@ -278,13 +278,12 @@ pub(crate) fn parse(layout: &str, text: &str) -> Result<GoTime, String> {
             return Err(fail(&label(), before));
         }
     }
-    let range =
-        |what: &str| format!("parsing time {}: {what} out of range", crate::strconv::quote(text.as_bytes()));
+    let range = |what: &str| format!("parsing time {}: {what} out of range", super::quote(text.as_bytes()));
     if !reader.rest.is_empty() {
         return Err(format!(
             "parsing time {}: extra text: {}",
-            crate::strconv::quote(text.as_bytes()),
-            crate::strconv::quote(reader.rest.as_bytes())
+            super::quote(text.as_bytes()),
+            super::quote(reader.rest.as_bytes())
         ));
     }
     if pm && hour < 12 {

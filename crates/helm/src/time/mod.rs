@@ -142,6 +142,26 @@ impl GoTime {
         i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// What `%#v` prints.
+    pub(crate) fn go_string(&self) -> String {
+        let civil = self.civil();
+        let place = match (&*self.zone, self.offset) {
+            ("UTC", 0) => "time.UTC".to_owned(),
+            (name, _) => format!("time.Location({})", quote(name.as_bytes())),
+        };
+        format!(
+            "time.Date({}, time.{}, {}, {}, {}, {}, {}, {place})",
+            civil.year,
+            MONTHS[(civil.month as usize + 11) % 12],
+            civil.day,
+            civil.hour,
+            civil.minute,
+            civil.second,
+            self.nanos
+        )
+    }
+
+    /// The time in a layout of Go's.
     pub(crate) fn format(&self, layout: &str) -> String {
         layout::format(self, layout)
     }
@@ -191,7 +211,7 @@ pub(crate) fn format_duration(nanos: i64) -> String {
 
 /// `time.ParseDuration`.
 pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
-    let invalid = || format!("time: invalid duration {}", crate::strconv::quote(text.as_bytes()));
+    let invalid = || format!("time: invalid duration {}", quote(text.as_bytes()));
     let (negative, mut rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -220,16 +240,13 @@ pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
             "m" => 60_000_000_000,
             "h" => 3_600_000_000_000,
             "" => {
-                return Err(format!(
-                    "time: missing unit in duration {}",
-                    crate::strconv::quote(text.as_bytes())
-                ));
+                return Err(format!("time: missing unit in duration {}", quote(text.as_bytes())));
             }
             other => {
                 return Err(format!(
                     "time: unknown unit {} in duration {}",
-                    crate::strconv::quote(other.as_bytes()),
-                    crate::strconv::quote(text.as_bytes())
+                    quote(other.as_bytes()),
+                    quote(text.as_bytes())
                 ));
             }
         };
@@ -248,6 +265,23 @@ pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
     }
     let value = i64::try_from(exact).map_err(|_| invalid())?;
     Ok(if negative { -value } else { value })
+}
+
+/// How Go's `time` package quotes in its errors: bytes that are not printable ASCII in hexadecimal.
+fn quote(text: &[u8]) -> String {
+    let mut out = String::from("\"");
+    for byte in text {
+        match byte {
+            b'"' | b'\\' => {
+                out.push('\\');
+                out.push(char::from(*byte));
+            }
+            b' '..=0x7f => out.push(char::from(*byte)),
+            other => out.push_str(&format!("\\x{other:02x}")),
+        }
+    }
+    out.push('"');
+    out
 }
 
 #[cfg(test)]

@@ -143,7 +143,11 @@ impl Emitter {
             }
             Value::Time(t) => {
                 let text = t.format("2006-01-02T15:04:05.999999999Z07:00");
-                self.string(&text, indent, context)?;
+                // The pretty style knows times; the other gets them as JSON strings.
+                match self.style {
+                    Style::Pretty => self.plain(&text, indent, context),
+                    Style::Kubernetes => self.string(&text, indent, context)?,
+                }
             }
             Value::Version(v) => self.string(&v.to_string(), indent, context)?,
         }

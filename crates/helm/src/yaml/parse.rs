@@ -486,7 +486,7 @@ fn scalar(value: &[u8], tag: &str, implicit: bool) -> Result<Yaml> {
         Resolved::Int(i) => Ok(Yaml::Int(i)),
         Resolved::Uint(u) => Ok(Yaml::Uint(u)),
         Resolved::Float(f) => Ok(Yaml::Float(f)),
-        Resolved::Timestamp | Resolved::Merge | Resolved::String => Ok(Yaml::text(value.to_vec())),
+        Resolved::Timestamp | Resolved::String => Ok(Yaml::text(value.to_vec())),
         Resolved::Binary => {
             use base64::Engine as _;
             let compact: Vec<u8> = value.iter().copied().filter(|b| !matches!(b, b'\n' | b'\r')).collect();

@@ -15,7 +15,6 @@ pub(super) enum Resolved {
     Uint(u64),
     Float(f64),
     Timestamp,
-    Merge,
     Binary,
     String,
 }
@@ -28,7 +27,6 @@ impl Resolved {
             Resolved::Int(_) | Resolved::Uint(_) => "!!int",
             Resolved::Float(_) => "!!float",
             Resolved::Timestamp => "!!timestamp",
-            Resolved::Merge => "!!merge",
             Resolved::Binary => "!!binary",
             Resolved::String => "!!str",
         }
@@ -69,7 +67,6 @@ fn word(text: &str) -> Option<Resolved> {
         ".nan" | ".NaN" | ".NAN" => Resolved::Float(f64::NAN),
         ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Resolved::Float(f64::INFINITY),
         "-.inf" | "-.Inf" | "-.INF" => Resolved::Float(f64::NEG_INFINITY),
-        "<<" => Resolved::Merge,
         _ => return None,
     })
 }
@@ -84,7 +81,8 @@ pub(super) fn untagged(text: &str, timestamps: bool) -> Resolved {
         Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~') => {
             return word(text).unwrap_or(Resolved::String);
         }
-        Some(_) => return if text == "<<" { Resolved::Merge } else { Resolved::String },
+        // Also `<<`, which only the place of a key makes a merge.
+        Some(_) => return Resolved::String,
     };
     if let Some(found) = word(text) {
         return found;
