@@ -3,7 +3,7 @@
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_proxmox::{CreateVm, NewDisk, Nic};
 use daedal_talos::config::{
-    ClusterOptions, Cni, Install, Link, MachineConfig, NodeOptions, Patch, Role as TalosRole, Route,
+    ClusterOptions, Cni, Hostname, Install, Link, MachineConfig, NodeOptions, Patch, Role as TalosRole, Route,
 };
 use daedal_talos::nocloud::Cidata;
 use daedal_talos::{Secret, SecretsBundle};
@@ -61,12 +61,9 @@ pub(crate) fn role_config(cluster: &Cluster, role: Role, secrets: &SecretsBundle
         Role::Worker => "worker",
     };
     let failed = |source| Error::MachineConfig { node: name.to_owned(), source: Box::new(source) };
-    let mut options = NodeOptions::new(talos_role(role), name);
+    let mut options = NodeOptions::new(talos_role(role), Hostname::Stable);
     options.install = install(cluster);
     let mut config = MachineConfig::generate(secrets, &cluster_options(cluster), &options).map_err(failed)?;
-    let nameless = "apiVersion: v1alpha1\nkind: HostnameConfig\n$patch: delete\n\
-                    ---\napiVersion: v1alpha1\nkind: HostnameConfig\nauto: stable\n";
-    config.apply_patch(&Patch::from_yaml(nameless).map_err(failed)?).map_err(failed)?;
     for patch in &cluster.patches {
         config.apply_patch(&Patch::from_yaml(&patch.text).map_err(failed)?).map_err(failed)?;
     }
@@ -105,10 +102,10 @@ fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions, Error> {
     let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
     let mut options = NodeOptions::new(talos_role(node.role), &node.name);
     options.links = vec![Link {
-        mac: node.mac.parse().map_err(failed)?,
         mtu: cluster.network.mtu.map(u32::from),
         addresses: vec![node.address],
         routes: vec![Route { destination: None, gateway: cluster.network.gateway, metric: None }],
+        ..Link::new(node.mac.parse().map_err(failed)?)
     }];
     options.nameservers.clone_from(&cluster.network.dns);
     options.time_servers.clone_from(&cluster.network.ntp);
@@ -121,7 +118,11 @@ fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions, Error> {
 
 /// A disk image is installed already; the image named here is what an upgrade takes.
 fn install(cluster: &Cluster) -> Install {
-    Install { disk: Some(cluster.talos.install_disk.clone()), image: Some(image::installer(cluster)) }
+    Install {
+        disk: Some(cluster.talos.install_disk.clone()),
+        disk_selector: None,
+        image: Some(image::installer(cluster)),
+    }
 }
 
 /// The one call that makes a node's VM, marks and all.

@@ -1,17 +1,23 @@
 //! Machine configs: generated from plain options by version contract, patched, checked and written as YAML.
 
 mod contract;
+mod disk;
 mod document;
 mod generate;
+mod kubernetes;
 mod lint;
 mod network;
 mod options;
 pub mod patch;
+mod registry;
+mod schema;
 
 pub use contract::Contract;
 pub use document::MachineConfig;
 pub use lint::{Lint, Severity};
 pub use options::{
-    ClusterOptions, Cni, Discovery, Install, Link, Mac, NodeOptions, RegistryMirror, Role, Route,
+    Bond, BondMode, ClusterOptions, Cni, Dhcp, Discovery, DiskKind, DiskSelector, Encryption, EncryptionKey,
+    ExtensionService, ExtraMount, Hostname, Install, KernelLog, KernelModule, KubeSpan, Link, LogDestination,
+    Mac, NodeOptions, RegistryAuth, RegistryMirror, RegistryTls, Role, Route, UserVolume, Vlan,
 };
 pub use patch::Patch;

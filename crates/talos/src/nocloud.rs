@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     Error, Result,
-    config::{Link, MachineConfig},
+    config::{Dhcp, Link, MachineConfig},
     secret::Secret,
     yaml,
 };
@@ -96,9 +96,13 @@ fn network_config(links: &[Link], nameservers: &[std::net::IpAddr]) -> Result<St
     for (index, link) in links.iter().enumerate() {
         let mut ethernet = Map::new();
         ethernet.insert("match".into(), json!({"macaddress": link.mac.to_string()}));
-        if link.addresses.is_empty() {
-            ethernet.insert("dhcp4".into(), true.into());
-        } else {
+        let dhcp = Dhcp::decided(link.dhcp, &link.addresses);
+        for (asked, key) in [(dhcp.ipv4, "dhcp4"), (dhcp.ipv6, "dhcp6")] {
+            if asked {
+                ethernet.insert(key.into(), true.into());
+            }
+        }
+        if !link.addresses.is_empty() {
             ethernet.insert("addresses".into(), json!(link.addresses));
         }
         let mut routes = Vec::new();
@@ -155,6 +159,7 @@ mod tests {
                     metric: Some(5),
                 },
             ],
+            ..Link::new("BC:24:11:00:00:01".parse().unwrap())
         };
         Cidata::new(&config, "home-w1-1").with_network(&[link], &["1.1.1.1".parse().unwrap()]).unwrap()
     }

@@ -40,10 +40,9 @@ impl Cluster {
     pub fn config(&self, role: Role, name: &str, last: u8) -> MachineConfig {
         let mut node = NodeOptions::new(role, name);
         node.links = vec![Link {
-            mac: mac(last).parse().unwrap(),
-            mtu: None,
             addresses: vec![format!("{}/16", address(last)).parse().unwrap()],
             routes: vec![Route { destination: None, gateway: "10.0.0.1".parse().unwrap(), metric: None }],
+            ..Link::new(mac(last).parse().unwrap())
         }];
         node.vip = self.vip.filter(|_| role == Role::ControlPlane);
         MachineConfig::generate(&self.secrets, &self.options, &node).unwrap()
@@ -73,10 +72,8 @@ pub fn numbered(cluster: &Cluster, role: Role, name: &str, number: u16) -> Hardw
     let mac = format!("BC:24:11:00:{high:02X}:{low:02X}");
     let mut node = NodeOptions::new(role, name);
     node.links = vec![Link {
-        mac: mac.parse().unwrap(),
-        mtu: None,
         addresses: vec![format!("10.0.{high}.{low}/16").parse().unwrap()],
-        routes: vec![],
+        ..Link::new(mac.parse().unwrap())
     }];
     node.vip = cluster.vip.filter(|_| role == Role::ControlPlane);
     let config = MachineConfig::generate(&cluster.secrets, &cluster.options, &node).unwrap();

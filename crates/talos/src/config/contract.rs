@@ -13,6 +13,10 @@ pub struct Contract {
     pub kubernetes_minors: RangeInclusive<u32>,
     /// Name, network, time and registries are documents of their own; before, they stood under `machine`.
     pub(crate) has_documents: bool,
+    /// KubeSpan is a document of its own; before, it stood under `machine.network`.
+    pub(crate) has_kubespan_document: bool,
+    /// Kubernetes, discovery, installation, host DNS, kernel settings and modules are documents of their own.
+    pub(crate) is_split: bool,
     /// `machine.network: {}` stands in the generated config.
     pub(crate) empty_machine_network: bool,
     /// `machine.install.grubUseUKICmdline: true` stands in the generated config.
@@ -22,43 +26,40 @@ pub struct Contract {
     pub(crate) asks_for_todays_rules: bool,
     /// Search domains and mirrors without fallback can be set.
     pub(crate) has_search_domains_and_skip_fallback: bool,
+    /// Cards of a bond are found by their permanent address, which does not change when they join it.
+    pub(crate) selects_by_permanent_address: bool,
+    /// There are volumes of one's own.
+    pub(crate) has_user_volumes: bool,
+    /// Encryption is a matter of volume documents; before, it stood under `machine.systemDiskEncryption`.
+    pub(crate) has_volume_encryption: bool,
 }
 
-const fn before_documents(talos_minor: u32, kubernetes_minors: RangeInclusive<u32>) -> Contract {
+/// What every version since has, by the version that began it.
+const fn contract(talos_minor: u32, kubernetes_minors: RangeInclusive<u32>) -> Contract {
     Contract {
         talos_minor,
         kubernetes_minors,
-        has_documents: false,
-        empty_machine_network: true,
-        grub_uses_uki_cmdline: false,
-        asks_for_todays_rules: true,
-        has_search_domains_and_skip_fallback: talos_minor > 8,
+        has_documents: talos_minor >= 12,
+        has_kubespan_document: talos_minor >= 13,
+        is_split: talos_minor >= 14,
+        empty_machine_network: talos_minor < 13,
+        grub_uses_uki_cmdline: talos_minor == 12 || talos_minor == 13,
+        asks_for_todays_rules: talos_minor < 12,
+        has_search_domains_and_skip_fallback: talos_minor >= 9,
+        selects_by_permanent_address: talos_minor >= 10,
+        has_user_volumes: talos_minor >= 10,
+        has_volume_encryption: talos_minor >= 11,
     }
 }
 
-static CONTRACTS: [Contract; 6] = [
-    before_documents(8, 26..=31),
-    before_documents(9, 27..=32),
-    before_documents(10, 28..=33),
-    before_documents(11, 29..=34),
-    Contract {
-        talos_minor: 12,
-        kubernetes_minors: 30..=35,
-        has_documents: true,
-        empty_machine_network: true,
-        grub_uses_uki_cmdline: true,
-        asks_for_todays_rules: false,
-        has_search_domains_and_skip_fallback: true,
-    },
-    Contract {
-        talos_minor: 13,
-        kubernetes_minors: 31..=36,
-        has_documents: true,
-        empty_machine_network: false,
-        grub_uses_uki_cmdline: true,
-        asks_for_todays_rules: false,
-        has_search_domains_and_skip_fallback: true,
-    },
+static CONTRACTS: [Contract; 7] = [
+    contract(8, 26..=31),
+    contract(9, 27..=32),
+    contract(10, 28..=33),
+    contract(11, 29..=34),
+    contract(12, 30..=35),
+    contract(13, 31..=36),
+    contract(14, 32..=37),
 ];
 
 impl Contract {

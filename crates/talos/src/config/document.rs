@@ -3,7 +3,8 @@
 use std::fmt;
 
 use serde::Deserialize;
-use yaml_serde::{Mapping, Value};
+use serde_json::{Map, Value as Json};
+use yaml_serde::Value;
 
 use crate::{Error, Result, config::options::Role, secret::Secret, yaml};
 
@@ -94,6 +95,27 @@ impl MachineConfig {
         self.get(path).and_then(Value::as_str)
     }
 
+    /// A value of the document of a kind by its dotted path.
+    pub(crate) fn in_document<'a>(&'a self, kind: &'a str, path: &str) -> Option<&'a Value> {
+        let document = self.of_kind(kind).next()?;
+        path.split('.').try_fold(document, |value, key| value.get(key))
+    }
+
+    /// A text of the main document, or of the document that holds it from Talos 1.14 on.
+    pub(crate) fn text_or<'a>(&'a self, path: &str, kind: &'a str, inner: &str) -> Option<&'a str> {
+        self.text(path).or_else(|| self.in_document(kind, inner)?.as_str())
+    }
+
+    /// Where the Kubernetes API is.
+    pub fn endpoint(&self) -> Option<&str> {
+        self.text_or("cluster.controlPlane.endpoint", "KubeClusterConfig", "endpoint")
+    }
+
+    /// The cluster's name.
+    pub fn cluster_name(&self) -> Option<&str> {
+        self.text_or("cluster.clusterName", "KubeClusterConfig", "clusterName")
+    }
+
     /// What the machine is for.
     pub fn role(&self) -> Option<Role> {
         match self.text("machine.type")? {
@@ -131,21 +153,15 @@ pub(crate) fn read_documents(text: &str) -> Result<Vec<Value>> {
 }
 
 /// `kind` and `name` first, then what the document says.
-pub(crate) fn document(
-    kind: &str,
-    name: Option<&str>,
-    fields: impl IntoIterator<Item = (&'static str, Value)>,
-) -> Value {
-    let mut mapping = Mapping::new();
-    mapping.insert("apiVersion".into(), "v1alpha1".into());
-    mapping.insert("kind".into(), kind.into());
+pub(crate) fn document(kind: &str, name: Option<&str>, fields: Map<String, Json>) -> Json {
+    let mut document = Map::new();
+    document.insert("apiVersion".into(), "v1alpha1".into());
+    document.insert("kind".into(), kind.into());
     if let Some(name) = name {
-        mapping.insert("name".into(), name.into());
+        document.insert("name".into(), name.into());
     }
-    for (key, value) in fields {
-        mapping.insert(key.into(), value);
-    }
-    Value::Mapping(mapping)
+    document.extend(fields);
+    Json::Object(document)
 }
 
 #[cfg(test)]

@@ -2,15 +2,19 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value as Json, json};
+use yaml_serde::Value;
 
 use crate::{
     Error, Result,
     config::{
         contract::Contract,
-        document::MachineConfig,
+        disk,
+        document::{self, MachineConfig},
+        kubernetes,
         lint::endpoint_host,
         network,
-        options::{ClusterOptions, Cni, Discovery, NodeOptions, Role},
+        options::{ClusterOptions, Cni, Discovery, Hostname, KubeSpan, NodeOptions, Role},
+        registry,
     },
     secrets::{CertificateAndKey, EncryptionSecret, SecretsBundle},
 };
@@ -27,14 +31,8 @@ impl MachineConfig {
                 newest: *contract.kubernetes_minors.end(),
             });
         }
-        if !contract.has_search_domains_and_skip_fallback {
-            let lacking = |option| Error::Option { option, talos: cluster.talos_version.clone() };
-            if !node.search_domains.is_empty() {
-                return Err(lacking("search domains"));
-            }
-            if cluster.registry_mirrors.iter().any(|mirror| mirror.skip_fallback) {
-                return Err(lacking("registry mirrors without fallback"));
-            }
+        if let Some(option) = lacking(contract, cluster, node) {
+            return Err(Error::Option { option, talos: cluster.talos_version.clone() });
         }
         let main = json!({
             "version": "v1alpha1",
@@ -43,12 +41,72 @@ impl MachineConfig {
             "machine": machine(contract, secrets, cluster, node),
             "cluster": cluster_section(contract, secrets, cluster, node.role),
         });
-        let mut documents = vec![yaml_serde::to_value(main).map_err(Error::Yaml)?];
-        if contract.has_documents {
-            documents.extend(network::documents(cluster, node)?);
+        let mut documents = Documents::default();
+        documents.0.push(main);
+        if contract.is_split {
+            kubernetes::discovery(secrets, cluster, &mut documents);
+            if let Some(install) = disk::install_document(&node.install) {
+                documents.add("UnattendedInstallConfig", None, install);
+            }
+            documents.add("FilesystemTrimConfig", None, one("interval", "168h0m0s".into()));
+            documents.add("SecurityProfileConfig", None, one("workloadIsolation", true.into()));
         }
-        Ok(Self { documents })
+        if contract.has_documents {
+            network::documents(contract, node, &mut documents);
+            for (kind, name, fields) in registry::documents(cluster) {
+                documents.add(kind, Some(&name), fields);
+            }
+        }
+        if let Some(kubespan) = cluster.kubespan.filter(|_| contract.has_kubespan_document) {
+            documents.add("KubeSpanConfig", None, kubespan_fields(kubespan));
+        }
+        if contract.is_split {
+            kubernetes::everywhere(secrets, cluster, node, &mut documents);
+            if node.role == Role::ControlPlane {
+                kubernetes::on_control_planes(secrets, cluster, &mut documents);
+            }
+        }
+        machine_documents(contract, node, &mut documents);
+        let documents =
+            documents.0.into_iter().map(|document| yaml_serde::to_value(document).map_err(Error::Yaml));
+        Ok(Self { documents: documents.collect::<Result<Vec<Value>>>()? })
     }
+}
+
+/// The documents of a config in the making.
+#[derive(Default)]
+pub(super) struct Documents(Vec<Json>);
+
+impl Documents {
+    /// Adds one: `kind` and `name` first, then what it says.
+    pub(super) fn add(&mut self, kind: &str, name: Option<&str>, fields: Map<String, Json>) {
+        self.0.push(document::document(kind, name, fields));
+    }
+}
+
+fn one(key: &str, value: Json) -> Map<String, Json> {
+    [(key.to_owned(), value)].into_iter().collect()
+}
+
+/// What was asked for that this version of Talos has no setting for.
+fn lacking(contract: &Contract, cluster: &ClusterOptions, node: &NodeOptions) -> Option<&'static str> {
+    let fallback = cluster.registry_mirrors.iter().any(|mirror| mirror.skip_fallback);
+    let encrypted_volume = node.user_volumes.iter().any(|volume| volume.encryption.is_some());
+    if !contract.has_search_domains_and_skip_fallback {
+        if !node.search_domains.is_empty() {
+            return Some("search domains");
+        }
+        if fallback {
+            return Some("registry mirrors without fallback");
+        }
+    }
+    if !contract.has_user_volumes && !node.user_volumes.is_empty() {
+        return Some("user volumes");
+    }
+    if !contract.has_volume_encryption && encrypted_volume {
+        return Some("encrypted user volumes");
+    }
+    None
 }
 
 fn pair(source: &CertificateAndKey, role: Role) -> Json {
@@ -60,8 +118,20 @@ fn pair(source: &CertificateAndKey, role: Role) -> Json {
 }
 
 /// `v1.35.0` whatever way it was written.
-fn tag(version: &str) -> String {
+pub(super) fn tag(version: &str) -> String {
     format!("v{}", version.strip_prefix('v').unwrap_or(version))
+}
+
+pub(super) fn kubelet_image(cluster: &ClusterOptions) -> String {
+    format!("ghcr.io/siderolabs/kubelet:{}", tag(&cluster.kubernetes_version))
+}
+
+pub(super) fn component_image(name: &str, cluster: &ClusterOptions) -> String {
+    format!("registry.k8s.io/{name}:{}", tag(&cluster.kubernetes_version))
+}
+
+fn accepted(certificates: &[String]) -> Json {
+    certificates.iter().map(|certificate| json!({"crt": STANDARD.encode(certificate)})).collect()
 }
 
 fn machine(
@@ -74,45 +144,108 @@ fn machine(
     machine.insert("type".into(), node.role.as_str().into());
     machine.insert("token".into(), secrets.trustd_token.expose().into());
     machine.insert("ca".into(), pair(&secrets.os, node.role));
+    if !cluster.accepted_os_cas.is_empty() {
+        machine.insert("acceptedCAs".into(), accepted(&cluster.accepted_os_cas));
+    }
     machine.insert("certSANs".into(), json!(cluster.cert_sans));
-    machine.insert(
-        "kubelet".into(),
-        json!({
-            "image": format!("ghcr.io/siderolabs/kubelet:{}", tag(&cluster.kubernetes_version)),
-            "defaultRuntimeSeccompProfileEnabled": true,
-            "disableManifestsDirectory": true,
-        }),
-    );
+    if !contract.is_split || !node.extra_mounts.is_empty() {
+        machine.insert("kubelet".into(), kubelet(cluster, node));
+    }
+    let mut network = if contract.has_documents { Map::new() } else { network::in_machine(contract, node) };
+    if let Some(kubespan) = cluster.kubespan.filter(|_| !contract.has_kubespan_document) {
+        network.insert("kubespan".into(), kubespan_fields(kubespan).into());
+    }
+    if contract.empty_machine_network || !network.is_empty() {
+        machine.insert("network".into(), network.into());
+    }
+    if !contract.is_split {
+        machine.insert("install".into(), disk::install_in_machine(contract, &node.install));
+    }
+    machine.insert("features".into(), features(contract, node));
     if !contract.has_documents {
-        machine.insert("network".into(), network::in_machine(node));
-    } else if contract.empty_machine_network {
-        machine.insert("network".into(), json!({}));
-    }
-    let mut install = Map::new();
-    if let Some(disk) = &node.install.disk {
-        install.insert("disk".into(), disk.as_str().into());
-    }
-    if let Some(image) = &node.install.image {
-        install.insert("image".into(), image.as_str().into());
-    }
-    install.insert("wipe".into(), false.into());
-    if contract.grub_uses_uki_cmdline {
-        install.insert("grubUseUKICmdline".into(), true.into());
-    }
-    machine.insert("install".into(), install.into());
-    let mut features = Map::new();
-    if contract.asks_for_todays_rules {
-        for feature in ["rbac", "stableHostname", "apidCheckExtKeyUsage"] {
-            features.insert(feature.into(), true.into());
+        if !node.time_servers.is_empty() {
+            machine.insert("time".into(), json!({"servers": node.time_servers}));
+        }
+        if let Some(registries) = registry::in_machine(cluster) {
+            machine.insert("registries".into(), registries);
         }
     }
-    features.insert("diskQuotaSupport".into(), true.into());
-    features.insert("kubePrism".into(), json!({"enabled": true, "port": 7445}));
-    features.insert("hostDNS".into(), json!({"enabled": true, "forwardKubeDNSToHost": true}));
-    machine.insert("features".into(), features.into());
-    if !contract.has_documents {
-        machine.extend(network::time_and_registries(cluster, node));
+    if let Some(encryption) = disk::encryption_in_machine(node).filter(|_| !contract.has_volume_encryption) {
+        machine.insert("systemDiskEncryption".into(), encryption);
     }
+    if !node.log_destinations.is_empty() {
+        machine.insert("logging".into(), logging(node));
+    }
+    if !contract.is_split {
+        if !node.sysctls.is_empty() {
+            machine.insert("sysctls".into(), to_map(&node.sysctls).into());
+        }
+        let modules = node.kernel_modules.iter().map(|module| {
+            let mut fields = one("name", module.name.as_str().into());
+            if !module.parameters.is_empty() {
+                fields.insert("parameters".into(), json!(module.parameters));
+            }
+            Json::Object(fields)
+        });
+        let modules: Vec<Json> = modules.collect();
+        if !modules.is_empty() {
+            machine.insert("kernel".into(), json!({"modules": modules}));
+        }
+        node_metadata(node, &mut machine);
+    }
+    machine.into()
+}
+
+fn kubelet(cluster: &ClusterOptions, node: &NodeOptions) -> Json {
+    let mut kubelet = json!({
+        "image": kubelet_image(cluster),
+        "defaultRuntimeSeccompProfileEnabled": true,
+        "disableManifestsDirectory": true,
+    });
+    if !node.extra_mounts.is_empty() {
+        let mounts = node.extra_mounts.iter().map(|mount| {
+            let mut fields = json!({
+                "destination": mount.destination, "type": mount.kind, "source": mount.source,
+            });
+            if !mount.options.is_empty() {
+                fields["options"] = json!(mount.options);
+            }
+            fields
+        });
+        kubelet["extraMounts"] = mounts.collect();
+    }
+    kubelet
+}
+
+fn features(contract: &Contract, node: &NodeOptions) -> Json {
+    let mut features = Map::new();
+    if contract.asks_for_todays_rules {
+        features.insert("rbac".into(), true.into());
+        if node.hostname != Hostname::Off {
+            features.insert("stableHostname".into(), true.into());
+        }
+        features.insert("apidCheckExtKeyUsage".into(), true.into());
+    }
+    features.insert("diskQuotaSupport".into(), true.into());
+    if !contract.is_split {
+        features.insert("kubePrism".into(), json!({"enabled": true, "port": 7445}));
+        features.insert("hostDNS".into(), network::host_dns());
+    }
+    features.into()
+}
+
+fn logging(node: &NodeOptions) -> Json {
+    let destinations = node.log_destinations.iter().map(|destination| {
+        let mut fields = json!({"endpoint": destination.endpoint, "format": "json_lines"});
+        if !destination.extra_tags.is_empty() {
+            fields["extraTags"] = to_map(&destination.extra_tags).into();
+        }
+        fields
+    });
+    json!({"destinations": destinations.collect::<Vec<Json>>()})
+}
+
+fn node_metadata(node: &NodeOptions, machine: &mut Map<String, Json>) {
     let mut labels = Map::new();
     if node.role == Role::ControlPlane {
         labels.insert("node.kubernetes.io/exclude-from-external-load-balancers".into(), "".into());
@@ -129,7 +262,65 @@ fn machine(
             machine.insert(name.into(), entries.into());
         }
     }
-    machine.into()
+}
+
+/// What is a document in every version that has it, and what has become one.
+fn machine_documents(contract: &Contract, node: &NodeOptions, documents: &mut Documents) {
+    for (kind, name, fields) in disk::documents(contract, node) {
+        documents.add(kind, Some(&name), fields);
+    }
+    if contract.is_split {
+        if !node.sysctls.is_empty() {
+            documents.add("SysctlConfig", None, one("params", to_map(&node.sysctls).into()));
+        }
+        for module in &node.kernel_modules {
+            let mut fields = Map::new();
+            if !module.parameters.is_empty() {
+                fields.insert("parameters".into(), json!(module.parameters));
+            }
+            documents.add("KernelModuleConfig", Some(&module.name), fields);
+        }
+    }
+    for log in &node.kernel_logs {
+        documents.add("KmsgLogConfig", Some(&log.name), one("url", log.url.as_str().into()));
+    }
+    for service in &node.extension_services {
+        let mut fields = Map::new();
+        let files: Vec<Json> = service
+            .config_files
+            .iter()
+            .map(|(path, content)| json!({"content": content.expose(), "mountPath": path}))
+            .collect();
+        if !files.is_empty() {
+            fields.insert("configFiles".into(), files.into());
+        }
+        let environment: Vec<Json> = service
+            .environment
+            .iter()
+            .map(|(key, value)| format!("{key}={}", value.expose()).into())
+            .collect();
+        if !environment.is_empty() {
+            fields.insert("environment".into(), environment.into());
+        }
+        documents.add("ExtensionServiceConfig", Some(&service.name), fields);
+    }
+}
+
+fn kubespan_fields(kubespan: KubeSpan) -> Map<String, Json> {
+    let mut fields = one("enabled", true.into());
+    let flags = [
+        ("advertiseKubernetesNetworks", kubespan.advertise_kubernetes_networks),
+        ("allowDownPeerBypass", kubespan.allow_down_peer_bypass),
+    ];
+    for (key, flag) in flags {
+        if let Some(flag) = flag {
+            fields.insert(key.into(), flag.into());
+        }
+    }
+    if let Some(mtu) = kubespan.mtu {
+        fields.insert("mtu".into(), mtu.into());
+    }
+    fields
 }
 
 fn to_map(entries: &indexmap::IndexMap<String, String>) -> Map<String, Json> {
@@ -142,8 +333,13 @@ fn cluster_section(
     cluster: &ClusterOptions,
     role: Role,
 ) -> Json {
-    let version = tag(&cluster.kubernetes_version);
-    let image = |name: &str| format!("registry.k8s.io/{name}:{version}");
+    if contract.is_split {
+        let mut section = one("token", secrets.bootstrap_token.expose().into());
+        if role == Role::ControlPlane {
+            section.insert("etcd".into(), json!({"ca": pair(&secrets.etcd, role)}));
+        }
+        return section.into();
+    }
     let mut network = Map::new();
     match &cluster.cni {
         Cni::Flannel => {}
@@ -176,7 +372,11 @@ fn cluster_section(
         };
     }
     section.insert("ca".into(), pair(&secrets.k8s, role));
+    if !cluster.accepted_k8s_cas.is_empty() {
+        section.insert("acceptedCAs".into(), accepted(&cluster.accepted_k8s_cas));
+    }
     if role == Role::ControlPlane {
+        let image = |name: &str| component_image(name, cluster);
         section.insert("aggregatorCA".into(), pair(&secrets.k8s_aggregator, role));
         let key = STANDARD.encode(secrets.k8s_service_account.expose());
         section.insert("serviceAccount".into(), json!({"key": key}));
@@ -211,46 +411,42 @@ fn api_server(contract: &Contract, image: String, cluster: &ClusterOptions) -> J
     if !names.is_empty() {
         server.insert("certSANs".into(), json!(names));
     }
-    server.insert(
-        "admissionControl".into(),
-        json!([{
-            "name": "PodSecurity",
-            "configuration": {
-                "apiVersion": "pod-security.admission.config.k8s.io/v1alpha1",
-                "defaults": {
-                    "audit": "restricted",
-                    "audit-version": "latest",
-                    "enforce": "baseline",
-                    "enforce-version": "latest",
-                    "warn": "restricted",
-                    "warn-version": "latest",
-                },
-                "exemptions": {"namespaces": ["kube-system"], "runtimeClasses": [], "usernames": []},
-                "kind": "PodSecurityConfiguration",
-            },
-        }]),
-    );
-    server.insert(
-        "auditPolicy".into(),
-        json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}),
-    );
+    let plugin = json!({"name": "PodSecurity", "configuration": api_server_defaults()});
+    server.insert("admissionControl".into(), json!([plugin]));
+    server.insert("auditPolicy".into(), audit_policy());
     server.into()
 }
 
+/// What pods may do where nothing else is said.
+pub(super) fn api_server_defaults() -> Json {
+    json!({
+        "apiVersion": "pod-security.admission.config.k8s.io/v1alpha1",
+        "defaults": {
+            "audit": "restricted",
+            "audit-version": "latest",
+            "enforce": "baseline",
+            "enforce-version": "latest",
+            "warn": "restricted",
+            "warn-version": "latest",
+        },
+        "exemptions": {"namespaces": ["kube-system"], "runtimeClasses": [], "usernames": []},
+        "kind": "PodSecurityConfiguration",
+    })
+}
+
+pub(super) fn audit_policy() -> Json {
+    json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]})
+}
+
 fn discovery(discovery: &Discovery) -> Json {
-    match discovery {
-        Discovery::Public => {
-            json!({"enabled": true, "registries": {"kubernetes": {"disabled": true}, "service": {}}})
-        }
-        Discovery::Service(endpoint) => json!({
-            "enabled": true,
-            "registries": {"kubernetes": {"disabled": true}, "service": {"endpoint": endpoint}},
-        }),
-        Discovery::Disabled => json!({
-            "enabled": false,
-            "registries": {"kubernetes": {"disabled": true}, "service": {"disabled": true}},
-        }),
-    }
+    let service = match discovery {
+        Discovery::Service(endpoint) => json!({"endpoint": endpoint}),
+        Discovery::Public | Discovery::Disabled => json!({}),
+    };
+    json!({
+        "enabled": *discovery != Discovery::Disabled,
+        "registries": {"kubernetes": {"disabled": true}, "service": service},
+    })
 }
 
 #[cfg(test)]
@@ -276,10 +472,16 @@ pub(crate) mod tests {
                 gateway: "10.0.0.1".parse().unwrap(),
                 metric: None,
             }],
+            dhcp: None,
+            vlans: Vec::new(),
         }];
         node.nameservers = vec!["1.1.1.1".parse().unwrap()];
         node.time_servers = vec!["time.example.org".into()];
-        node.install = Install { disk: Some("/dev/sda".into()), image: Some("factory/x:v1.12.0".into()) };
+        node.install = Install {
+            disk: Some("/dev/sda".into()),
+            disk_selector: None,
+            image: Some("factory/x:v1.12.0".into()),
+        };
         if role == Role::ControlPlane {
             node.vip = Some("10.0.0.20".parse().unwrap());
         }
@@ -288,7 +490,7 @@ pub(crate) mod tests {
 
     #[test]
     fn both_roles_and_contracts_are_without_faults() {
-        for talos in ["v1.8.0", "v1.9.0", "v1.10.0", "v1.11.0", "v1.12.0", "v1.13.0"] {
+        for talos in ["v1.8.0", "v1.9.0", "v1.10.0", "v1.11.0", "v1.12.0", "v1.13.0", "v1.14.0"] {
             for role in [Role::ControlPlane, Role::Worker] {
                 let mut cluster = ClusterOptions { talos_version: talos.into(), ..cluster() };
                 let newest = Contract::of(talos).unwrap().kubernetes_minors.end();
@@ -315,6 +517,7 @@ pub(crate) mod tests {
         cluster.registry_mirrors = vec![crate::config::RegistryMirror {
             registry: "docker.io".into(),
             endpoints: vec!["https://mirror.example.org".into()],
+            override_path: false,
             skip_fallback: true,
         }];
         let config = MachineConfig::generate(&test_bundle(), &cluster, &control_plane).unwrap();
@@ -403,8 +606,7 @@ pub(crate) mod tests {
                 "endpoint: is missing",
             ),
             (Role::Worker, "machine: {ca: {key: abc}}".into(), "must not be on a worker"),
-            (Role::ControlPlane, "machine: {ca: {key: {$patch: delete}}}".into(), "a control plane needs it"),
-            (Role::Worker, "machine: {instal: {}}".into(), "not a known key"),
+            (Role::ControlPlane, "machine: {ca: {crt: QQ==}}".into(), "a control plane needs it"),
             (Role::Worker, "machine: {install: {extraKernelArgs: [a=b]}}".into(), "grubUseUKICmdline"),
             (Role::Worker, "persist: false".into(), "must be true"),
             (Role::Worker, document("LinkConfig", "name: net0\nroutes: [{gateway: 10.9.9.9}]"), ""),

@@ -1,13 +1,16 @@
 //! Faults of a machine config that Talos notices late or not at all.
 
-use std::{collections::HashSet, fmt, net::IpAddr};
+mod machine;
+mod network;
 
-use ipnet::IpNet;
+use std::{collections::HashSet, fmt};
+
 use yaml_serde::Value;
 
 use crate::config::{
     document::{DocumentId, MachineConfig},
     options::Role,
+    schema,
 };
 
 /// How bad a finding is.
@@ -36,65 +39,6 @@ impl fmt::Display for Lint {
     }
 }
 
-const MACHINE_KEYS: &[&str] = &[
-    "type",
-    "token",
-    "ca",
-    "acceptedCAs",
-    "certSANs",
-    "controlPlane",
-    "kubelet",
-    "pods",
-    "network",
-    "disks",
-    "install",
-    "files",
-    "env",
-    "time",
-    "sysctls",
-    "sysfs",
-    "registries",
-    "systemDiskEncryption",
-    "features",
-    "udev",
-    "logging",
-    "kernel",
-    "seccompProfiles",
-    "baseRuntimeSpecOverrides",
-    "nodeLabels",
-    "nodeAnnotations",
-    "nodeTaints",
-];
-
-const CLUSTER_KEYS: &[&str] = &[
-    "id",
-    "secret",
-    "controlPlane",
-    "clusterName",
-    "network",
-    "token",
-    "aescbcEncryptionSecret",
-    "secretboxEncryptionSecret",
-    "ca",
-    "acceptedCAs",
-    "aggregatorCA",
-    "serviceAccount",
-    "apiServer",
-    "controllerManager",
-    "proxy",
-    "scheduler",
-    "discovery",
-    "etcd",
-    "coreDNS",
-    "externalCloudProvider",
-    "extraManifests",
-    "extraManifestHeaders",
-    "inlineManifests",
-    "adminKubeconfig",
-    "allowSchedulingOnMasters",
-    "allowSchedulingOnControlPlanes",
-];
-
 impl MachineConfig {
     /// Everything wrong that can be seen without a node, worst first.
     pub fn lint(&self) -> Vec<Lint> {
@@ -103,6 +47,7 @@ impl MachineConfig {
         self.lint_keys(&mut found);
         self.lint_documents(&mut found);
         self.lint_network(&mut found);
+        self.lint_machine(&mut found);
         let mut lints = found.0;
         lints.sort_by_key(|lint| std::cmp::Reverse(lint.severity));
         lints
@@ -116,40 +61,24 @@ impl MachineConfig {
         if self.get("persist").and_then(Value::as_bool) == Some(false) {
             found.error("persist", "must be true");
         }
-        match self.text("cluster.controlPlane.endpoint").map(endpoint_host) {
+        match self.endpoint().map(endpoint_host) {
             None => found.error("cluster.controlPlane.endpoint", "is missing"),
             Some(None) => {
                 found.error("cluster.controlPlane.endpoint", "is not of the form https://host:port");
             }
             Some(Some(_)) => {}
         }
-        for needed in ["machine.token", "machine.ca.crt", "cluster.token", "cluster.ca.crt"] {
+        for needed in ["machine.token", "machine.ca.crt", "cluster.token"] {
             if self.text(needed).is_none_or(str::is_empty) {
                 found.error(needed, "is missing");
             }
         }
-        let private =
-            ["machine.ca.key", "cluster.ca.key", "cluster.etcd.ca.key", "cluster.serviceAccount.key"];
-        match self.role() {
-            None => found.error("machine.type", "is neither `controlplane` nor `worker`"),
-            Some(Role::ControlPlane) => {
-                for path in private {
-                    if self.text(path).is_none_or(str::is_empty) {
-                        found.error(path, "is missing; a control plane needs it");
-                    }
-                }
-            }
-            Some(Role::Worker) => {
-                for path in private {
-                    if self.text(path).is_some_and(|key| !key.is_empty()) {
-                        found.error(path, "must not be on a worker");
-                    }
-                }
-                if self.get("cluster.etcd").is_some() {
-                    found.error("cluster.etcd", "must not be on a worker");
-                }
-            }
+        if self.text("cluster.ca.crt").is_none_or(str::is_empty)
+            && self.of_kind("KubeAPIServerCAConfig").next().is_none()
+        {
+            found.error("cluster.ca.crt", "is missing");
         }
+        self.lint_private_keys(found);
         let uki = self.get("machine.install.grubUseUKICmdline").and_then(Value::as_bool) == Some(true);
         let args = self.get("machine.install.extraKernelArgs").and_then(Value::as_sequence);
         if uki && args.is_some_and(|args| !args.is_empty()) {
@@ -162,27 +91,54 @@ impl MachineConfig {
             || self
                 .of_kind("KubeSpanConfig")
                 .any(|d| d.get("enabled").and_then(Value::as_bool) == Some(true));
-        if kubespan && self.get("cluster.discovery.enabled").and_then(Value::as_bool) != Some(true) {
+        let discovery = self.get("cluster.discovery.enabled").and_then(Value::as_bool) == Some(true)
+            || self.of_kind("DiscoveryServiceConfig").next().is_some();
+        if kubespan && !discovery {
             found.error("cluster.discovery.enabled", "must be true for KubeSpan");
         }
     }
 
-    fn lint_keys(&self, found: &mut Findings) {
-        for (section, known) in [("machine", MACHINE_KEYS), ("cluster", CLUSTER_KEYS)] {
-            for key in
-                self.get(section).and_then(Value::as_mapping).into_iter().flat_map(|fields| fields.keys())
-            {
-                let key = key.as_str().unwrap_or_default();
-                if !known.contains(&key) {
-                    found.error(&format!("{section}.{key}"), "is not a known key");
+    /// Control planes need the authorities' keys, workers must not have them.
+    fn lint_private_keys(&self, found: &mut Findings) {
+        let private = [
+            ("machine.ca.key", "", ""),
+            ("cluster.ca.key", "KubeAPIServerCAConfig", "issuingCA.key"),
+            ("cluster.etcd.ca.key", "", ""),
+            ("cluster.serviceAccount.key", "KubeServiceAccountConfig", "issuer.privateKey"),
+        ];
+        let present = |(path, kind, inner): &(&str, &str, &str)| {
+            self.text(path)
+                .or_else(|| self.in_document(kind, inner)?.as_str())
+                .is_some_and(|key| !key.is_empty())
+        };
+        match self.role() {
+            None => found.error("machine.type", "is neither `controlplane` nor `worker`"),
+            Some(Role::ControlPlane) => {
+                for key in private.iter().filter(|key| !present(key)) {
+                    found.error(key.0, "is missing; a control plane needs it");
+                }
+            }
+            Some(Role::Worker) => {
+                for key in private.iter().filter(|key| present(key)) {
+                    found.error(key.0, "must not be on a worker");
+                }
+                if self.get("cluster.etcd").is_some() {
+                    found.error("cluster.etcd", "must not be on a worker");
                 }
             }
         }
-        let main = self.documents.iter().find(|document| document.get("kind").is_none());
-        for key in main.and_then(Value::as_mapping).into_iter().flat_map(|fields| fields.keys()) {
-            let key = key.as_str().unwrap_or_default();
-            if !["version", "debug", "persist", "machine", "cluster"].contains(&key) {
-                found.error(key, "is not a known key");
+    }
+
+    fn lint_keys(&self, found: &mut Findings) {
+        for document in &self.documents {
+            let id = DocumentId::of(document);
+            for misfit in schema::misfits(document, &id.kind) {
+                let place = if id.kind.is_empty() || id.kind == misfit.path {
+                    misfit.path
+                } else {
+                    format!("{id}: {}", misfit.path)
+                };
+                found.error(&place, &misfit.message);
             }
         }
     }
@@ -222,95 +178,6 @@ impl MachineConfig {
             }
         }
     }
-
-    fn lint_network(&self, found: &mut Findings) {
-        let names: HashSet<&str> =
-            ["LinkAliasConfig", "LinkConfig", "VLANConfig", "BondConfig", "BridgeConfig"]
-                .iter()
-                .flat_map(|kind| self.of_kind(kind))
-                .filter_map(|document| document.get("name").and_then(Value::as_str))
-                .collect();
-        let own = self.addresses();
-        for document in self.of_kind("Layer2VIPConfig") {
-            let place = DocumentId::of(document).to_string();
-            if self.role() == Some(Role::Worker) {
-                found.error(
-                    &place,
-                    "must not be on a worker: only control planes can hold the virtual address",
-                );
-            }
-            match document.get("link").and_then(Value::as_str) {
-                None | Some("") => found.error(&place, "names no link"),
-                Some(link) if !names.contains(link) => {
-                    found
-                        .warning(&place, &format!("is on link `{link}`, which no other document configures"));
-                }
-                Some(_) => {}
-            }
-            match document.get("name").and_then(Value::as_str).and_then(|name| name.parse::<IpAddr>().ok()) {
-                None => found.error(&place, "has no IP address as its name"),
-                Some(vip) if own.iter().any(|net| net.addr() == vip) => {
-                    found.error(&place, "is the node's own address");
-                }
-                Some(_) => {}
-            }
-        }
-        for interface in self.legacy_interfaces() {
-            if interface.get("vip").is_some() && self.role() == Some(Role::Worker) {
-                found.error("machine.network.interfaces", "a virtual address must not be on a worker");
-            }
-        }
-        for document in self.of_kind("LinkConfig") {
-            let nets = link_addresses(document);
-            let routes = document.get("routes").and_then(Value::as_sequence);
-            for route in routes.into_iter().flatten() {
-                let gateway =
-                    route.get("gateway").and_then(Value::as_str).and_then(|text| text.parse::<IpAddr>().ok());
-                if let Some(gateway) = gateway
-                    && !nets.is_empty()
-                    && !nets.iter().any(|net| net.contains(&gateway))
-                {
-                    let place = DocumentId::of(document).to_string();
-                    found.warning(
-                        &place,
-                        &format!("routes through {gateway}, which none of its addresses reaches"),
-                    );
-                }
-            }
-        }
-    }
-
-    /// The static addresses that the config gives the machine.
-    pub fn addresses(&self) -> Vec<IpNet> {
-        let legacy = self.legacy_interfaces().flat_map(|interface| {
-            let addresses = interface.get("addresses").and_then(Value::as_sequence);
-            addresses.into_iter().flatten().filter_map(|address| address.as_str()?.parse().ok())
-        });
-        self.of_kind("LinkConfig").flat_map(link_addresses).chain(legacy).collect()
-    }
-
-    /// The virtual addresses that the machine takes part in.
-    pub fn virtual_addresses(&self) -> Vec<IpAddr> {
-        let legacy = self.legacy_interfaces().filter_map(|interface| interface.get("vip")?.get("ip"));
-        self.of_kind("Layer2VIPConfig")
-            .filter_map(|document| document.get("name"))
-            .chain(legacy)
-            .filter_map(|address| address.as_str()?.parse().ok())
-            .collect()
-    }
-
-    fn legacy_interfaces(&self) -> impl Iterator<Item = &Value> {
-        self.get("machine.network.interfaces").and_then(Value::as_sequence).into_iter().flatten()
-    }
-}
-
-fn link_addresses(document: &Value) -> Vec<IpNet> {
-    let addresses = document.get("addresses").and_then(Value::as_sequence);
-    addresses
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.get("address").and_then(Value::as_str)?.parse().ok())
-        .collect()
 }
 
 /// The host of `https://host:port`, if it is one.

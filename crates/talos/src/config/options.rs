@@ -1,11 +1,19 @@
 //! The plain options that a machine config is generated from.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+mod disk;
+mod link;
+mod machine;
+mod registry;
+
+use std::net::IpAddr;
 
 use indexmap::IndexMap;
 use ipnet::IpNet;
 
-use crate::Error;
+pub use disk::{DiskKind, DiskSelector, Encryption, EncryptionKey, Install, UserVolume};
+pub use link::{Bond, BondMode, Dhcp, Link, Mac, Route, Vlan};
+pub use machine::{ExtensionService, ExtraMount, KernelLog, KernelModule, KubeSpan, LogDestination};
+pub use registry::{RegistryAuth, RegistryMirror, RegistryTls};
 
 /// What a machine does in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,46 +31,6 @@ impl Role {
             Self::ControlPlane => "controlplane",
             Self::Worker => "worker",
         }
-    }
-}
-
-/// A MAC address. Interfaces are found by it, because names depend on the platform.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Mac([u8; 6]);
-
-impl Mac {
-    /// From its six bytes.
-    pub fn new(bytes: [u8; 6]) -> Self {
-        Self(bytes)
-    }
-}
-
-impl fmt::Display for Mac {
-    /// Lower case with colons: the form that Talos' link expressions compare with.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
-
-impl fmt::Debug for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mac({self})")
-    }
-}
-
-impl FromStr for Mac {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::Mac { text: text.into() };
-        let mut bytes = [0; 6];
-        let mut parts = text.split([':', '-']);
-        for byte in &mut bytes {
-            let part = parts.next().filter(|part| part.len() == 2).ok_or_else(wrong)?;
-            *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
-        }
-        if parts.next().is_some() { Err(wrong()) } else { Ok(Self(bytes)) }
     }
 }
 
@@ -95,6 +63,16 @@ pub struct ClusterOptions {
     pub discovery: Discovery,
     /// Where container images come from instead of their registry.
     pub registry_mirrors: Vec<RegistryMirror>,
+    /// Who the nodes are to registries.
+    pub registry_auth: Vec<RegistryAuth>,
+    /// How registries are trusted.
+    pub registry_tls: Vec<RegistryTls>,
+    /// A WireGuard mesh between the nodes.
+    pub kubespan: Option<KubeSpan>,
+    /// Certificates (PEM) of further authorities for the Talos API, while the authority is being changed.
+    pub accepted_os_cas: Vec<String>,
+    /// Certificates (PEM) of further authorities for the Kubernetes API, while the authority is being changed.
+    pub accepted_k8s_cas: Vec<String>,
 }
 
 impl ClusterOptions {
@@ -119,6 +97,11 @@ impl ClusterOptions {
             cert_sans: Vec::new(),
             discovery: Discovery::Public,
             registry_mirrors: Vec::new(),
+            registry_auth: Vec::new(),
+            registry_tls: Vec::new(),
+            kubespan: None,
+            accepted_os_cas: Vec::new(),
+            accepted_k8s_cas: Vec::new(),
         }
     }
 }
@@ -147,26 +130,17 @@ pub enum Discovery {
     Disabled,
 }
 
-/// Where images of a registry come from instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RegistryMirror {
-    /// The registry, such as `docker.io`, or `*`.
-    pub registry: String,
-    /// Addresses to try, in order.
-    pub endpoints: Vec<String>,
-    /// Whether to fail rather than ask the registry itself.
-    pub skip_fallback: bool,
-}
-
 /// What one machine has for itself.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
     /// What it does.
     pub role: Role,
     /// Its name.
-    pub hostname: String,
-    /// Its network interfaces; the first carries the virtual address.
+    pub hostname: Hostname,
+    /// Its network cards; the first carries the virtual address unless there is a bond.
     pub links: Vec<Link>,
+    /// Cards used as one; the first bond carries the virtual address.
+    pub bonds: Vec<Bond>,
     /// DNS servers.
     pub nameservers: Vec<IpAddr>,
     /// Domains appended to short names.
@@ -183,15 +157,63 @@ pub struct NodeOptions {
     pub annotations: IndexMap<String, String>,
     /// Kubernetes taints of the node: key to `value:Effect`.
     pub taints: IndexMap<String, String>,
+    /// Kernel settings.
+    pub sysctls: IndexMap<String, String>,
+    /// Kernel modules.
+    pub kernel_modules: Vec<KernelModule>,
+    /// Folders of the host that the kubelet sees.
+    pub extra_mounts: Vec<ExtraMount>,
+    /// Volumes of one's own.
+    pub user_volumes: Vec<UserVolume>,
+    /// How the partition with the config is encrypted.
+    pub encrypt_state: Option<Encryption>,
+    /// How the partition with everything else is encrypted.
+    pub encrypt_ephemeral: Option<Encryption>,
+    /// Where the logs of services go.
+    pub log_destinations: Vec<LogDestination>,
+    /// Where the messages of the kernel go.
+    pub kernel_logs: Vec<KernelLog>,
+    /// What the services of system extensions are told.
+    pub extension_services: Vec<ExtensionService>,
+}
+
+/// How a machine gets its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hostname {
+    /// It is this one.
+    Static(String),
+    /// Made up by Talos from the machine's identity unless DHCP or the platform gives one: what Talos' own generator writes.
+    Stable,
+    /// From DHCP or the platform alone.
+    Off,
+}
+
+impl From<String> for Hostname {
+    fn from(name: String) -> Self {
+        Self::Static(name)
+    }
+}
+
+impl From<&String> for Hostname {
+    fn from(name: &String) -> Self {
+        Self::Static(name.clone())
+    }
+}
+
+impl From<&str> for Hostname {
+    fn from(name: &str) -> Self {
+        Self::Static(name.to_owned())
+    }
 }
 
 impl NodeOptions {
     /// A node with nothing but its role and name.
-    pub fn new(role: Role, hostname: impl Into<String>) -> Self {
+    pub fn new(role: Role, hostname: impl Into<Hostname>) -> Self {
         Self {
             role,
             hostname: hostname.into(),
             links: Vec::new(),
+            bonds: Vec::new(),
             nameservers: Vec::new(),
             search_domains: Vec::new(),
             time_servers: Vec::new(),
@@ -200,52 +222,15 @@ impl NodeOptions {
             labels: IndexMap::new(),
             annotations: IndexMap::new(),
             taints: IndexMap::new(),
-        }
-    }
-}
-
-/// A network interface, found by its MAC address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// The interface's permanent address.
-    pub mac: Mac,
-    /// Maximum transmission unit, if not the default.
-    pub mtu: Option<u32>,
-    /// Static addresses with their prefix length; none means that the platform decides (DHCP).
-    pub addresses: Vec<IpNet>,
-    /// Routes through this interface.
-    pub routes: Vec<Route>,
-}
-
-/// A route.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// Where to; `None` is the default route.
-    pub destination: Option<IpNet>,
-    /// Through whom.
-    pub gateway: IpAddr,
-    /// Preference; lower wins.
-    pub metric: Option<u32>,
-}
-
-/// Where Talos is installed and what from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Install {
-    /// Device, such as `/dev/sda`. Needed where an installer runs, not with disk images.
-    pub disk: Option<String>,
-    /// Installer image; upgrades use it too.
-    pub image: Option<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn macs_are_lower_case_with_colons() {
-        assert_eq!("BC-24-11-0A-0b-FF".parse::<Mac>().unwrap().to_string(), "bc:24:11:0a:0b:ff");
-        for wrong in ["", "bc:24:11:0a:0b", "bc:24:11:0a:0b:ff:00", "bc:24:11:0a:0b:fg", "bc24110a0bff"] {
-            assert!(wrong.parse::<Mac>().is_err(), "{wrong}");
+            sysctls: IndexMap::new(),
+            kernel_modules: Vec::new(),
+            extra_mounts: Vec::new(),
+            user_volumes: Vec::new(),
+            encrypt_state: None,
+            encrypt_ephemeral: None,
+            log_destinations: Vec::new(),
+            kernel_logs: Vec::new(),
+            extension_services: Vec::new(),
         }
     }
 }

@@ -1,13 +1,19 @@
-//! Strategic-merge patches by Talos' rules, without a typed model of the config.
+//! Patches by Talos' rules: strategic merge, and JSON patches where Talos accepts them.
 
-use yaml_serde::{Mapping, Value};
+mod json;
+mod merge;
+
+use yaml_serde::Value;
 
 use crate::{
     Error, Result,
-    config::document::{DocumentId, MachineConfig, read_documents},
+    config::{
+        document::{DocumentId, MachineConfig, read_documents},
+        schema::{self, Field, Shape},
+    },
 };
 
-/// A patch: documents to be merged and places to be deleted.
+/// A patch: documents to be merged and places to be deleted, or the operations of a JSON patch.
 #[derive(Clone)]
 pub struct Patch {
     operations: Vec<Operation>,
@@ -19,67 +25,17 @@ enum Operation {
     Delete { document: DocumentId, path: Vec<String>, element: Option<(String, String)> },
     /// Merges a document into the one of the same identity, or adds it.
     Merge(Value),
-}
-
-/// How the right side meets the left at places where the usual rules do not hold.
-#[derive(Clone, Copy, PartialEq)]
-enum Rule {
-    /// Maps recurse, lists append, scalars replace unless zero.
-    Usual,
-    /// The right side stands instead of the left.
-    Replace,
-    /// Entries of a map replace each other whole, zero or not.
-    ReplaceEntries,
-    /// List elements with an equal value of this key are merged.
-    MergeByKey(&'static str),
-    /// List elements with an equal value of this key are replaced.
-    ReplaceByKey(&'static str),
-    /// Interfaces are merged by name, else by an equal selector.
-    MergeInterfaces,
-    /// Zero counts as a value.
-    TakeZero,
-}
-
-/// Places with a rule of their own: kind (empty for the main document), path, rule. `[]` is any list element.
-const RULES: &[(&str, &str, Rule)] = &[
-    ("", "cluster.network.podSubnets", Rule::Replace),
-    ("", "cluster.network.serviceSubnets", Rule::Replace),
-    ("", "cluster.apiServer.auditPolicy", Rule::Replace),
-    ("", "cluster.apiServer.admissionControl", Rule::MergeByKey("name")),
-    ("", "cluster.apiServer.extraArgs", Rule::ReplaceEntries),
-    ("", "cluster.controllerManager.extraArgs", Rule::ReplaceEntries),
-    ("", "cluster.scheduler.extraArgs", Rule::ReplaceEntries),
-    ("", "cluster.proxy.extraArgs", Rule::ReplaceEntries),
-    ("", "cluster.etcd.extraArgs", Rule::ReplaceEntries),
-    ("", "machine.kubelet.extraArgs", Rule::ReplaceEntries),
-    ("", "machine.network.interfaces", Rule::MergeInterfaces),
-    ("", "machine.network.interfaces.[].vlans", Rule::MergeByKey("vlanId")),
-    ("", "machine.network.kubespan.mtu", Rule::TakeZero),
-    ("NetworkRuleConfig", "ingress", Rule::Replace),
-    ("NetworkRuleConfig", "portSelector.ports", Rule::Replace),
-    ("ExtensionServiceConfig", "configFiles", Rule::MergeByKey("mountPath")),
-    ("ImageVerificationConfig", "rules", Rule::ReplaceByKey("image")),
-    ("KubeSpanConfig", "mtu", Rule::TakeZero),
-    ("ZswapConfig", "maxPoolPercent", Rule::TakeZero),
-];
-
-/// Kinds whose numbers are all optional, so that zero is a value like any other.
-const ZERO_IS_A_VALUE: [&str; 2] = ["EthernetConfig", "BondConfig"];
-
-fn rule(kind: &str, path: &[&str]) -> Rule {
-    let at = |pattern: &str| pattern.split('.').eq(path.iter().copied());
-    match RULES.iter().find(|(of, pattern, _)| *of == kind && at(pattern)) {
-        Some((_, _, rule)) => *rule,
-        None if ZERO_IS_A_VALUE.contains(&kind) => Rule::TakeZero,
-        None => Rule::Usual,
-    }
+    /// Does what a JSON patch says.
+    Json(Vec<json::Operation>),
 }
 
 impl Patch {
-    /// Reads a patch. It fails for JSON patches, which do not work on configs of several documents.
+    /// Reads a patch: a strategic-merge patch of one or more documents, or a JSON patch (RFC 6902) as YAML or JSON.
+    ///
+    /// Keys and kinds that no version of Talos knows are refused here, before anything is merged.
     pub fn from_yaml(text: &str) -> Result<Self> {
-        if text.trim_start().starts_with(['[', '-']) && !text.trim_start().starts_with("---") {
-            return Err(fault("JSON patches are not supported; write it as a strategic-merge patch"));
+        if let Some(operations) = json::read(text)? {
+            return Ok(Self { operations: vec![Operation::Json(operations)] });
         }
         let mut operations = Vec::new();
         let mut seen = Vec::new();
@@ -87,6 +43,13 @@ impl Patch {
             let id = DocumentId::of(&document);
             if id.kind.is_empty() != id.api_version.is_empty() {
                 return Err(fault("`kind` and `apiVersion` must both be set, or neither"));
+            }
+            if let Some(misfit) = schema::misfits(&without_deletes(&document), &id.kind).first() {
+                return Err(match id.kind.as_str() {
+                    "" => fault(&format!("`{}` {}", misfit.path, misfit.message)),
+                    kind if kind == misfit.path => fault(&format!("`{kind}` {}", misfit.message)),
+                    _ => fault(&format!("`{}` of {id} {}", misfit.path, misfit.message)),
+                });
             }
             let root_is_deleted = collect_deletes(&mut document, &id, &mut Vec::new(), &mut operations)?;
             if root_is_deleted {
@@ -108,6 +71,18 @@ fn fault(reason: &str) -> Error {
 
 fn asks_for_delete(value: &Value) -> bool {
     value.get("$patch").and_then(Value::as_str) == Some("delete")
+}
+
+/// The same with `null` for what is to be deleted, so that only what stays is judged by its shape.
+fn without_deletes(value: &Value) -> Value {
+    match value {
+        _ if asks_for_delete(value) && value.get("kind").is_none() => Value::Null,
+        Value::Mapping(fields) => {
+            Value::Mapping(fields.iter().map(|(key, child)| (key.clone(), without_deletes(child))).collect())
+        }
+        Value::Sequence(items) => Value::Sequence(items.iter().map(without_deletes).collect()),
+        other => other.clone(),
+    }
 }
 
 /// Moves every `$patch: delete` below `value` into `operations`; true if `value` itself is to go.
@@ -206,22 +181,27 @@ impl MachineConfig {
             match operation {
                 Operation::Merge(right) => {
                     let id = DocumentId::of(right);
+                    let is_split =
+                        documents.iter().any(|document| DocumentId::of(document).kind == "KubeClusterConfig");
                     match documents.iter_mut().find(|left| DocumentId::of(left) == id) {
-                        Some(left) => merge(left, right, &id.kind, &mut Vec::new())?,
+                        Some(left) => merge::document(left, right, &id.kind, is_split)?,
                         None => documents.push(right.clone()),
                     }
                 }
                 Operation::Delete { document, path, element } => {
-                    let index =
-                        documents.iter().position(|left| DocumentId::of(left) == *document).ok_or_else(
-                            || fault(&format!("{document} is to be deleted from but is not there")),
-                        )?;
-                    if path.is_empty() {
-                        documents.remove(index);
-                    } else {
-                        delete(&mut documents[index], path, element.as_ref())?;
+                    // Nothing is to be done where the document is not there, so that one patch serves every version.
+                    let index = documents.iter().position(|left| DocumentId::of(left) == *document);
+                    match index {
+                        Some(index) if path.is_empty() => {
+                            documents.remove(index);
+                        }
+                        Some(index) => {
+                            delete(&mut documents[index], &document.kind, path, element.as_ref())?;
+                        }
+                        None => {}
                     }
                 }
+                Operation::Json(operations) => json::apply(&mut documents, operations)?,
             }
         }
         self.documents = documents;
@@ -229,22 +209,52 @@ impl MachineConfig {
     }
 }
 
-fn delete(document: &mut Value, path: &[String], element: Option<&(String, String)>) -> Result<()> {
+fn delete(
+    document: &mut Value,
+    kind: &str,
+    path: &[String],
+    element: Option<&(String, String)>,
+) -> Result<()> {
     let missing = || fault(&format!("`{}` is to be deleted but is not there", path.join(".")));
+    let root = schema::of_kind(kind);
     match element {
         None => {
             let (last, parents) = path.split_last().ok_or_else(missing)?;
-            let parent = find(document, parents).and_then(Value::as_mapping_mut).ok_or_else(missing)?;
+            let shape = parents.iter().try_fold(root, |field, key| Some(field?.child(key))).flatten();
+            if shape.is_some_and(|field| matches!(field.shape, Shape::Pem | Shape::PemKey)) {
+                return Err(fault(&format!(
+                    "`{}` cannot be deleted alone; delete or set `{}`",
+                    path.join("."),
+                    parents.join(".")
+                )));
+            }
+            let Some(parent) = find(document, parents, root).ok_or_else(missing)? else { return Ok(()) };
+            let parent = parent.as_mapping_mut().ok_or_else(missing)?;
             let key = parent.keys().find(|key| scalar_text(key).as_ref() == Some(last)).cloned();
-            if let Some(key) = key {
-                parent.shift_remove(&key);
+            match key {
+                Some(key) => {
+                    parent.shift_remove(&key);
+                }
+                // A field that is not set is as good as deleted; an entry of a map must be there.
+                None if shape
+                    .is_some_and(|field| field.shape == Shape::Object && field.child(last).is_some()) => {}
+                None => return Err(missing()),
             }
         }
         Some((key, wanted)) => {
-            let list = find(document, path).and_then(Value::as_sequence_mut).ok_or_else(missing)?;
+            let field = path.iter().try_fold(root, |field, part| Some(field?.child(part))).flatten();
+            // Talos finds elements by texts only.
+            let by_text = field
+                .and_then(|field| field.child("[]")?.child(key))
+                .is_some_and(|field| !matches!(field.shape, Shape::Number | Shape::Bool | Shape::Free));
+            if !by_text {
+                return Err(fault(&format!("elements of `{}` cannot be deleted by `{key}`", path.join("."))));
+            }
+            let list = find(document, path, root).ok_or_else(missing)?.ok_or_else(missing)?;
+            let list = list.as_sequence_mut().ok_or_else(missing)?;
             let index = list
                 .iter()
-                .position(|item| item.get(key).and_then(scalar_text).as_ref() == Some(wanted))
+                .position(|item| item.get(key).and_then(scalar_text).unwrap_or_default() == *wanted)
                 .ok_or_else(missing)?;
             list.remove(index);
         }
@@ -252,95 +262,21 @@ fn delete(document: &mut Value, path: &[String], element: Option<&(String, Strin
     Ok(())
 }
 
-fn find<'a>(value: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
-    path.iter().try_fold(value, |value, part| {
+/// What stands at a path; `Some(None)` if it is not there but could be without anything else being set.
+fn find<'a>(value: &'a mut Value, path: &[String], field: Option<&Field>) -> Option<Option<&'a mut Value>> {
+    let (mut value, mut field) = (value, field);
+    for part in path {
+        field = field.and_then(|field| field.child(part));
         let fields = value.as_mapping_mut()?;
-        fields.iter_mut().find(|(key, _)| scalar_text(key).as_ref() == Some(part)).map(|(_, child)| child)
-    })
-}
-
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.is_empty(),
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        _ => false,
-    }
-}
-
-fn merge<'a>(left: &mut Value, right: &'a Value, kind: &str, path: &mut Vec<&'a str>) -> Result<()> {
-    if right.is_null() {
-        return Ok(());
-    }
-    let rule = rule(kind, path);
-    if left.is_null() || rule == Rule::Replace {
-        *left = right.clone();
-        return Ok(());
-    }
-    match (&mut *left, right) {
-        (Value::Mapping(left), Value::Mapping(right)) => merge_maps(left, right, rule, kind, path),
-        (Value::Sequence(left), Value::Sequence(right)) => merge_lists(left, right, rule, kind, path),
-        (Value::Mapping(_) | Value::Sequence(_), _) | (_, Value::Mapping(_) | Value::Sequence(_)) => {
-            Err(fault(&format!("`{}` is of another type in the config", path.join("."))))
-        }
-        (left, right) => {
-            if !is_zero(right) || rule == Rule::TakeZero {
-                *left = right.clone();
+        match fields.iter_mut().find(|(key, _)| scalar_text(key).as_ref() == Some(part)) {
+            Some((_, child)) => value = child,
+            None if field.is_some_and(|field| field.shape == Shape::Object && !field.is_optional) => {
+                return Some(None);
             }
-            Ok(())
+            None => return None,
         }
     }
-}
-
-fn merge_maps<'a>(
-    left: &mut Mapping,
-    right: &'a Mapping,
-    rule: Rule,
-    kind: &str,
-    path: &mut Vec<&'a str>,
-) -> Result<()> {
-    for (key, value) in right {
-        match left.get_mut(key) {
-            Some(existing) if rule != Rule::ReplaceEntries => {
-                path.push(key.as_str().unwrap_or_default());
-                merge(existing, value, kind, path)?;
-                path.pop();
-            }
-            None if value.is_null() => {}
-            _ => {
-                left.insert(key.clone(), value.clone());
-            }
-        }
-    }
-    Ok(())
-}
-
-fn merge_lists<'a>(
-    left: &mut Vec<Value>,
-    right: &'a [Value],
-    rule: Rule,
-    kind: &str,
-    path: &mut Vec<&'a str>,
-) -> Result<()> {
-    for item in right {
-        let same = |existing: &&mut Value| match rule {
-            Rule::MergeByKey(key) | Rule::ReplaceByKey(key) => existing.get(key) == item.get(key),
-            Rule::MergeInterfaces => match item.get("interface").filter(|name| !is_zero(name)) {
-                Some(name) => existing.get("interface") == Some(name),
-                None => item.get("deviceSelector").is_some_and(|s| existing.get("deviceSelector") == Some(s)),
-            },
-            _ => false,
-        };
-        match left.iter_mut().find(same) {
-            Some(existing) if matches!(rule, Rule::ReplaceByKey(_)) => *existing = item.clone(),
-            Some(existing) => {
-                path.push("[]");
-                merge(existing, item, kind, path)?;
-                path.pop();
-            }
-            None => left.push(item.clone()),
-        }
-    }
-    Ok(())
+    Some(Some(value))
 }
 
 #[cfg(test)]
@@ -424,17 +360,19 @@ mod tests {
     #[test]
     fn wrong_patches_are_refused_and_change_nothing() {
         let cases = [
-            ("- op: add", "JSON patches"),
-            ("[]", "JSON patches"),
-            ("machine: 5", "another type"),
-            ("machine: {certSANs: x}", "another type"),
+            ("- op: add", "path"),
+            ("- 5", "JSON patch"),
+            ("machine: 5", "must hold keys"),
+            ("machine: {certSANs: x}", "must be a list"),
+            ("machine: {instal: {}}", "did you mean `install`"),
             ("$patch: delete", "main document"),
             ("kind: LinkConfig\nname: a", "apiVersion"),
-            ("apiVersion: v1alpha1\nkind: LinkConfig\nname: a\n$patch: delete", "not there"),
-            ("machine: {list: [{$patch: delete}]}", "not said"),
-            ("machine: {list: [{a: {$patch: delete}}]}", "inside"),
-            ("machine: {certSANs: [{$patch: delete, a: b}]}", "not there"),
-            ("machine: {a: 1}\n---\nmachine: {a: 2}\n", "twice"),
+            ("machine: {kernel: {modules: [{$patch: delete}]}}", "not said"),
+            ("machine: {kernel: {modules: [{name: {$patch: delete}}]}}", "inside"),
+            ("machine: {certSANs: [{$patch: delete, a: b}]}", "cannot be deleted by"),
+            ("machine: {kernel: {modules: [{$patch: delete, name: b}]}}", "not there"),
+            ("machine: {sysctls: {a: {$patch: delete}}}", "not there"),
+            ("machine: {type: a}\n---\nmachine: {type: b}\n", "twice"),
         ];
         for (patch, words) in cases {
             let error = patched("machine: {certSANs: [a]}", patch).unwrap_err().to_string();

@@ -1,0 +1,346 @@
+//! The shape of machine configs as data: which kinds and fields there are, since when, and how patches meet them.
+
+use std::{collections::HashMap, sync::OnceLock};
+
+use yaml_serde::Value;
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Object,
+    List,
+    Map,
+    Text,
+    Number,
+    Bool,
+    Duration,
+    Url,
+    Arguments,
+    Pem,
+    PemKey,
+    Free,
+}
+
+/// How a patch's value meets the one that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// Maps recurse, lists append, scalars replace unless zero.
+    Usual,
+    /// The right side stands instead of the left.
+    Replace,
+    /// The same, from the version on that has Kubernetes in documents of its own.
+    ReplaceIfSplit,
+    /// List elements with an equal value of this key are merged.
+    MergeByKey(&'static str),
+    /// List elements with an equal value of this key are replaced.
+    ReplaceByKey(&'static str),
+    /// Interfaces are merged by name, else by an equal selector.
+    MergeInterfaces,
+    /// Zero counts as a value.
+    TakeZero,
+    /// Not being there counts as a value.
+    TakeAbsent,
+    /// This word counts as zero.
+    ZeroIs(&'static str),
+}
+
+impl Rule {
+    /// Whether elements of a list that have the same key become one.
+    pub(crate) fn is_keyed(self) -> bool {
+        matches!(self, Self::MergeByKey(_) | Self::MergeInterfaces)
+    }
+}
+
+/// A field and what is below it.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) shape: Shape,
+    pub(crate) rule: Rule,
+    /// Not there at all unless set, rather than there and empty.
+    pub(crate) is_optional: bool,
+    /// The Talos 1.x that began it.
+    pub(crate) since: u32,
+    /// Whether this or anything below that is always there is unset by patches that leave it out.
+    pub(crate) unsets: bool,
+    children: HashMap<&'static str, Field>,
+}
+
+impl Field {
+    fn new(since: u32) -> Self {
+        Self {
+            shape: Shape::Object,
+            rule: Rule::Usual,
+            is_optional: false,
+            since,
+            unsets: false,
+            children: HashMap::new(),
+        }
+    }
+
+    /// The field of this name, or what every element or entry is.
+    pub(crate) fn child(&self, key: &str) -> Option<&Self> {
+        match self.shape {
+            Shape::List => self.children.get("[]"),
+            Shape::Map => self.children.get("*"),
+            _ => self.children.get(key),
+        }
+    }
+
+    /// Every field of an object.
+    pub(crate) fn children(&self) -> impl Iterator<Item = (&'static str, &Self)> {
+        self.children.iter().map(|(key, field)| (*key, field))
+    }
+
+    fn settle(&mut self) {
+        if self.children.contains_key("[]") {
+            self.shape = Shape::List;
+        } else if self.children.contains_key("*") && self.shape == Shape::Object {
+            self.shape = Shape::Map;
+        }
+        self.unsets = self.rule == Rule::TakeAbsent;
+        for child in self.children.values_mut() {
+            child.settle();
+            let always_there = self.shape == Shape::Object && !child.is_optional;
+            self.unsets |= always_there && child.unsets;
+        }
+    }
+}
+
+/// The shape of a kind of document; the main one has the empty kind.
+pub(crate) fn of_kind(kind: &str) -> Option<&'static Field> {
+    kinds().get(kind)
+}
+
+/// Every kind with the Talos 1.x that began it (12 for those that are older).
+pub(crate) fn all_kinds() -> impl Iterator<Item = (&'static str, u32)> {
+    kinds().iter().map(|(kind, field)| (*kind, field.since))
+}
+
+fn kinds() -> &'static HashMap<&'static str, Field> {
+    static KINDS: OnceLock<HashMap<&'static str, Field>> = OnceLock::new();
+    KINDS.get_or_init(|| read(include_str!("schema/fields.txt")))
+}
+
+fn read(text: &'static str) -> HashMap<&'static str, Field> {
+    let mut kinds: HashMap<&'static str, Field> = HashMap::new();
+    let mut current = "";
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        if !line.starts_with(' ') {
+            current = if first == "main" { "" } else { first };
+            let since = words.next().and_then(|word| word.parse().ok()).unwrap_or(12);
+            kinds.insert(current, Field::new(since));
+            continue;
+        }
+        let (shape, flags) = words.next().map_or(("", ""), |word| word.split_once(':').unwrap_or((word, "")));
+        let Some(root) = kinds.get_mut(current) else { continue };
+        let since = words.next().and_then(|word| word.parse().ok()).unwrap_or(root.since);
+        let mut field = root;
+        for key in first.split('.') {
+            field = field.children.entry(key).or_insert_with(|| Field::new(since));
+        }
+        field.shape = match shape {
+            "L" => Shape::List,
+            "M" => Shape::Map,
+            "T" => Shape::Text,
+            "N" => Shape::Number,
+            "B" => Shape::Bool,
+            "D" => Shape::Duration,
+            "U" => Shape::Url,
+            "A" => Shape::Arguments,
+            "P" => Shape::Pem,
+            "K" => Shape::PemKey,
+            "F" => Shape::Free,
+            _ => Shape::Object,
+        };
+        field.is_optional = flags == "p";
+        field.rule = match flags.split_once('=').unwrap_or((flags, "")) {
+            ("r", _) => Rule::Replace,
+            ("r14", _) => Rule::ReplaceIfSplit,
+            ("z", _) => Rule::TakeZero,
+            ("a", _) => Rule::TakeAbsent,
+            ("i", _) => Rule::MergeInterfaces,
+            ("k", key) => Rule::MergeByKey(key),
+            ("q", key) => Rule::ReplaceByKey(key),
+            ("0", word) => Rule::ZeroIs(word),
+            _ => Rule::Usual,
+        };
+    }
+    for field in kinds.values_mut() {
+        field.settle();
+    }
+    kinds
+}
+
+/// What is wrong with the shape of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Misfit {
+    /// Dotted path.
+    pub(crate) path: String,
+    /// What is wrong, as a sentence without its subject.
+    pub(crate) message: String,
+}
+
+/// Every unknown key and every value of the wrong shape in a document of a known kind.
+pub(crate) fn misfits(document: &Value, kind: &str) -> Vec<Misfit> {
+    let mut found = Vec::new();
+    match of_kind(kind) {
+        Some(field) => look(document, field, &mut String::new(), !kind.is_empty(), &mut found),
+        None => {
+            let known: Vec<&str> = all_kinds().map(|(kind, _)| kind).collect();
+            let message = format!("is not a known kind of document{}", meant(kind, known.into_iter()));
+            found.push(Misfit { path: kind.to_owned(), message });
+        }
+    }
+    found
+}
+
+fn look(value: &Value, field: &Field, path: &mut String, is_document: bool, found: &mut Vec<Misfit>) {
+    let mut wrong = |message: &str, path: &str| {
+        found.push(Misfit { path: path.to_owned(), message: message.to_owned() });
+    };
+    match (field.shape, value) {
+        (_, Value::Null) | (Shape::Free, _) => {}
+        (Shape::Pem | Shape::PemKey, Value::Mapping(fields)) => {
+            let known: &[&str] = if field.shape == Shape::Pem { &["crt", "key"] } else { &["key"] };
+            for key in fields.keys().filter_map(Value::as_str).filter(|key| !known.contains(key)) {
+                let before = path.len();
+                push(path, key);
+                let message = format!("is not a known key{}", meant(key, known.iter().copied()));
+                found.push(Misfit { path: path.clone(), message });
+                path.truncate(before);
+            }
+        }
+        (Shape::Pem | Shape::PemKey, _) => wrong("must hold keys", path),
+        (Shape::Object, Value::Mapping(fields)) => {
+            for (key, child) in fields {
+                let Some(key) = key.as_str() else { continue };
+                if (is_document && matches!(key, "apiVersion" | "kind")) || key == "$patch" {
+                    continue;
+                }
+                let before = path.len();
+                push(path, key);
+                match field.child(key) {
+                    Some(below) => look(child, below, path, false, found),
+                    None => {
+                        let known = field.children().map(|(key, _)| key);
+                        found.push(Misfit {
+                            path: path.clone(),
+                            message: format!("is not a known key{}", meant(key, known)),
+                        });
+                    }
+                }
+                path.truncate(before);
+            }
+        }
+        (Shape::Object, _) => wrong("must hold keys", path),
+        (Shape::List, Value::Sequence(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                let before = path.len();
+                push(path, &format!("[{index}]"));
+                if let Some(below) = field.child("[]") {
+                    look(item, below, path, false, found);
+                }
+                path.truncate(before);
+            }
+        }
+        (Shape::List, _) => wrong("must be a list", path),
+        (Shape::Map, Value::Mapping(entries)) => {
+            for (key, child) in entries {
+                let before = path.len();
+                push(path, key.as_str().unwrap_or("?"));
+                if let Some(below) = field.child("*") {
+                    look(child, below, path, false, found);
+                }
+                path.truncate(before);
+            }
+        }
+        (Shape::Arguments, Value::Mapping(_)) => {}
+        (Shape::Map | Shape::Arguments, _) => wrong("must hold keys", path),
+        (_, Value::Mapping(_) | Value::Sequence(_)) => wrong("must be a single value", path),
+        _ => {}
+    }
+}
+
+fn push(path: &mut String, key: &str) {
+    if !path.is_empty() && !key.starts_with('[') {
+        path.push('.');
+    }
+    path.push_str(key);
+}
+
+/// `; did you mean …` if something is near.
+fn meant<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let nearest = known.map(|candidate| (distance(word, candidate), candidate)).min();
+    match nearest {
+        Some((distance, candidate)) if distance <= 1 + word.len() / 4 => {
+            format!("; did you mean `{candidate}`?")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Edits from one word to the other, case aside.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.chars().enumerate() {
+            let change = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_knows_what_the_versions_brought() {
+        let count =
+            |minor: u32| all_kinds().filter(|(kind, since)| !kind.is_empty() && *since <= minor).count();
+        assert_eq!((count(12), count(13), count(14)), (36, 44, 89));
+        let volume = of_kind("UserVolumeConfig").unwrap();
+        assert_eq!(volume.child("trim").unwrap().since, 14);
+        assert!(volume.unsets);
+        let interfaces =
+            of_kind("").and_then(|f| f.child("machine")?.child("network")?.child("interfaces")).unwrap();
+        assert_eq!((interfaces.shape, interfaces.rule), (Shape::List, Rule::MergeInterfaces));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_with_what_was_meant() {
+        let misfits = |kind: &str, text: &str| -> Vec<String> {
+            let document = yaml_serde::from_str(text).unwrap();
+            super::misfits(&document, kind).iter().map(|m| format!("{} {}", m.path, m.message)).collect()
+        };
+        assert_eq!(
+            misfits(
+                "",
+                "machine: {instal: {}, certSANs: a, sysctls: [a], kubelet: {extraConfig: {any: thing}}}"
+            ),
+            [
+                "machine.instal is not a known key; did you mean `install`?",
+                "machine.certSANs must be a list",
+                "machine.sysctls must hold keys",
+            ]
+        );
+        assert_eq!(
+            misfits(
+                "LinkConfig",
+                "apiVersion: v1alpha1\nkind: LinkConfig\nname: a\naddresses: [{adress: a}]\nmtu: [1]"
+            ),
+            ["addresses[0].adress is not a known key; did you mean `address`?", "mtu must be a single value"]
+        );
+        assert_eq!(
+            misfits("HostnamConfig", "{}"),
+            ["HostnamConfig is not a known kind of document; did you mean `HostnameConfig`?"]
+        );
+        assert_eq!(misfits("", "nonsense: 1"), ["nonsense is not a known key"]);
+    }
+}

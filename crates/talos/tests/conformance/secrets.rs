@@ -1,0 +1,70 @@
+//! Secrets, talosconfig and configs exchanged with talosctl; and how long each side takes.
+
+use std::process::Command;
+
+use daedal_talos::{
+    SecretsBundle, Talosconfig,
+    config::{ClusterOptions, MachineConfig, NodeOptions, Role},
+};
+use jiff::Timestamp;
+use rand::{SeedableRng, rngs::StdRng};
+
+use crate::peer::peer;
+
+fn cluster() -> ClusterOptions {
+    ClusterOptions::new("c1", "https://10.0.0.20:6443", "v1.12.0", "v1.35.0")
+}
+
+#[test]
+fn secrets_are_exchanged_with_talosctl() {
+    let Some(talosctl) = peer("talos-v1.12.0", "talosctl") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let output = Command::new(&talosctl).args(args).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "talosctl {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+
+    run(&["gen", "secrets", "-o", "theirs.yaml"]);
+    let theirs = SecretsBundle::from_yaml(&read("theirs.yaml")).unwrap();
+    assert_eq!(theirs.to_yaml().expose(), read("theirs.yaml"), "written as talosctl writes it");
+
+    let now = Timestamp::now();
+    let begin = std::time::Instant::now();
+    let ours = SecretsBundle::generate(&mut rand::rngs::OsRng, now).unwrap();
+    println!("a bundle with a 4096-bit service account key took {:?}", begin.elapsed());
+    std::fs::write(folder.path().join("ours.yaml"), ours.to_yaml().expose()).unwrap();
+    run(&["gen", "config", "c1", "https://10.0.0.20:6443", "--with-secrets", "ours.yaml", "-o", "out"]);
+    run(&["validate", "-m", "metal", "-c", "out/controlplane.yaml"]);
+    // They signed this client certificate with our authority's key.
+    let talosconfig = Talosconfig::from_yaml(&read("out/talosconfig")).unwrap();
+    assert_eq!(talosconfig.credentials.ca, ours.os.crt);
+
+    let node = NodeOptions::new(Role::ControlPlane, "node-1");
+    let config = MachineConfig::generate(&theirs, &cluster(), &node).unwrap();
+    std::fs::write(folder.path().join("ours-cp.yaml"), config.to_yaml().expose()).unwrap();
+    run(&["validate", "-m", "cloud", "-c", "ours-cp.yaml"]);
+
+    let rng = &mut StdRng::seed_from_u64(3);
+    let credentials = ours
+        .client_credentials(daedal_talos::ApiRole::Admin, daedal_talos::DEFAULT_LIFETIME, rng, now)
+        .unwrap();
+    let file = Talosconfig {
+        context: "c1".into(),
+        endpoints: vec!["127.0.0.1".into()],
+        nodes: Vec::new(),
+        credentials,
+    };
+    std::fs::write(folder.path().join("talosconfig"), file.to_yaml().unwrap().expose()).unwrap();
+    let output = Command::new(&talosctl)
+        .args(["--talosconfig", "talosconfig", "config", "info"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("os:admin") && text.contains("c1"),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
