@@ -4,7 +4,7 @@
 use daedal_dial::Target;
 use daedal_image_factory::{Factory, Image, Schematic};
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec};
-use daedal_lab::{Lab, LabSpec, SystemImage, Wanted, virtual_size};
+use daedal_lab::{Lab, LabSpec, ServeOptions, SystemImage, Wanted, serve, virtual_size};
 
 fn spec() -> LabSpec {
     let hosts = vec![HostSpec::new("atlas", 16, 64 << 30)];
@@ -75,4 +75,26 @@ async fn an_image_factory_answers_wherever_an_inventory_expects_one() {
             assert!(!client.versions().await.unwrap().is_empty(), "{address}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_served_lab_ends_once_it_was_idle_for_long_enough_and_no_sooner() {
+    let folder = tempfile::tempdir().unwrap();
+    let idle = std::time::Duration::from_secs(60);
+    let options = ServeOptions { folder: folder.path().to_owned(), spec: spec(), idle: Some(idle) };
+    let (tell, ready) = tokio::sync::oneshot::channel();
+    let served = tokio::spawn(serve(options, Default::default(), move |announcement| {
+        let _ = tell.send(announcement.proxy);
+    }));
+    // Somebody who is connected and says nothing keeps it alive.
+    let connection = std::net::TcpStream::connect(ready.await.unwrap()).unwrap();
+    tokio::time::sleep(idle * 3).await;
+    assert!(!served.is_finished(), "it ended while somebody was connected");
+    drop(connection);
+    let alone = tokio::time::Instant::now();
+    served.await.unwrap().unwrap();
+    let lived = alone.elapsed();
+    assert!(lived >= idle && lived < idle + std::time::Duration::from_secs(10), "{lived:?}");
+    // Its world stays, its announcement goes.
+    assert!(folder.path().join("world.json").exists() && !folder.path().join("lab.json").exists());
 }
