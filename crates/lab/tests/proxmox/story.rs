@@ -1,5 +1,7 @@
 //! One VM's life through the pretend Proxmox API: image, create, resize, seed ISO, start, eject, stop, destroy.
 
+use daedal_lab::proxmox::DatacenterSpec;
+
 use crate::support::{self, Lab, image};
 
 pub(crate) const CREATE: &[(&str, &str)] = &[
@@ -116,4 +118,38 @@ async fn the_minimal_token_can_live_the_same_life() {
         (pools.status, pools.reason.as_str()),
         (403, "Permission check failed (/pool/mine, Pool.Allocate)")
     );
+}
+
+/// Two VMs made at the same time, with everything that Proxmox makes up: every answer, and the log of all calls.
+async fn life(seed: u64) -> Vec<String> {
+    let lab = Lab::of(&DatacenterSpec { seed, ..support::spec() }).with_image().await;
+    let mut seen = Vec::new();
+    let others: Vec<_> = CREATE.iter().copied().filter(|(key, _)| !["vmid", "net0"].contains(key)).collect();
+    let one = [&others[..], &[("vmid", "900"), ("net0", "virtio,bridge=vmbr0")]].concat();
+    let other = [&others[..], &[("vmid", "901"), ("net0", "virtio,bridge=vmbr0")]].concat();
+    let ends = tokio::join!(
+        lab.task("POST", "/nodes/pve1/qemu", &one),
+        lab.task("POST", "/nodes/pve1/qemu", &other)
+    );
+    assert_eq!(ends, ("OK".into(), "OK".into()));
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu/900/status/start", &[]).await, "OK");
+    for path in ["/nodes/pve1/qemu/900/config", "/nodes/pve1/qemu/901/config", "/nodes/pve1/tasks"] {
+        seen.push(lab.call("GET", path, &[]).await.data().to_string());
+    }
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu/900/status/stop", &[]).await, "OK");
+    assert_eq!(lab.task("DELETE", "/nodes/pve1/qemu/900", &[]).await, "OK");
+    seen.push(lab.call("GET", "/cluster/resources", &[]).await.data().to_string());
+    seen.extend(lab.faults.log().iter().map(|call| format!("{call:?}")));
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_seed_gives_one_world_and_another_seed_another() {
+    let first = life(7).await;
+    assert!(first.len() > 20, "{first:#?}");
+    assert_eq!(first, life(7).await);
+    let other = life(8).await;
+    for (at, what) in [(0, "MAC, uuids"), (2, "UPIDs")] {
+        assert_ne!(first[at], other[at], "{what} are made up from the seed");
+    }
 }
