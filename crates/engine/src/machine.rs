@@ -172,3 +172,74 @@ pub(crate) fn nic(cluster: &Cluster, node: &Node) -> Nic {
 fn has_agent(cluster: &Cluster) -> bool {
     cluster.talos.extensions.iter().any(|name| name.rsplit('/').next() == Some("qemu-guest-agent"))
 }
+
+#[cfg(test)]
+mod tests {
+    use daedal_inventory::{Source, load};
+
+    use super::*;
+
+    fn cluster() -> Cluster {
+        let text = r#"
+apiVersion: daedal.dev/v1alpha1
+kind: Cluster
+metadata: {name: home}
+spec:
+  environment: lab
+  talos: {version: v1.12.0, extensions: [qemu-guest-agent]}
+  proxmox:
+    endpoint: https://atlas.lan:8006
+    token: {id: "daedal@pve!cli", secret: {env: X}}
+    tls: {insecure: true}
+    hosts: [atlas]
+    storage: {disks: local-lvm, images: local}
+    bridge: vmbr1
+    vlan: 20
+  network: {cidr: 10.0.0.0/16, gateway: 10.0.0.1, mtu: 1400}
+  pools:
+    - {name: cp, role: controlplane, count: 1, cores: 4, memory: 8GiB, disk: 40GiB, vmid: 300, address: 10.0.0.11}
+"#;
+        let source = Source { name: "cluster.yaml".into(), text: text.into() };
+        let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        load(&[source], &no_files).unwrap().cluster
+    }
+
+    /// What the mission asks of a VM (H5), and what Talos needs of it: the whole call, so that nothing changes unseen.
+    #[test]
+    fn a_vm_is_asked_for_as_talos_wants_it() {
+        let cluster = cluster();
+        let node = &cluster.nodes[0];
+        let params = vm(&cluster, node, "local:import/talos.qcow2", "local:iso/cp-1.iso").params();
+        let (mac, uuid) = (&node.mac, &node.uuid);
+        let expected = [
+            ("agent", "enabled=1".to_owned()),
+            ("balloon", "0".to_owned()),
+            ("bios", "ovmf".to_owned()),
+            ("boot", "order=scsi0".to_owned()),
+            ("cores", "4".to_owned()),
+            ("cpu", "x86-64-v2-AES".to_owned()),
+            ("description", daedal_planner::description(&cluster, node)),
+            ("efidisk0", "local-lvm:1,efitype=4m,pre-enrolled-keys=0".to_owned()),
+            ("ide2", "local:iso/cp-1.iso,media=cdrom".to_owned()),
+            ("machine", "q35".to_owned()),
+            ("memory", "8192".to_owned()),
+            ("name", "cp-1".to_owned()),
+            ("net0", format!("virtio={mac},bridge=vmbr1,tag=20,mtu=1400")),
+            ("onboot", "1".to_owned()),
+            ("ostype", "l26".to_owned()),
+            (
+                "scsi0",
+                "local-lvm:0,import-from=local:import/talos.qcow2,discard=on,iothread=1,ssd=1".to_owned(),
+            ),
+            ("scsihw", "virtio-scsi-single".to_owned()),
+            ("serial0", "socket".to_owned()),
+            ("smbios1", format!("uuid={uuid}")),
+            ("tags", daedal_planner::names::tags(&cluster, node).join(";")),
+            ("vmid", "300".to_owned()),
+        ];
+        let mut found: Vec<(&str, String)> =
+            params.iter().map(|(key, value)| (key, value.to_owned())).collect();
+        found.sort();
+        assert_eq!(found, expected);
+    }
+}
