@@ -92,11 +92,6 @@ impl TaskWatcher {
         self.wait(upid).await?.into_result(operation)
     }
 
-    /// [`TaskWatcher::finish`] for a task whose end is not urgent.
-    pub async fn finish_relaxed(&self, upid: &Upid, operation: impl Into<String>) -> Result<(), Error> {
-        self.wait_relaxed(upid).await?.into_result(operation)
-    }
-
     async fn watch(&self, upid: &Upid, fresh: bool, slack: Duration) -> Result<TaskOutcome, Error> {
         let (waiter, answer) = oneshot::channel();
         let gone = || {
