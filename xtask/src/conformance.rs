@@ -116,7 +116,22 @@ const SUITES: &[Suite] = &[
         wanted: "build talosctl v1.12",
         cargo: &["test", "--package", "daedal", "--test", "real_clients", "talosctl", "--", "--nocapture"],
     },
+    Suite {
+        name: "nodes",
+        what: "an ordinary apply that ends on real Talos nodes",
+        peer: kit,
+        told_in: Some("DAEDAL_REAL_PEERS"),
+        wanted: "build talos, and set DAEDAL_REAL_PEERS to the kit that runs it",
+        cargo: &["test", "--package", "daedal", "--test", "real_nodes", "--", "--nocapture"],
+    },
 ];
+
+/// The kit that runs real nodes, where it is named and the nodes are built.
+fn kit() -> Option<PathBuf> {
+    let named = std::env::var_os("DAEDAL_REAL_PEERS").map(PathBuf::from);
+    peers::built("talos-v1.12", "machined")?;
+    named.or_else(|| peers::on_path("real-peers")).filter(|kit| kit.is_file())
+}
 
 /// Runs the named suites, or all.
 pub fn run(args: &[String]) -> ExitCode {

@@ -139,6 +139,14 @@ pub enum Error {
         /// Why, without any of it.
         source: daedal_talos::Error,
     },
+    /// The API server answers, but does not serve yet.
+    #[error("the API server at {target} is not ready: {} is not{}", checks.first().map_or("something", String::as_str), more(checks.len()))]
+    ApiNotReady {
+        /// Where.
+        target: String,
+        /// Its checks that fail.
+        checks: Vec<String>,
+    },
     /// An output file that nothing needs any more cannot be removed.
     #[error("could not remove {path}, which is no longer an output")]
     RemoveOutput {
@@ -207,6 +215,10 @@ pub fn chain(error: &(dyn StdError + 'static)) -> String {
         source = cause.source();
     }
     text
+}
+
+fn more(checks: usize) -> String {
+    if checks > 1 { format!(", nor are {} more", checks - 1) } else { String::new() }
 }
 
 fn human(duration: Duration) -> String {

@@ -47,6 +47,12 @@ pub(crate) struct Kubernetes {
     tls: Arc<ClientConfig>,
 }
 
+/// The checks that fail, from the page of `/readyz`: some three dozen lines, of which those with a minus matter.
+fn unready(page: &str) -> Vec<String> {
+    let failed = page.lines().filter_map(|line| line.strip_prefix("[-]"));
+    failed.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
 impl Kubernetes {
     /// Mints an administrator's certificate and trusts the cluster's own authority only.
     pub(crate) fn new(
@@ -103,6 +109,9 @@ impl Kubernetes {
         let what = format!("ask the API server at {target} whether it is ready");
         match asked {
             Ok(Ok(_)) => Ok(()),
+            Ok(Err(kube::Error::Api(status))) if !unready(&status.message).is_empty() => {
+                Err(Error::ApiNotReady { target: target.to_string(), checks: unready(&status.message) })
+            }
             Ok(Err(source)) => Err(Error::Kubernetes { what, source: Box::new(source) }),
             Err(_) => Err(Error::Deadline {
                 what: format!("the API server at {target}"),
@@ -229,4 +238,21 @@ fn seen(node: &Node) -> Option<(String, KubeNode)> {
         .map(|info| info.kubelet_version.clone())
         .unwrap_or_default();
     Some((name, KubeNode { ready, kubelet }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_page_of_checks_only_those_that_fail_are_told() {
+        let page = "[+]ping ok\n[-]informer-sync failed: reason withheld\n[+]etcd ok\n\
+                    [-]poststarthook/rbac/bootstrap-roles failed: reason withheld\nreadyz check failed";
+        let checks = unready(page);
+        assert_eq!(checks, ["informer-sync", "poststarthook/rbac/bootstrap-roles"]);
+        let error = Error::ApiNotReady { target: "10.0.0.1:6443".into(), checks };
+        let told = "the API server at 10.0.0.1:6443 is not ready: informer-sync is not, nor are 1 more";
+        assert_eq!(error.to_string(), told);
+        assert!(unready("Unauthorized").is_empty());
+    }
 }

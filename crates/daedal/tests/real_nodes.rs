@@ -1,0 +1,169 @@
+//! An ordinary apply that ends on real Talos nodes: the lab plays Proxmox, a kit runs the machines. Part of the second tier:
+//! `cargo xtask conformance nodes` finds the kit and says where in `DAEDAL_REAL_PEERS`; without it a line says what was
+//! skipped. The kit makes network namespaces of its own, so root is needed and nothing leaves the machine.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{good, text};
+
+/// Starts and stops the kit's node for a VM. The network card gets the VM's MAC, by which the config selects it.
+const RUNNER: &str = r#"#!/usr/bin/env bash
+set -eu
+name=$LAB_VM_NAME
+case $1 in
+  power-on)
+    "$DAEDAL_REAL_PEERS" node start "$name" "${LAB_VM_ADDRESS##*.}" ${LAB_VM_CONFIG:+"$LAB_VM_CONFIG"}
+    ip -n "rp-$name" link set eth0 address "$LAB_VM_MAC"
+    ;;
+  power-off) "$DAEDAL_REAL_PEERS" node stop "$name" ;;
+  forget) "$DAEDAL_REAL_PEERS" node stop "$name" --wipe ;;
+esac
+"#;
+
+/// Three control planes and a worker. The endpoint is the first of them: in containers Talos shares no address.
+const INVENTORY: &str = "\
+apiVersion: daedal.dev/v1alpha1
+kind: Cluster
+metadata: {name: real}
+spec:
+  environment: lab
+  talos: {version: v1.12.0}
+  kubernetes: {version: v1.35.0, endpoint: \"https://10.77.0.11:6443\"}
+  proxmox:
+    endpoint: https://atlas.lan:8006
+    token: {id: \"daedal@pve!cli\", secret: {env: UNUSED}}
+    tls: {insecure: true}
+    hosts: [atlas]
+    storage: {disks: local-lvm, images: local}
+    bridge: vmbr0
+  network: {cidr: 10.77.0.0/24, gateway: 10.77.0.1, dns: [10.77.0.1]}
+  patches: [{file: patch.yaml}]
+  pools:
+    - {name: cp, role: controlplane, count: 3, cores: 2, memory: 2GiB, disk: 20GiB, vmid: 300, address: 10.77.0.11}
+    - {name: worker, role: worker, count: 1, cores: 2, memory: 2GiB, disk: 20GiB, vmid: 310, address: 10.77.0.21}
+";
+
+struct Kit {
+    program: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Kit {
+    /// The kit with its network up; none after saying that it was skipped.
+    fn find() -> Option<Self> {
+        let Some(program) = std::env::var_os("DAEDAL_REAL_PEERS").map(PathBuf::from) else {
+            println!("skipped: DAEDAL_REAL_PEERS names no kit of real nodes");
+            return None;
+        };
+        let kit = Self { program, folder: tempfile::tempdir().unwrap() };
+        let _ = kit.run(&["down"]);
+        good(&kit.run(&["net", "up"]));
+        std::fs::write(kit.path("patch.yaml"), good(&kit.run(&["patch"]))).unwrap();
+        std::fs::write(kit.path("cluster.yaml"), INVENTORY).unwrap();
+        std::fs::write(kit.path("runner"), RUNNER).unwrap();
+        std::fs::set_permissions(kit.path("runner"), std::fs::Permissions::from_mode(0o700)).unwrap();
+        Some(kit)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(&self.program).args(args).output().unwrap()
+    }
+
+    /// Runs a program where the nodes can be reached.
+    fn exec(&self, program: &Path, args: &[&str]) -> Output {
+        let outputs = self.path("lab/clusters/real/outputs");
+        Command::new(&self.program)
+            .arg("exec")
+            .arg(program)
+            .args(args)
+            .env("KUBECONFIG", outputs.join("kubeconfig"))
+            .env("TALOSCONFIG", outputs.join("talosconfig"))
+            .output()
+            .unwrap()
+    }
+
+    fn daedal(&self, command_line: &[&str]) -> Output {
+        let (lab, runner, file) = (self.path("lab"), self.path("runner"), self.path("cluster.yaml"));
+        let mut args = command_line.to_vec();
+        let paths = [lab, runner, file].map(|path| path.display().to_string());
+        args.extend(["--lab", "--lab-speed", "60", "--lab-dir", &paths[0], "--lab-runner", &paths[1]]);
+        args.extend(["-f", &paths[2]]);
+        self.exec(Path::new(env!("CARGO_BIN_EXE_daedal")), &args)
+    }
+
+    fn talosctl(&self, args: &[&str]) -> Output {
+        self.exec(Path::new("talosctl"), args)
+    }
+}
+
+impl Drop for Kit {
+    fn drop(&mut self) {
+        let lab = self.path("lab").display().to_string();
+        let _ = self.exec(Path::new(env!("CARGO_BIN_EXE_daedal")), &["lab", "stop", "--lab-dir", &lab]);
+        let _ = self.run(&["down"]);
+    }
+}
+
+#[test]
+fn an_ordinary_apply_ends_on_real_nodes() {
+    let Some(kit) = Kit::find() else { return };
+    let said = good(&kit.daedal(&["apply", "--yes"]));
+    println!("{said}");
+    assert!(said.contains("4 nodes Ready"), "{said}");
+
+    // Nothing is left to do, and everybody says so.
+    let plan = kit.daedal(&["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+    let status: serde_json::Value =
+        serde_json::from_str(&good(&kit.daedal(&["status", "-o", "json"]))).unwrap();
+    assert_eq!(status["healthy"], true, "{status:#}");
+    let nodes = good(&kit.exec(Path::new("kubectl"), &["get", "nodes", "--no-headers"]));
+    println!("{nodes}");
+    assert_eq!(nodes.lines().filter(|line| line.contains(" Ready ")).count(), 4, "{nodes}");
+
+    // The talosconfig that was minted offline is good for the real client; all three joined and were promoted.
+    let members = good(&kit.talosctl(&["-n", "10.77.0.12", "etcd", "members"]));
+    println!("{members}");
+    assert_eq!(members.lines().filter(|line| line.trim_end().ends_with("false")).count(), 3, "{members}");
+
+    // A second bootstrap is refused, whoever asks; and the cluster stands.
+    let again = kit.talosctl(&["-n", "10.77.0.11", "bootstrap"]);
+    assert!(!again.status.success() && text(&again.stderr).contains("AlreadyExists"), "{again:?}");
+
+    // What a node runs is, but for its secrets, the config that we say it has.
+    let running = good(&kit.talosctl(&[
+        "-n",
+        "10.77.0.21",
+        "get",
+        "machineconfig",
+        "v1alpha1",
+        "-o",
+        "jsonpath={.spec}",
+    ]));
+    let written = std::fs::read_to_string(kit.path("lab/clusters/real/outputs/nodes/worker-1.yaml")).unwrap();
+    assert_eq!(running.trim(), written.trim());
+
+    // A node that loses power comes back from its disk by itself, and nothing needs to be done.
+    good(&kit.run(&["node", "stop", "worker-1"]));
+    good(&kit.run(&["node", "start", "worker-1", "21"]));
+    let ready = ["wait", "--for=condition=Ready", "node/worker-1", "--timeout=120s"];
+    good(&kit.exec(Path::new("kubectl"), &ready));
+
+    good(&kit.daedal(&["destroy", "--confirm", "real"]));
+    for _ in 0..40 {
+        if good(&kit.run(&["node", "list"])).trim().is_empty() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
+    panic!("left over: {}", text(&kit.run(&["node", "list"]).stdout));
+}
