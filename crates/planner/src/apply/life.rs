@@ -110,7 +110,9 @@ impl<'w> Planner<'w> {
         let mut unready = false;
         for (at, sight) in survey.nodes.iter().enumerate() {
             let track = &self.tracks[at];
-            if sight.view.ready == Some(true) || !(track.reachable || sight.up()) {
+            // Of a node that nothing is done about, nothing is expected either.
+            let blocked = matches!(sight.state, State::Blocked { .. });
+            if blocked || sight.view.ready == Some(true) || !(track.reachable || sight.up()) {
                 continue;
             }
             unready = true;

@@ -455,3 +455,17 @@ fn other_processors_are_refused_before_anything_is_made() {
     let refused = plan_apply(&cluster, &fixture::image(&cluster), &fixture::home_world());
     assert_eq!(refused.unwrap_err(), PlanError::Arch);
 }
+
+#[test]
+fn nobody_waits_for_a_node_that_is_left_as_it_is() {
+    let mut sim = made();
+    // Its VM has another number than the inventory says, and Kubernetes has lost sight of it.
+    let node = sim.cluster.nodes.iter_mut().find(|node| node.name == "worker-1").unwrap();
+    node.vmid = 399;
+    sim.world.nodes.get_mut("worker-1").unwrap().ready = Some(false);
+    let plan = sim.plan();
+    let fate = plan.nodes.iter().find(|node| node.name == "worker-1").map(|node| node.fate);
+    assert_eq!(fate, Some(Fate::Blocked));
+    let steps: Vec<_> = plan.steps.iter().filter(|step| step.node.as_deref() == Some("worker-1")).collect();
+    assert!(steps.is_empty(), "{steps:#?}");
+}
