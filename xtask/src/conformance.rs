@@ -16,6 +16,8 @@ struct Suite {
     /// What to do where the peer is not there.
     wanted: &'static str,
     cargo: &'static [&'static str],
+    /// What runs instead under `--built-only`, where every change waits for it and nothing may be downloaded.
+    quick: Option<&'static [&'static str]>,
 }
 
 /// How a suite went.
@@ -67,6 +69,7 @@ const SUITES: &[Suite] = &[
         told_in: None,
         wanted: "build config-tool",
         cargo: &["test", "--package", "daedal-talos", "--test", "conformance", "--", "--nocapture"],
+        quick: None,
     },
     Suite {
         name: "factory",
@@ -75,6 +78,7 @@ const SUITES: &[Suite] = &[
         told_in: None,
         wanted: "build schematic-id",
         cargo: &["test", "--package", "daedal-image-factory", "--test", "conformance", "--", "--nocapture"],
+        quick: None,
     },
     Suite {
         name: "proxmox-client",
@@ -83,6 +87,7 @@ const SUITES: &[Suite] = &[
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of recorded exchanges",
         cargo: &["test", "--package", "daedal-proxmox", "--test", "recordings", "--", "--nocapture"],
+        quick: None,
     },
     Suite {
         name: "proxmox",
@@ -91,14 +96,45 @@ const SUITES: &[Suite] = &[
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of recorded exchanges",
         cargo: &["test", "--package", "daedal-lab", "--test", "proxmox", "replay", "--", "--nocapture"],
+        quick: None,
     },
     Suite {
         name: "helm",
         what: "real charts and 10,000 generated template snippets beside helm template",
-        peer: || peers::built("helm-", "helm"),
+        peer: || peers::built("helm-v3.", "helm"),
         told_in: None,
         wanted: "build helm",
         cargo: &["run", "--quiet", "--release", "--package", "daedal-helm", "--example", "conformance"],
+        quick: Some(&[
+            "run",
+            "--quiet",
+            "--package",
+            "daedal-helm",
+            "--example",
+            "conformance",
+            "--",
+            "--offline",
+            "1000",
+        ]),
+    },
+    Suite {
+        name: "helm4",
+        what: "the same beside helm template of Helm 4",
+        peer: || peers::built("helm-v4.", "helm"),
+        told_in: None,
+        wanted: "build helm 4",
+        cargo: &[
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "daedal-helm",
+            "--example",
+            "conformance",
+            "--",
+            "--helm4",
+        ],
+        quick: None,
     },
     Suite {
         name: "kubectl",
@@ -107,6 +143,7 @@ const SUITES: &[Suite] = &[
         told_in: Some("DAEDAL_KUBECTL"),
         wanted: "install or build kubectl",
         cargo: &["test", "--package", "daedal", "--test", "real_clients", "kubectl", "--", "--nocapture"],
+        quick: None,
     },
     Suite {
         name: "talosctl",
@@ -115,6 +152,7 @@ const SUITES: &[Suite] = &[
         told_in: Some("DAEDAL_TALOSCTL"),
         wanted: "build talosctl v1.12",
         cargo: &["test", "--package", "daedal", "--test", "real_clients", "talosctl", "--", "--nocapture"],
+        quick: None,
     },
     Suite {
         name: "nodes",
@@ -153,7 +191,8 @@ pub fn run(args: &[String]) -> ExitCode {
             Some(peer) => {
                 println!("beside {}", peer.display());
                 let mut command = cargo();
-                command.args(suite.cargo).env("DAEDAL_PEERS", peers::folder());
+                let args = suite.quick.filter(|_| built_only).unwrap_or(suite.cargo);
+                command.args(args).env("DAEDAL_PEERS", peers::folder());
                 command.envs(suite.told_in.map(|variable| (variable, peer)));
                 compared(&mut command)
             }

@@ -143,6 +143,39 @@ const CHARTS: &[Listed] = &[
         path: "manifests/install/charts/as-a-second-scheduler",
         sets: &[],
     },
+    Listed {
+        module: "github.com/cert-manager/cert-manager",
+        version: "v1.21.2",
+        path: "deploy/charts/cert-manager",
+        sets: &[(
+            "crds",
+            "{crds: {enabled: true}, prometheus: {enabled: true, servicemonitor: {enabled: true}}}",
+        )],
+    },
+    Listed {
+        module: "github.com/open-policy-agent/gatekeeper/v3",
+        version: "v3.17.0",
+        path: "charts/gatekeeper",
+        sets: &[],
+    },
+    Listed {
+        module: "github.com/dapr/dapr",
+        version: "v1.14.0",
+        path: "charts/dapr",
+        sets: &[("ha", "{global: {ha: {enabled: true}}}")],
+    },
+    Listed {
+        module: "sigs.k8s.io/descheduler",
+        version: "v0.36.0",
+        path: "charts/descheduler",
+        sets: &[("deployment", "{kind: Deployment, leaderElection: {enabled: true}}")],
+    },
+    Listed {
+        module: "github.com/aws/karpenter-provider-aws",
+        version: "v1.0.8",
+        path: "charts/karpenter",
+        sets: &[],
+    },
 ];
 
 /// Where a module lies, fetched if it is not there yet and may be.
