@@ -245,6 +245,15 @@ impl Printer {
         {
             return self.string(text.as_bytes(), verb, value);
         }
+        let pointer = match value {
+            Value::Struct(s) => s.pointer,
+            Value::Version(v) => !v.by_value,
+            _ => false,
+        };
+        // Inside of something else a pointer is an address, which only these verbs print.
+        if pointer && depth > 0 && !matches!(verb, 'v' | 'b' | 'o' | 'd' | 'x' | 'X') {
+            return self.bad_verb(verb, value);
+        }
         match value {
             Value::Nil | Value::NilInterface => match verb {
                 'v' if depth == 0 => self.pad(b"<nil>"),

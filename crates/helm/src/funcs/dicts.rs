@@ -65,9 +65,13 @@ pub(super) fn functions() -> Vec<Entry> {
             }
             Ok(Value::map(rest))
         }),
-        variadic("merge", &[Dict], Dict, |_, args| merge_all(args, false)),
+        variadic("merge", &[Dict], Dict, |_, args| {
+            Ok(merge_all(args, false).unwrap_or_else(|_| Value::string("")))
+        }),
         variadic("mustMerge", &[Dict], Dict, |_, args| merge_all(args, false)),
-        variadic("mergeOverwrite", &[Dict], Dict, |_, args| merge_all(args, true)),
+        variadic("mergeOverwrite", &[Dict], Dict, |_, args| {
+            Ok(merge_all(args, true).unwrap_or_else(|_| Value::string("")))
+        }),
         variadic("mustMergeOverwrite", &[Dict], Dict, |_, args| merge_all(args, true)),
         fixed("deepCopy", &[Any], |_, args| copied(&args[0])),
         fixed("mustDeepCopy", &[Any], |_, args| copied(&args[0])),
@@ -123,6 +127,9 @@ fn merge(target: &Rc<Map>, source: &Rc<Map>, overwrite: bool, depth: usize) -> R
             continue;
         }
         match (&value, &existing) {
+            (Value::Map(_), Some(Value::Version(_))) => {
+                return Err("src and dst must be of same type".to_owned());
+            }
             (Value::Map(source), Some(Value::Map(inner))) => merge(inner, source, overwrite, depth + 1)?,
             (Value::List(_) | Value::Bytes(_), _) if overwrite => {
                 target.insert(key.clone(), value.clone());

@@ -64,29 +64,34 @@ fn base32_encode(input: &[u8]) -> String {
     out
 }
 
+/// `base32.StdEncoding.DecodeString`; the error is Go's.
 fn base32_decode(input: &[u8]) -> Result<Vec<u8>, String> {
     let illegal = |at: usize| format!("illegal base32 data at input byte {at}");
     let compact: Vec<u8> = input.iter().copied().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
-    if !compact.len().is_multiple_of(8) {
-        let bad = compact.iter().position(|b| !BASE32.contains(b)).unwrap_or(compact.len());
-        return Err(illegal(bad));
-    }
     let mut out = Vec::new();
     for (block, chunk) in compact.chunks(8).enumerate() {
-        let symbols = chunk.iter().take_while(|b| **b != b'=').count();
-        let mut bits = 0u64;
+        let start = block * 8;
+        let is_last = start + 8 >= compact.len();
+        let (mut bits, mut symbols) = (0u64, 0);
         for (i, byte) in chunk.iter().enumerate() {
-            let value = if i < symbols {
-                BASE32.iter().position(|b| b == byte).ok_or_else(|| illegal(block * 8 + i))?
-            } else if *byte == b'=' {
-                0
-            } else {
-                return Err(illegal(block * 8 + i));
-            };
-            bits = bits << 5 | u64::try_from(value).unwrap_or(0);
+            if *byte == b'=' && i >= 2 && is_last {
+                if chunk.len() < 8 {
+                    return Err(illegal(compact.len()));
+                }
+                if let Some(bad) = chunk[i + 1..].iter().position(|b| *b != b'=') {
+                    return Err(illegal(start + i + bad));
+                }
+                if matches!(i, 3 | 6) {
+                    return Err(illegal(start + i));
+                }
+                break;
+            }
+            let value = BASE32.iter().position(|b| b == byte).ok_or_else(|| illegal(start + i))?;
+            bits |= u64::try_from(value).unwrap_or(0) << (35 - 5 * i);
+            symbols = i + 1;
         }
-        if !matches!(symbols, 2 | 4 | 5 | 7 | 8) {
-            return Err(illegal(block * 8 + symbols));
+        if symbols == chunk.len() && symbols < 8 {
+            return Err(illegal(compact.len() - symbols));
         }
         out.extend_from_slice(&bits.to_be_bytes()[3..3 + symbols * 5 / 8]);
     }

@@ -112,8 +112,38 @@ fn decimals(
     }))
 }
 
+/// `math.Pow(10, exponent)` with Go's own rounding on the way.
+fn power_of_ten(exponent: i64) -> f64 {
+    let (mut answer, mut answer_exponent) = (1.0f64, 0i32);
+    let (mut base, mut base_exponent) = (0.625f64, 4i32);
+    let mut left = exponent.unsigned_abs();
+    if left > 1000 {
+        return if exponent < 0 { 0.0 } else { f64::INFINITY };
+    }
+    while left != 0 {
+        if left & 1 == 1 {
+            answer *= base;
+            answer_exponent += base_exponent;
+        }
+        base *= base;
+        base_exponent *= 2;
+        if base < 0.5 {
+            base += base;
+            base_exponent -= 1;
+        }
+        left >>= 1;
+    }
+    if exponent < 0 {
+        answer = 1.0 / answer;
+        answer_exponent = -answer_exponent;
+    }
+    // In two steps, because one power of two alone may be out of range.
+    let half = answer_exponent / 2;
+    answer * 2f64.powi(half) * 2f64.powi(answer_exponent - half)
+}
+
 fn round(value: f64, places: i64, threshold: f64) -> f64 {
-    let scale = 10f64.powf(places as f64);
+    let scale = power_of_ten(places);
     let digit = scale * value;
     let rounded = if digit.fract() >= threshold { digit.ceil() } else { digit.floor() };
     rounded / scale

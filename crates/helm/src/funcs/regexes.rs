@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::{Captures, Regex, RegexBuilder};
 
 use super::strings::string_list;
 use super::{Entry, Type, bytes, fixed, int, text};
@@ -24,7 +24,7 @@ pub(super) fn functions() -> Vec<Entry> {
         table.push(fixed(name, &[Str, Str, Int], |exec, args| {
             let regex = compile(exec, &text(args, 0))?;
             let most = usize::try_from(int(args, 2)).unwrap_or(usize::MAX);
-            let found = regex.find_iter(bytes(args, 1)).take(most).map(|m| m.as_bytes().to_vec()).collect();
+            let found = matches(&regex, bytes(args, 1)).take(most).map(|m| m.as_bytes().to_vec()).collect();
             Ok(string_list(found, true))
         }));
     }
@@ -38,20 +38,13 @@ pub(super) fn functions() -> Vec<Entry> {
         table.push(fixed(name, &[Str, Str, Str], |exec, args| {
             let regex = compile(exec, &text(args, 0))?;
             let template = text(args, 2);
-            Ok(Value::string(
-                regex
-                    .replace_all(bytes(args, 1), |groups: &regex::bytes::Captures<'_>| {
-                        expand(&template, &regex, groups)
-                    })
-                    .into_owned(),
-            ))
+            Ok(Value::string(replace(&regex, bytes(args, 1), |groups| expand(&template, &regex, groups))))
         }));
     }
     for name in ["regexReplaceAllLiteral", "mustRegexReplaceAllLiteral"] {
         table.push(fixed(name, &[Str, Str, Str], |exec, args| {
             let regex = compile(exec, &text(args, 0))?;
-            let literal = regex::bytes::NoExpand(bytes(args, 2));
-            Ok(Value::string(regex.replace_all(bytes(args, 1), literal).into_owned()))
+            Ok(Value::string(replace(&regex, bytes(args, 1), |_| bytes(args, 2).to_vec())))
         }));
     }
     for name in ["regexSplit", "mustRegexSplit"] {
@@ -153,7 +146,7 @@ fn translate(pattern: &str) -> String {
 }
 
 /// `regexp.Expand`: `$name` takes the longest run of word characters.
-fn expand(template: &str, regex: &Regex, groups: &regex::bytes::Captures<'_>) -> Vec<u8> {
+fn expand(template: &str, regex: &Regex, groups: &Captures<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = template;
     while let Some(at) = rest.find('$') {
@@ -190,6 +183,32 @@ fn expand(template: &str, regex: &Regex, groups: &regex::bytes::Captures<'_>) ->
     out
 }
 
+/// Whether a place is between two characters: nothing matches inside one.
+fn between_characters(input: &[u8], at: usize) -> bool {
+    input.get(at).is_none_or(|byte| byte & 0xc0 != 0x80)
+}
+
+/// All matches that do not overlap.
+fn matches<'i>(regex: &Regex, input: &'i [u8]) -> impl Iterator<Item = regex::bytes::Match<'i>> {
+    regex.find_iter(input).filter(|m| !m.is_empty() || between_characters(input, m.start()))
+}
+
+fn replace(regex: &Regex, input: &[u8], by: impl Fn(&Captures<'_>) -> Vec<u8>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(input.len());
+    let mut done = 0;
+    for groups in regex.captures_iter(input) {
+        let Some(whole) = groups.get(0) else { continue };
+        if whole.is_empty() && !between_characters(input, whole.start()) {
+            continue;
+        }
+        out.extend_from_slice(&input[done..whole.start()]);
+        out.extend_from_slice(&by(&groups));
+        done = whole.end();
+    }
+    out.extend_from_slice(&input[done..]);
+    out
+}
+
 /// `regexp.Split`.
 fn split(regex: &Regex, input: &[u8], count: i64) -> Vec<Vec<u8>> {
     if count == 0 {
@@ -201,7 +220,7 @@ fn split(regex: &Regex, input: &[u8], count: i64) -> Vec<Vec<u8>> {
     let mut parts = Vec::new();
     let (mut begin, mut end) = (0, 0);
     let most = usize::try_from(count).unwrap_or(usize::MAX);
-    for found in regex.find_iter(input).take(most) {
+    for found in matches(regex, input).take(most) {
         if parts.len() + 1 == most {
             break;
         }

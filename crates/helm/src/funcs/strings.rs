@@ -137,8 +137,22 @@ pub(super) fn lower_char(c: char) -> char {
 
 fn trim_all(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
     let cut: Vec<char> = text(args, 0).chars().collect();
-    let whole = text(args, 1);
-    Ok(Value::string(whole.trim_matches(|c| cut.contains(&c))))
+    let mut whole = bytes(args, 1);
+    while let Some((first, size)) = crate::printf::decode(whole, 0)
+        && cut.contains(&first)
+    {
+        whole = &whole[size..];
+    }
+    // The last character, from its first byte on; a stray byte is one of its own.
+    while let Some((last, size)) = (1..=4usize)
+        .filter_map(|size| Some((size, whole.len().checked_sub(size)?)))
+        .filter_map(|(size, at)| crate::printf::decode(whole, at).filter(|(_, n)| *n == size))
+        .next_back()
+        && cut.contains(&last)
+    {
+        whole = &whole[..whole.len() - size];
+    }
+    Ok(Value::string(whole))
 }
 
 /// Byte by byte, as Sprig's helper does, which reads every byte as a character.

@@ -213,7 +213,7 @@ fn join(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
         }
     };
     let lossy = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let (scheme, host, path) = (lossy(part("scheme")?), lossy(part("host")?), part("path")?);
+    let (scheme, host, path) = (lossy(part("scheme")?), part("host")?, part("path")?);
     let (query, opaque, fragment) = (lossy(part("query")?), lossy(part("opaque")?), part("fragment")?);
     let raw_user = lossy(part("userinfo")?);
     let user = user_info(&raw_user, &raw_user)?;
@@ -233,7 +233,7 @@ fn join(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
                 out.push_str(&user);
                 out.push('@');
             }
-            out.push_str(&escape_host(host.as_bytes()));
+            out.push_str(&escape_host(&host));
         }
         let escaped = escape_path(&path);
         if !escaped.is_empty() && !escaped.starts_with('/') && !host.is_empty() {

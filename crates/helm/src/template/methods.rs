@@ -288,7 +288,8 @@ fn version_method(name: &str) -> Option<Method> {
                 v.pre.clear();
                 v.metadata.clear();
                 v.by_value = true;
-                v.original = v.to_string();
+                let prefix = if v.original.starts_with('v') { "v" } else { "" };
+                v.original = format!("{prefix}{v}");
                 Value::Version(Rc::new(v))
             }
             match name {

@@ -509,7 +509,7 @@ const MAP: &[&str] = &[
     "splitn @t 2 @t",
     "splitn \" \" @x @t",
     "dict @t @a",
-    "fromToml (toToml (dict \"a\" 1 \"b\" (dict \"c\" @t)))",
+    "fromToml (toToml (dict \"a\" @i \"b\" (dict \"c\" (b64enc @t))))",
     "fromToml .Values.toml",
     "default @m @m",
     "merge (dict) @m @m",

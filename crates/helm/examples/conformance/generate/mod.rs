@@ -113,7 +113,7 @@ impl Generator {
                 let e = self.pipeline(kind, depth);
                 let shown = match self.pick(calls::SHOW) {
                     // Go tells its local zone from UTC there; here there is no locality.
-                    "printf \"%#v\"" if kind == Kind::Time => "typeOf",
+                    "printf \"%#v\"" if e.contains("oDate") => "typeOf",
                     shown => shown,
                 };
                 self.action(&format!("{e} | {shown}"))
