@@ -161,6 +161,7 @@ const SUITES: &[Suite] = &[
         told_in: Some("DAEDAL_REAL_PEERS"),
         wanted: "build talos, and set DAEDAL_REAL_PEERS to the kit that runs it",
         cargo: &["test", "--package", "daedal", "--test", "real_nodes", "--", "--nocapture"],
+        quick: None,
     },
 ];
 
