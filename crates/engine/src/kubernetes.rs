@@ -152,6 +152,9 @@ impl Kubernetes {
     }
 }
 
+/// For how long a watch may say nothing: the server ends one after sixty seconds.
+const SILENCE: Duration = Duration::from_secs(75);
+
 /// A list of nodes from which they can be followed.
 pub(crate) struct Beginning {
     api: Api<Node>,
@@ -177,8 +180,8 @@ impl Beginning {
             tokio::time::timeout(patience, api.watch(&params, &version)).await.map_err(|_| late())?;
         let mut events = std::pin::pin!(opened.map_err(failed)?);
         loop {
-            let next = tokio::time::timeout(Duration::from_secs(75), events.try_next()).await;
-            match next.map_err(|_| late())?.map_err(failed)? {
+            let next = tokio::time::timeout(SILENCE, events.try_next()).await;
+            match next.map_err(|_| self::late(&target, SILENCE))?.map_err(failed)? {
                 None => return Ok(()),
                 Some(WatchEvent::Added(node) | WatchEvent::Modified(node)) => {
                     publish.send_modify(|followed| followed.nodes.extend(seen(&node)));

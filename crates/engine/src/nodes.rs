@@ -58,6 +58,9 @@ pub(crate) struct Member {
     pub(crate) learner: bool,
 }
 
+/// No call takes longer. A node waits up to five seconds for its clock before it answers a bootstrap.
+const LONGEST_CALL: Duration = Duration::from_secs(15);
+
 /// How a node took the bootstrap call.
 #[derive(Debug)]
 pub(crate) enum Bootstrapped {
@@ -106,7 +109,8 @@ impl Nodes {
     fn options(&self, patience: Duration) -> ConnectOptions {
         ConnectOptions {
             connect_timeout: patience,
-            call_timeout: patience,
+            // Who asks bounds the call himself; the connection outlives him, and the next may have more patience.
+            call_timeout: patience.max(LONGEST_CALL),
             clock: Some(self.clock.clone()),
             ..ConnectOptions::default()
         }
@@ -234,10 +238,17 @@ impl Nodes {
     pub(crate) async fn bootstrap(&self, node: &Node, patience: Duration) -> Bootstrapped {
         let client = match self.connect(node, patience).await {
             Ok(client) => client,
+            Err(error) if error.kind() == Some(FailureKind::OtherCluster) => {
+                return Bootstrapped::Refused(error);
+            }
             // Nothing was asked yet.
             Err(error) => return Bootstrapped::NotYet(chain(&error)),
         };
-        match client.bootstrap().await {
+        let Ok(answer) = tokio::time::timeout(patience, client.bootstrap()).await else {
+            self.forget(node);
+            return Bootstrapped::Unknown("no answer in time".to_owned());
+        };
+        match answer {
             Ok(Bootstrap::Started) => Bootstrapped::Accepted,
             Ok(Bootstrap::AlreadyDone) => Bootstrapped::Already,
             Err(error) => match error.kind() {

@@ -20,7 +20,7 @@ use crate::handle::files::WORLD;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LabSpec {
-    /// Decides everything that is made up.
+    /// Decides what the machines make up; the datacenter has a seed of its own.
     pub seed: u64,
     /// How many times faster than the clock on the wall.
     pub speed: f64,
