@@ -10,6 +10,7 @@ mod images;
 mod lateness;
 mod network;
 mod scale;
+mod stopping;
 mod story;
 mod strangers;
 mod support;
