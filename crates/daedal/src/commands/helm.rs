@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use daedal_helm::{
-    Cache, Chart, Error, Fetcher, KubeVersion, PrintOptions, Reference, RenderOptions, Values, ValuesBuilder,
-    render,
+    Cache, Chart, Error, Fetcher, File, KubeVersion, PrintOptions, Reference, RenderOptions, Values,
+    ValuesBuilder, render,
 };
 use rand::RngCore as _;
 
@@ -79,6 +79,24 @@ pub struct TemplateArgs {
     /// Render as for an upgrade.
     #[arg(long)]
     is_upgrade: bool,
+    /// Name the release by a template instead of NAME.
+    #[arg(long, value_name = "TEMPLATE")]
+    name_template: Option<String>,
+    /// Name the release after the chart and the time instead of NAME.
+    #[arg(short, long, conflicts_with = "name_template")]
+    generate_name: bool,
+    /// Write each template's manifests to a file below this folder instead of printing them.
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Put the release's name into the paths below --output-dir.
+    #[arg(long)]
+    release_name: bool,
+    /// Refused: nothing is asked of a cluster here.
+    #[arg(long)]
+    validate: bool,
+    /// Ask an OCI registry without TLS.
+    #[arg(long)]
+    plain_http: bool,
     /// Where fetched charts are kept.
     #[arg(long, value_name = "DIR", default_value = ".daedal/charts")]
     chart_cache: PathBuf,
@@ -92,15 +110,33 @@ pub async fn run(command: &HelmCommand, format: Format) -> Outcome {
 }
 
 async fn template(args: &TemplateArgs, format: Format) -> Outcome {
-    let (name, chart) = match args.chart.as_slice() {
-        [name, chart] => (name.as_str(), chart),
-        [chart] => ("release-name", chart),
+    if args.validate {
+        return Err(Failure::new(Exit::Usage, "--validate needs a cluster, and no cluster is asked here.")
+            .hint("Print the manifests and have `kubectl apply --dry-run=server` check them."));
+    }
+    let named = args.generate_name || args.name_template.is_some();
+    let (given, chart) = match args.chart.as_slice() {
+        [_, _] if named => {
+            return Err(Failure::new(
+                Exit::Usage,
+                "A name is given and another is to be made up; which one?",
+            ));
+        }
+        [name, chart] => (Some(name.as_str()), chart),
+        [chart] => (None, chart),
         _ => return Err(Failure::new(Exit::Usage, "Which chart?")),
+    };
+    let now = jiff::Timestamp::now();
+    let name = match (&args.name_template, given) {
+        (Some(template), _) => name_from_template(template)?,
+        (None, Some(name)) => name.to_owned(),
+        (None, None) if args.generate_name => generated_name(chart, now.as_second()),
+        (None, None) => "release-name".to_owned(),
     };
     let chart = load(args, chart).await?;
     let values = values(args)?;
     let mut options = RenderOptions {
-        release_name: name.to_owned(),
+        release_name: name.clone(),
         namespace: args.namespace.clone(),
         is_upgrade: args.is_upgrade,
         skip_schema: args.skip_schema_validation,
@@ -110,7 +146,6 @@ async fn template(args: &TemplateArgs, format: Format) -> Outcome {
         options.capabilities.kube_version = KubeVersion::parse(version).map_err(|e| failure(&e))?;
     }
     options.capabilities.api_versions.extend(args.api_versions.iter().cloned());
-    let now = jiff::Timestamp::now();
     options.now = (now.as_second(), u32::try_from(now.subsec_nanosecond()).unwrap_or(0));
     rand::rngs::OsRng.fill_bytes(&mut options.seed);
     let rendered =
@@ -122,6 +157,10 @@ async fn template(args: &TemplateArgs, format: Format) -> Outcome {
         show_only: args.show_only.clone(),
     };
     let text = rendered.to_text(&print).map_err(|e| failure(&e))?;
+    if let Some(folder) = &args.output_dir {
+        let folder = if args.release_name { folder.join(&name) } else { folder.clone() };
+        return write_files(&folder, &text);
+    }
     match format {
         Format::Json => {
             console::json(&serde_json::json!({"manifests": text, "warnings": rendered.warnings}));
@@ -132,6 +171,62 @@ async fn template(args: &TemplateArgs, format: Format) -> Outcome {
             }
             console::result(&text);
         }
+    }
+    Ok(Exit::Done)
+}
+
+/// A release's name as a template makes it; there is nothing but functions for it to use.
+fn name_from_template(template: &str) -> Outcome<String> {
+    let file = |name: &str, text: &str| File { name: name.into(), data: text.into() };
+    let chart = Chart::from_files(vec![
+        file("Chart.yaml", "apiVersion: v2\nname: name-template\nversion: 0.0.0\n"),
+        file("templates/NOTES.txt", template),
+    ]);
+    let mut options = RenderOptions::default();
+    rand::rngs::OsRng.fill_bytes(&mut options.seed);
+    let rendered = chart.and_then(|chart| render(&chart, &ValuesBuilder::new().build(), &options));
+    Ok(rendered.map_err(|e| Failure::from_error(Exit::Usage, &e))?.notes)
+}
+
+/// The chart's last path element without its ending, and the time.
+fn generated_name(chart: &str, seconds: i64) -> String {
+    let base = chart.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let base = if base.is_empty() || base == "." { "chart" } else { base };
+    let base = match base.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => base,
+    };
+    format!("{base}-{seconds}")
+}
+
+/// Writes every manifest to the file of its template, several of one template one after the other.
+fn write_files(folder: &Path, text: &str) -> Outcome {
+    let mut begun = std::collections::BTreeSet::new();
+    for part in text.split("---\n# Source: ").skip(1) {
+        let Some((source, body)) = part.split_once('\n') else { continue };
+        let unsafe_path =
+            Path::new(source).components().any(|c| !matches!(c, std::path::Component::Normal(_)));
+        if unsafe_path {
+            return Err(Failure::new(
+                Exit::BadDocument,
+                format!("The template {source} would lie elsewhere."),
+            ));
+        }
+        let path = folder.join(source);
+        let manifest = format!("---\n# Source: {source}\n{}\n", body.trim_end());
+        let written = (|| {
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            let first = begun.insert(path.clone());
+            let mut options = std::fs::OpenOptions::new();
+            let mut file = options.create(true).write(true).append(!first).truncate(first).open(&path)?;
+            std::io::Write::write_all(&mut file, manifest.as_bytes())
+        })();
+        written.map_err(|e| {
+            Failure::new(Exit::Failed, format!("Cannot write {}.", path.display())).because(&e)
+        })?;
+        console::result(&format!("wrote {}\n", path.display()));
     }
     Ok(Exit::Done)
 }
@@ -147,7 +242,11 @@ async fn load(args: &TemplateArgs, chart: &str) -> Outcome<Chart> {
     };
     let transport = Https::new().map_err(|e| Failure::from_error(Exit::Failed, &e))?;
     let cache = Cache::new(&args.chart_cache);
-    Fetcher::new(&transport, &cache).chart(&reference).await.map_err(|e| failure(&e))
+    Fetcher::new(&transport, &cache)
+        .plain_http(args.plain_http)
+        .chart(&reference)
+        .await
+        .map_err(|e| failure(&e))
 }
 
 fn read(path: &Path) -> Outcome<Vec<u8>> {

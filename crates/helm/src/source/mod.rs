@@ -133,17 +133,24 @@ pub struct Fetcher<'a> {
     transport: &'a dyn Fetch,
     cache: &'a Cache,
     login: Option<Login>,
+    plain_http: bool,
 }
 
 impl<'a> Fetcher<'a> {
     /// A fetcher over a transport, with a cache.
     pub fn new(transport: &'a dyn Fetch, cache: &'a Cache) -> Self {
-        Fetcher { transport, cache, login: None }
+        Fetcher { transport, cache, login: None, plain_http: false }
     }
 
     /// With a login for the server.
     pub fn login(mut self, login: Login) -> Self {
         self.login = Some(login);
+        self
+    }
+
+    /// Registries are asked without TLS.
+    pub fn plain_http(mut self, plain: bool) -> Self {
+        self.plain_http = plain;
         self
     }
 

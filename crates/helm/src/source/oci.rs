@@ -26,8 +26,9 @@ pub(super) async fn archive(
     let Some((host, path)) = location.split_once('/').filter(|(h, p)| !h.is_empty() && !p.is_empty()) else {
         return reference.fail("an OCI chart is written oci://HOST/PATH/NAME");
     };
+    let scheme = if fetcher.plain_http { "http" } else { "https" };
     let mut registry =
-        Registry { fetcher, reference, base: format!("https://{host}/v2/{path}"), token: None };
+        Registry { fetcher, reference, base: format!("{scheme}://{host}/v2/{path}"), token: None };
     let exact =
         crate::semver::Version::parse(wanted).is_ok_and(|v| v.to_string() == wanted.trim_start_matches('v'));
     let tag = if exact { wanted.to_owned() } else { registry.tag(wanted).await? };
@@ -115,7 +116,8 @@ impl Registry<'_, '_> {
                 .find(|(k, _)| *k == name)
                 .map(|(_, v)| v.trim_matches('"').to_owned())
         };
-        let Some(realm) = parameter("realm").filter(|r| r.starts_with("https://")) else {
+        let Some(realm) = parameter("realm").filter(|r| r.starts_with("https://") || self.fetcher.plain_http)
+        else {
             return self.reference.fail("the registry sends us to a token service that is not HTTPS");
         };
         let mut query = Vec::new();
