@@ -61,11 +61,10 @@ impl Api {
         }
     }
 
-    pub(super) fn etcd_members(&self, local: bool) -> Result<EtcdMembers, Status> {
+    /// The members, which only a quorum tells: also when a node asks its own etcd.
+    pub(super) fn etcd_members(&self) -> Result<EtcdMembers, Status> {
         self.with_cluster(|world, cluster| {
-            if !local {
-                Self::quorate(world, cluster)?;
-            }
+            Self::quorate(world, cluster)?;
             let mut members: Vec<EtcdMember> = cluster
                 .members
                 .iter()

@@ -182,11 +182,8 @@ impl MachineService for Api {
         reply!(MetaDeleteResponse, MetaDelete { metadata: None })
     }
 
-    async fn etcd_member_list(
-        &self,
-        request: Request<EtcdMemberListRequest>,
-    ) -> Answer<EtcdMemberListResponse> {
-        reply!(EtcdMemberListResponse, self.etcd_members(request.into_inner().query_local)?)
+    async fn etcd_member_list(&self, _: Request<EtcdMemberListRequest>) -> Answer<EtcdMemberListResponse> {
+        reply!(EtcdMemberListResponse, self.etcd_members()?)
     }
 
     async fn etcd_status(&self, _: Request<()>) -> Answer<EtcdStatusResponse> {
