@@ -90,11 +90,19 @@ pub struct LabOptions {
     #[arg(long, value_name = "DIR", default_value = ".daedal/lab")]
     pub lab_dir: PathBuf,
     /// How many times faster than life the lab runs; used when the lab is started.
-    #[arg(long, value_name = "N", default_value_t = 10.0)]
+    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed, allow_negative_numbers = true)]
     pub lab_speed: f64,
     /// A command that runs the VMs' insides instead of the lab (docs/lab.md); used when the lab's world is made.
     #[arg(long, value_name = "COMMAND")]
     pub lab_runner: Option<PathBuf>,
+}
+
+/// A factor that time can run by.
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if speed > 0.0 && speed.is_finite() => Ok(speed),
+        _ => Err("a number greater than 0 is needed".to_owned()),
+    }
 }
 
 /// The commands.

@@ -64,7 +64,11 @@ fn a_cluster_from_nothing_and_back() {
         serde_json::from_slice(&lab.run(&["outputs", "machines.json", "-o", "json"], "home").stdout).unwrap();
     assert_eq!((&output["name"], &output["content"]), (&"machines.json".into(), &machines.into()));
     assert!(std::path::Path::new(output["path"].as_str().unwrap()).is_file(), "{output}");
+    // Whoever takes the files to a lab that has ended finds it running again.
+    good(&common::command(["lab", "stop", "--lab-dir"]).arg(lab.dir()).output().unwrap());
     let env = good(&lab.run(&["env"], "home"));
+    let running = common::command(["lab", "status", "-o", "json", "--lab-dir"]).arg(lab.dir()).output();
+    assert!(good(&running.unwrap()).contains("\"proxy\""));
     assert!(env.contains("export KUBECONFIG=/") && env.contains("export TALOSCONFIG=/"), "{env}");
 
     // The wrong name destroys nothing; the right one everything.

@@ -31,7 +31,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         Command::Destroy { target, confirm } => destroy::run(&target, confirm, format, color).await,
         Command::Status { target } => status::run(&target, format, color).await,
         Command::Outputs { target, name } => outputs::outputs(&target, name.as_deref(), format, color),
-        Command::Env { target, shell } => outputs::env(&target, shell, format, color),
+        Command::Env { target, shell } => outputs::env(&target, shell, format, color).await,
         Command::Inventory(command) => inventory::run(&command, format, color),
         Command::Helm(command) => helm::run(&command, format).await,
         Command::Lab(command) => lab::run(&command, format, color).await,

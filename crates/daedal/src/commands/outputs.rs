@@ -55,9 +55,15 @@ pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool)
 }
 
 /// Prints the variables for a shell.
-pub fn env(target: &Target, shell: ShellSyntax, format: Format, color: bool) -> Outcome {
+pub async fn env(target: &Target, shell: ShellSyntax, format: Format, color: bool) -> Outcome {
     let folder = folder(target, color)?;
     list(&folder, target)?;
+    // Whoever takes these files to a lab expects it to answer.
+    if target.lab {
+        let file = target.file.clone().unwrap_or_else(|| "cluster.yaml".into());
+        let cluster = documents::read(&file, color)?.loaded.cluster;
+        crate::lab::connect(&target.lab_options, &cluster).await?;
+    }
     let absolute = std::path::absolute(&folder).unwrap_or(folder);
     let (kubeconfig, talosconfig) = (absolute.join("kubeconfig"), absolute.join("talosconfig"));
     match format {
