@@ -3,8 +3,11 @@
 mod calls;
 mod connect;
 mod cosi;
+mod etcd;
 mod failure;
+mod lifecycle;
 mod probe;
+mod streams;
 mod tls;
 
 pub use calls::{
@@ -12,6 +15,9 @@ pub use calls::{
 };
 pub use connect::{Client, ConnectOptions};
 pub use cosi::{MachineStatus, Resource, ResourceEvent, ResourceEvents, WatchEvent};
+pub use etcd::EtcdAlarm;
 pub use failure::{Cause, FailureKind, NodeError};
+pub use lifecycle::{ImageNamespace, NodeImage, Upgrade};
 pub use probe::{Probe, probe};
+pub use streams::{Bytes, NodeEvent, Tail};
 pub use tls::Clock;

@@ -135,7 +135,7 @@ pub struct Reset {
     pub partitions: Vec<WipedPartition>,
 }
 
-trait HasMetadata {
+pub(super) trait HasMetadata {
     fn metadata(&self) -> Option<&common::Metadata>;
 }
 
@@ -162,12 +162,20 @@ has_metadata!(
     EtcdLeaveCluster,
     EtcdForfeitLeadership,
     EtcdAlarm,
+    EtcdAlarmDisarm,
+    EtcdDefragment,
+    EtcdRecover,
     ServiceList,
     Hostname,
+    Upgrade,
+    Rollback,
+    MetaWrite,
+    MetaDelete,
+    ImagePull,
 );
 
 impl Client {
-    fn only<M: HasMetadata>(&self, operation: &'static str, messages: Vec<M>) -> Result<M> {
+    pub(super) fn only<M: HasMetadata>(&self, operation: &'static str, messages: Vec<M>) -> Result<M> {
         let message = messages
             .into_iter()
             .next()
@@ -387,7 +395,7 @@ impl Client {
         Ok(self.only("reset", reply.messages)?.actor_id)
     }
 
-    fn data(
+    pub(super) fn data(
         self,
         operation: &'static str,
         stream: Streaming<common::Data>,

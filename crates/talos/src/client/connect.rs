@@ -191,7 +191,17 @@ impl Client {
         operation: &'static str,
         reply: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Result<T> {
-        let result = match tokio::time::timeout(self.call_timeout, reply).await {
+        self.call_within(operation, self.call_timeout, reply).await
+    }
+
+    /// The same with a deadline of its own, for calls that take their time.
+    pub(crate) async fn call_within<T>(
+        &self,
+        operation: &'static str,
+        patience: Duration,
+        reply: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T> {
+        let result = match tokio::time::timeout(patience, reply).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(self.failed(operation, self.of_status(&status))),
             Err(_) => Err(self.failed(operation, Failure::timeout())),
