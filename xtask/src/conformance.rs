@@ -220,17 +220,34 @@ fn compared(command: &mut Command) -> Verdict {
     let mut run = || -> std::io::Result<Verdict> {
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         let mut skipped = false;
+        let mut rows = Vec::new();
         for line in child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
             let line = line?;
             skipped |= skips(&line);
-            println!("{line}");
+            match row(&line) {
+                Some(row) => rows.push(row),
+                None => println!("{line}"),
+            }
         }
-        Ok(Verdict::of(child.wait()?.success(), skipped))
+        let verdict = Verdict::of(child.wait()?.success(), skipped);
+        if !rows.is_empty() {
+            println!("\n{:<60} {:>8} {:>12}", "check", "cases", "differences");
+            for [check, cases, differences] in &rows {
+                println!("{check:<60} {cases:>8} {differences:>12}");
+            }
+        }
+        Ok(verdict)
     };
     run().unwrap_or_else(|error| {
         eprintln!("cannot run the suite: {error}");
         Verdict::Differs
     })
+}
+
+/// What a suite counted, if it says so on this line: the check, the cases, the differences.
+fn row(line: &str) -> Option<[String; 3]> {
+    let mut words = line.split_once("conformance\t")?.1.split('\t').map(str::to_owned);
+    Some([words.next()?, words.next()?, words.next()?])
 }
 
 /// Whether a suite says on this line that it skips something; a test's name may stand before it.
@@ -247,6 +264,11 @@ mod tests {
         assert!(skips("skipped: talos-v1.12.0/talosctl is not there"));
         assert!(skips("test real_kubectl_lists_the_nodes ... skipped: no kubectl"));
         assert!(!skips("test result: ok. 3 passed; 0 failed; 0 ignored"));
+        assert_eq!(
+            row("test x ... conformance\tpatches\t10\t0"),
+            Some(["patches", "10", "0"].map(str::to_owned))
+        );
+        assert_eq!(row("test x ... ok"), None);
         for (success, skipped, verdict, passes, passes_if_built_only) in [
             (true, false, Verdict::Agrees, true, true),
             (true, true, Verdict::InPart, false, true),

@@ -230,6 +230,6 @@ fn ids_are_the_librarys() {
         }
     });
     let differing = differing.into_inner();
-    println!("{count} schematics compared, {differing} differ");
+    println!("conformance\tschematic ids\t{count}\t{differing}");
     assert_eq!(differing, 0);
 }
