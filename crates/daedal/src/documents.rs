@@ -1,8 +1,9 @@
 //! Reads the inventory from disk and turns what is wrong with it into a failure that points at the place.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use daedal_inventory::{Cluster, Diagnostic, Loaded, Source};
+use daedal_inventory::{Cluster, Diagnostic, Files, Loaded, Source};
 use daedal_talos::config::{Contract, Patch};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
@@ -28,7 +29,7 @@ pub fn read(path: &Path, color: bool) -> Outcome<Inventory> {
             .hint("Name it with -f FILE; examples/home/cluster.yaml is one to start from.")
     })?;
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-    let beside = |file: &Path| std::fs::read_to_string(folder.join(file));
+    let beside = Beside { folder: &folder };
     let source = Source { name: path.display().to_string(), text };
     match daedal_inventory::load(&[source], &beside) {
         Ok(loaded) => {
@@ -45,6 +46,32 @@ pub fn read(path: &Path, color: bool) -> Outcome<Inventory> {
     }
 }
 
+/// What the inventory refers to: files beside it, and the environment.
+struct Beside<'a> {
+    folder: &'a Path,
+}
+
+impl Files for Beside<'_> {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        std::fs::read_to_string(self.folder.join(path))
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.folder.join(folder))? {
+            let entry = entry?;
+            if entry.path().is_file() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
 /// Refuses what reads well but could not be carried out, before anything is: a Talos version without a contract, a patch
 /// that is none.
 fn usable(cluster: &Cluster, path: &Path) -> Outcome<()> {
@@ -54,8 +81,14 @@ fn usable(cluster: &Cluster, path: &Path) -> Outcome<()> {
     };
     Contract::of(&version)
         .map_err(|error| wrong(&error, &format!("Talos v{version} cannot be configured")))?;
-    for patch in cluster.patches.iter().chain(cluster.nodes.iter().flat_map(|node| &node.patches)) {
-        Patch::from_yaml(&patch.text)
+    let shared = cluster
+        .nodes
+        .first()
+        .into_iter()
+        .flat_map(|node| cluster.patches.iter().map(move |patch| (patch, node)));
+    let own = cluster.nodes.iter().flat_map(|node| node.patches.iter().map(move |patch| (patch, node)));
+    for (patch, node) in shared.chain(own) {
+        Patch::from_yaml(&patch.text_for(cluster, node))
             .map_err(|error| wrong(&error, &format!("the patch {} cannot be used", patch.origin)))?;
     }
     Ok(())

@@ -40,6 +40,7 @@ mod observe;
 mod outputs;
 mod report;
 mod run;
+mod settings;
 mod status;
 
 pub use clock::{Clock, FixedClock, SystemClock};

@@ -3,7 +3,8 @@
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_proxmox::{CreateVm, NewDisk, Nic};
 use daedal_talos::config::{
-    ClusterOptions, Cni, Hostname, Install, Link, MachineConfig, NodeOptions, Patch, Role as TalosRole, Route,
+    ClusterOptions, Cni, Discovery, Hostname, Install, KubeSpan, Link, MachineConfig, NodeOptions, Patch,
+    RegistryMirror, Role as TalosRole, Route,
 };
 use daedal_talos::nocloud::Cidata;
 use daedal_talos::{Secret, SecretsBundle};
@@ -11,6 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::error::Error;
 use crate::image;
+use crate::settings;
 use crate::status::endpoint_url;
 
 /// Slot of the system disk.
@@ -47,8 +49,9 @@ fn patched(cluster: &Cluster, node: &Node, secrets: &SecretsBundle) -> Result<Ma
     let mut config =
         MachineConfig::generate(secrets, &cluster_options(cluster), &node_options(cluster, node)?)
             .map_err(failed)?;
-    for patch in cluster.patches.iter().chain(&node.patches) {
-        let patch = Patch::from_yaml(&patch.text).map_err(failed)?;
+    let patches = cluster.patches.iter().chain(&node.patches).filter(|patch| patch.is_for(node.role));
+    for patch in patches {
+        let patch = Patch::from_yaml(&patch.text_for(cluster, node)).map_err(failed)?;
         config.apply_patch(&patch).map_err(failed)?;
     }
     Ok(config)
@@ -64,8 +67,11 @@ pub(crate) fn role_config(cluster: &Cluster, role: Role, secrets: &SecretsBundle
     let mut options = NodeOptions::new(talos_role(role), Hostname::Stable);
     options.install = install(cluster);
     let mut config = MachineConfig::generate(secrets, &cluster_options(cluster), &options).map_err(failed)?;
-    for patch in &cluster.patches {
-        config.apply_patch(&Patch::from_yaml(&patch.text).map_err(failed)?).map_err(failed)?;
+    // What speaks of one node has no place in what all have in common.
+    let shared = cluster.patches.iter().filter(|patch| patch.is_for(role) && !patch.speaks_of_nodes());
+    for (patch, node) in shared.flat_map(|patch| cluster.nodes.first().map(|node| (patch, node))) {
+        let text = patch.text_for(cluster, node);
+        config.apply_patch(&Patch::from_yaml(&text).map_err(failed)?).map_err(failed)?;
     }
     Ok(config.to_yaml())
 }
@@ -92,9 +98,26 @@ fn cluster_options(cluster: &Cluster) -> ClusterOptions {
     options.kube_proxy = kubernetes.kube_proxy;
     options.schedule_on_control_planes = kubernetes.schedule_on_control_planes;
     options.cni = match kubernetes.cni {
+        _ if !kubernetes.cni_manifests.is_empty() => Cni::Custom(kubernetes.cni_manifests.clone()),
         daedal_inventory::Cni::Flannel => Cni::Flannel,
         daedal_inventory::Cni::None => Cni::None,
     };
+    options.discovery = match &kubernetes.discovery_service {
+        _ if kubernetes.no_discovery => Discovery::Disabled,
+        Some(service) => Discovery::Service(service.clone()),
+        None => Discovery::Public,
+    };
+    options.kubespan = kubernetes.kubespan.then(KubeSpan::default);
+    options.registry_mirrors = cluster
+        .registry_mirrors
+        .iter()
+        .map(|(registry, mirror)| RegistryMirror {
+            registry: registry.clone(),
+            endpoints: mirror.endpoints.clone(),
+            override_path: mirror.override_path,
+            skip_fallback: mirror.skip_fallback,
+        })
+        .collect();
     options
 }
 
@@ -113,6 +136,7 @@ fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions, Error> {
     options.install = install(cluster);
     options.labels = node.labels.clone().into_iter().collect();
     options.taints = node.taints.clone().into_iter().collect();
+    settings::apply(&node.machine, &mut options);
     Ok(options)
 }
 

@@ -9,6 +9,8 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::options::{Machine, RegistryMirror};
+
 /// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,6 +41,9 @@ pub struct Cluster {
     pub boot: Boot,
     /// Where nodes go.
     pub placement: Placement,
+    /// Where container images come from instead, by registry.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub registry_mirrors: BTreeMap<String, RegistryMirror>,
     /// Machine-config patches for all nodes, in order.
     pub patches: Vec<Patch>,
     /// All nodes: control planes first, then workers, each in pool and index order. The first is the one bootstrapped.
@@ -96,6 +101,18 @@ pub struct Kubernetes {
     pub cert_sans: Vec<String>,
     /// `flannel` (Talos installs it) or `none`.
     pub cni: Cni,
+    /// Addresses of manifests that bring the network plugin instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cni_manifests: Vec<String>,
+    /// Nodes do not look for each other through a discovery service.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_discovery: bool,
+    /// A discovery service of one's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery_service: Option<String>,
+    /// Nodes talk through a WireGuard mesh.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kubespan: bool,
     /// Whether kube-proxy runs.
     pub kube_proxy: bool,
     /// Whether workloads may run on control planes.
@@ -271,8 +288,11 @@ pub struct Placement {
 pub struct Patch {
     /// Where it came from, for messages.
     pub origin: String,
-    /// The YAML text.
+    /// The YAML text, with variables in it.
     pub text: String,
+    /// The role it is for, if not both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
 }
 
 /// A node's role.
@@ -317,6 +337,9 @@ pub struct Node {
     pub taints: BTreeMap<String, String>,
     /// Machine-config patches of its pool and of itself, in order (after the cluster's).
     pub patches: Vec<Patch>,
+    /// Machine settings of the cluster, its pool and itself.
+    #[serde(default, skip_serializing_if = "Machine::is_empty")]
+    pub machine: Machine,
 }
 
 impl Cluster {

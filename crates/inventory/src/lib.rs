@@ -13,12 +13,14 @@ mod cluster;
 mod diagnostic;
 mod document;
 mod load;
+pub mod options;
 mod path;
 mod redact;
 mod resolve;
 mod schema;
 mod show;
 mod suggest;
+mod variables;
 mod versions;
 mod yaml;
 

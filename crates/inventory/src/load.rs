@@ -27,6 +27,18 @@ pub struct Source {
 pub trait Files {
     /// The text of a file whose path is as written in the inventory: relative to the inventory's folder.
     fn read(&self, path: &FilePath) -> io::Result<String>;
+
+    /// The names of the files in a folder, in any order.
+    fn list(&self, folder: &FilePath) -> io::Result<Vec<String>> {
+        let _ = folder;
+        Err(io::Error::new(io::ErrorKind::Unsupported, "folders cannot be read here"))
+    }
+
+    /// The value of an environment variable that a patch asks for.
+    fn variable(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
 }
 
 impl<F: Fn(&FilePath) -> io::Result<String>> Files for F {

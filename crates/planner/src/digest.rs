@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use daedal_inventory::options::{Machine, RegistryMirror};
 use daedal_inventory::{Boot, Cluster, Kubernetes, Network, Node, Patch, Talos};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -39,6 +40,9 @@ struct Asked<'a> {
     network: &'a Network,
     boot: Boot,
     cluster_patches: &'a [Patch],
+    // Left out where nothing is said, so that clusters from before have the digests they had.
+    #[serde(skip_serializing_if = "no_mirrors")]
+    registry_mirrors: &'a BTreeMap<String, RegistryMirror>,
 }
 
 #[derive(Serialize)]
@@ -51,6 +55,16 @@ struct AskedNode<'a> {
     labels: &'a BTreeMap<String, String>,
     taints: &'a BTreeMap<String, String>,
     patches: &'a [Patch],
+    #[serde(skip_serializing_if = "nothing_said")]
+    machine: &'a Machine,
+}
+
+fn no_mirrors(mirrors: &&BTreeMap<String, RegistryMirror>) -> bool {
+    mirrors.is_empty()
+}
+
+fn nothing_said(machine: &&Machine) -> bool {
+    machine.is_empty()
 }
 
 /// Digest of what was asked for one node's machine config; stands in the VM's mark and in its medium's name.
@@ -89,6 +103,7 @@ impl Digester {
             network: &cluster.network,
             boot: cluster.boot,
             cluster_patches: &cluster.patches,
+            registry_mirrors: &cluster.registry_mirrors,
         }));
         Self { common }
     }
@@ -104,6 +119,7 @@ impl Digester {
             labels: &node.labels,
             taints: &node.taints,
             patches: &node.patches,
+            machine: &node.machine,
         }));
         let mut digest = hex::encode(hasher.finalize());
         // Long enough that no two declarations meet, short enough to read in a description.

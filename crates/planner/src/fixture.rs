@@ -30,6 +30,7 @@ pub(crate) fn node(cluster: Uuid, pool: &str, role: Role, index: u32, vmid: u32,
         labels: BTreeMap::new(),
         taints: BTreeMap::new(),
         patches: vec![],
+        machine: daedal_inventory::options::Machine::default(),
     }
 }
 
@@ -69,6 +70,10 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
             endpoint_port: 6443,
             cert_sans: vec![],
             cni: Cni::Flannel,
+            cni_manifests: vec![],
+            no_discovery: false,
+            discovery_service: None,
+            kubespan: false,
             kube_proxy: true,
             schedule_on_control_planes: false,
         },
@@ -97,6 +102,7 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
         },
         boot: Boot::default(),
         placement: Placement::default(),
+        registry_mirrors: BTreeMap::new(),
         patches: vec![],
         nodes,
     }

@@ -19,6 +19,7 @@ pub(crate) use proxmox::{Host, HostSpec, Proxmox, SecretRef, TlsTrust};
 pub(crate) use scalar::{Address, Size, Vmid};
 
 use crate::cluster;
+use crate::options::{Machine, RegistryMirror};
 
 /// A Talos Linux cluster on Proxmox VE.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -92,6 +93,10 @@ pub(crate) struct Spec {
     pub(crate) pools: Vec<Pool>,
     /// Which node goes to which host.
     pub(crate) placement: Option<Placement>,
+    /// Machine settings of all nodes.
+    pub(crate) machine: Option<Machine>,
+    /// Where container images come from instead, by registry, such as `docker.io` or `*`.
+    pub(crate) registry_mirrors: Option<BTreeMap<String, RegistryMirror>>,
     /// Machine-config patches for all nodes, applied in order.
     pub(crate) patches: Option<Vec<Patch>>,
 }
@@ -147,6 +152,14 @@ pub(crate) struct Kubernetes {
     pub(crate) cert_sans: Option<Vec<String>>,
     /// The network plugin Talos installs; `flannel` by default, `none` when an add-on brings it.
     pub(crate) cni: Option<Cni>,
+    /// Addresses of manifests that bring the network plugin, applied by Talos in its place.
+    pub(crate) cni_manifests: Option<Vec<String>>,
+    /// Whether nodes find each other through a discovery service; true by default.
+    pub(crate) discovery: Option<bool>,
+    /// A discovery service of one's own; `https://discovery.talos.dev/` by default.
+    pub(crate) discovery_service: Option<String>,
+    /// Whether nodes talk through a WireGuard mesh (KubeSpan); false by default.
+    pub(crate) kubespan: Option<bool>,
     /// Whether kube-proxy runs; true by default.
     pub(crate) kube_proxy: Option<bool>,
     /// Whether workloads may run on control planes; by default only if there are no workers.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{Address, Size, Vmid};
 use crate::cluster;
+use crate::options::Machine;
 
 /// A group of nodes of one role and size.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -43,6 +44,8 @@ pub(crate) struct Pool {
     pub(crate) taints: Option<BTreeMap<String, String>>,
     /// Machine-config patches for these nodes, after the cluster's.
     pub(crate) patches: Option<Vec<Patch>>,
+    /// Machine settings of these nodes, over the cluster's.
+    pub(crate) machine: Option<Machine>,
     /// Host to put all these nodes on.
     pub(crate) host: Option<String>,
 }
@@ -87,13 +90,19 @@ pub(crate) struct PoolNode {
     pub(crate) taints: Option<BTreeMap<String, String>>,
     /// Machine-config patches, after the pool's.
     pub(crate) patches: Option<Vec<Patch>>,
+    /// Machine settings, over the pool's.
+    pub(crate) machine: Option<Machine>,
 }
 
-/// A machine-config patch: exactly one of the keys.
+/// A machine-config patch: exactly one of `file`, `folder` and `inline`. `${node.name}` and the like stand for facts.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(extend("minProperties" = 1, "maxProperties" = 1, "examples" = [{"inline": "{}"}]))]
+#[schemars(extend("minProperties" = 1, "examples" = [{"inline": "{}"}]))]
 pub(crate) struct Patch {
+    /// Only for nodes of this role.
+    pub(crate) role: Option<Role>,
+    /// Path of a folder whose files (`.yaml`, `.yml`, `.json`) are patches, in the order of their names.
+    pub(crate) folder: Option<String>,
     /// Path of a file with the patch, relative to the inventory.
     pub(crate) file: Option<String>,
     /// The patch itself, as text (a YAML block: `inline: |`).

@@ -176,6 +176,10 @@ pub(crate) fn kubernetes(
         endpoint_port,
         cert_sans,
         cni: kubernetes.cni.map(Into::into).unwrap_or_default(),
+        cni_manifests: kubernetes.cni_manifests.clone().unwrap_or_default(),
+        no_discovery: kubernetes.discovery == Some(false),
+        discovery_service: kubernetes.discovery_service.clone(),
+        kubespan: kubernetes.kubespan.unwrap_or(false),
         kube_proxy: kubernetes.kube_proxy.unwrap_or(true),
         schedule_on_control_planes: kubernetes.schedule_on_control_planes.unwrap_or(!has_workers),
     })

@@ -8,6 +8,7 @@ mod machine;
 mod name;
 mod network;
 mod node;
+mod options;
 mod patch;
 mod placement;
 mod pool;
@@ -34,6 +35,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     let reach = reach(spec.reach.as_ref(), &at, cx);
     let network = network::network(&spec.network, &at, cx);
     let boot = boot(spec.boot.as_ref(), &at, cx);
+    options::cluster(spec, &at, cx);
     let nodes = node::nodes(spec, uuid, &network, cx);
     let pin = placement::pins(spec, &nodes, cx);
     let kubernetes = machine::kubernetes(spec, &network, &nodes, cx);
@@ -59,6 +61,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
         network: network.finish()?,
         boot: boot?,
         placement: crate::cluster::Placement { pin },
+        registry_mirrors: spec.registry_mirrors.clone().unwrap_or_default(),
         patches,
         nodes,
     })

@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 use super::network::{self, Network};
 use super::pool::{self, Shortage};
-use super::{Context, clash, mac, name, patch};
+use super::{Context, clash, mac, name, options, patch};
 use crate::cluster::{Node, Patch, Role};
 use crate::document::{self, Pool, PoolNode};
+use crate::options::Machine;
 use crate::path::Path;
 use crate::yaml::Span;
 
@@ -36,6 +37,7 @@ pub(crate) struct Draft<'d> {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) taints: BTreeMap<String, String>,
     pub(crate) patches: Vec<Patch>,
+    pub(crate) machine: Machine,
 }
 
 impl Draft<'_> {
@@ -55,6 +57,7 @@ impl Draft<'_> {
             labels: self.labels,
             taints: self.taints,
             patches: self.patches,
+            machine: self.machine,
         })
     }
 
@@ -94,10 +97,11 @@ pub(crate) fn nodes<'d>(
         let help = "Add a pool with `role: controlplane`.";
         cx.error("pools", &pools_at, "The cluster has no pools, so it has no nodes.", help);
     }
+    let everywhere = spec.machine.clone().unwrap_or_default();
     let mut drafts = Vec::new();
     for (i, pool) in spec.pools.iter().enumerate() {
         let only = spec.pools.iter().filter(|p| p.role == pool.role).count() == 1;
-        drafts.extend(pool_nodes(i, pool, only, cluster, network, &pools_at.index(i), cx));
+        drafts.extend(pool_nodes(i, pool, only, (cluster, &everywhere), network, &pools_at.index(i), cx));
     }
     clash::pool_names(&spec.pools, &pools_at, cx);
     clash::clashes(&drafts, network, cx);
@@ -108,7 +112,7 @@ fn pool_nodes<'d>(
     index: usize,
     pool: &'d Pool,
     only_of_role: bool,
-    cluster: Uuid,
+    (cluster, everywhere): (Uuid, &Machine),
     network: &Network,
     at: &Path<'_>,
     cx: &mut Context<'_>,
@@ -132,6 +136,8 @@ fn pool_nodes<'d>(
             0
         }
     };
+    let mut machine = everywhere.clone();
+    options::machine(pool.machine.as_ref(), &mut machine, at, cx);
     let nodes_at = at.key("nodes");
     let mut short_of = Shortage::default();
     let mut drafts = Vec::with_capacity(count);
@@ -180,6 +186,7 @@ fn pool_nodes<'d>(
             labels: values.labels.clone(),
             taints: values.taints.clone(),
             patches: values.patches.clone(),
+            machine: machine.clone(),
         };
         if let Some(listed) = listed {
             own_values(&mut draft, listed, &node_at, cx);
@@ -206,6 +213,7 @@ fn own_values(draft: &mut Draft<'_>, node: &PoolNode, at: &Path<'_>, cx: &mut Co
     draft.labels.extend(pool::labels(node.labels.as_ref(), at, cx));
     draft.taints.extend(pool::taints(node.taints.as_ref(), at, cx));
     draft.patches.extend(patch::patches(node.patches.as_deref(), at, cx));
+    options::machine(node.machine.as_ref(), &mut draft.machine, at, cx);
 }
 
 /// Numbered names must still be host names.

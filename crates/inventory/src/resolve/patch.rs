@@ -9,6 +9,8 @@ use crate::diagnostic::Finding;
 use crate::document;
 use crate::path::Path;
 use crate::redact;
+use crate::suggest;
+use crate::variables;
 use crate::yaml;
 
 /// The patches listed under `patches` of the mapping at a path, in order.
@@ -18,23 +20,109 @@ pub(crate) fn patches(
     cx: &mut Context<'_>,
 ) -> Vec<Patch> {
     let at = at.key("patches");
-    patches.unwrap_or_default().iter().enumerate().filter_map(|(i, p)| patch(p, &at.index(i), cx)).collect()
+    let listed = patches.unwrap_or_default().iter().enumerate();
+    listed.flat_map(|(i, p)| patch(p, &at.index(i), cx)).collect()
 }
 
-fn patch(patch: &document::Patch, at: &Path<'_>, cx: &mut Context<'_>) -> Option<Patch> {
-    if let Some(file) = &patch.file {
-        let text = read(file, &at.key("file"), cx)?;
-        return Some(Patch { origin: file.clone(), text });
+fn patch(patch: &document::Patch, at: &Path<'_>, cx: &mut Context<'_>) -> Vec<Patch> {
+    let sources = [patch.file.is_some(), patch.folder.is_some(), patch.inline.is_some()];
+    if sources.iter().filter(|given| **given).count() != 1 {
+        let help = "Write one of `file: …`, `folder: …` and `inline: |`.";
+        cx.error("patch", at, "A patch comes from exactly one place.", help);
+        return Vec::new();
     }
-    let text = patch.inline.as_ref()?;
+    let role = patch.role.map(Into::into);
+    let made = |origin: String, text: String, at: &Path<'_>, cx: &mut Context<'_>| {
+        let text = with_environment(&origin, &text, at, cx)?;
+        Some(Patch { origin, text, role })
+    };
+    if let Some(folder) = &patch.folder {
+        let at = at.key("folder");
+        let files = list(folder, &at, cx);
+        return files
+            .into_iter()
+            .filter_map(|file| {
+                let text = read(&file, &at, cx)?;
+                made(file, text, &at, cx)
+            })
+            .collect();
+    }
+    if let Some(file) = &patch.file {
+        let at = at.key("file");
+        let text = read(file, &at, cx);
+        return text.and_then(|text| made(file.clone(), text, &at, cx)).into_iter().collect();
+    }
+    let Some(text) = patch.inline.as_ref() else { return Vec::new() };
     let at = at.key("inline");
     if let (_, Some(problem)) = parsed(text, 0) {
         cx.hide(&at);
         let help = "Write it as a block, `inline: |`, with the patch indented below.";
         cx.error("patch", &at, problem.message.replacen("This is", "The patch is", 1), help);
-        return None;
+        return Vec::new();
     }
-    cx.given(&at).then(|| Patch { origin: at.to_string(), text: text.clone() })
+    if !cx.given(&at) {
+        return Vec::new();
+    }
+    made(at.to_string(), text.clone(), &at, cx).into_iter().collect()
+}
+
+/// Puts in what the environment gives, and refuses names that nobody knows.
+fn with_environment(origin: &str, text: &str, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {
+    let mut good = true;
+    for name in variables::used(text) {
+        let known = match name.strip_prefix("env.") {
+            Some(variable) => {
+                let there = cx.files.variable(variable).is_some_and(|value| !value.is_empty());
+                if !there {
+                    let message = format!("The patch {origin} needs the environment variable {variable}.");
+                    cx.error("patch", at, message, format!("Set it: export {variable}=…"));
+                    good = false;
+                }
+                true
+            }
+            None => variables::NAMES.contains(&name),
+        };
+        if !known {
+            let near = suggest::nearest(name, &variables::NAMES);
+            let help = match near {
+                Some(near) => format!("Did you mean `${{{near}}}`?"),
+                None => format!("Known are {}, and env.NAME.", variables::NAMES.join(", ")),
+            };
+            cx.error(
+                "patch",
+                at,
+                format!("The patch {origin} speaks of `${{{name}}}`, which is no fact."),
+                help,
+            );
+            good = false;
+        }
+    }
+    let files = cx.files;
+    good.then(|| variables::replaced(text, |name| files.variable(name.strip_prefix("env.")?)))
+}
+
+/// The patch files of a folder by name, in order.
+fn list(folder: &str, at: &Path<'_>, cx: &mut Context<'_>) -> Vec<String> {
+    if !cx.given(at) {
+        return Vec::new();
+    }
+    match cx.files.list(FilePath::new(folder)) {
+        Ok(mut names) => {
+            names.retain(|name| [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end)));
+            names.sort();
+            if names.is_empty() {
+                let message = format!("There is no patch in the folder `{folder}`.");
+                cx.warn("patch", at, message, "Its files must end in .yaml, .yml or .json.");
+            }
+            let folder = folder.trim_end_matches('/');
+            names.into_iter().map(|name| format!("{folder}/{name}")).collect()
+        }
+        Err(e) => {
+            let message = format!("The folder `{folder}` cannot be read: {e}.");
+            cx.error("patch", at, message, "The path is relative to the inventory's folder.");
+            Vec::new()
+        }
+    }
 }
 
 fn read(file: &str, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {
