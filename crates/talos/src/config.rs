@@ -11,6 +11,7 @@ mod options;
 pub mod patch;
 mod registry;
 mod schema;
+mod support;
 
 pub use contract::Contract;
 pub use document::MachineConfig;
@@ -21,3 +22,4 @@ pub use options::{
     Mac, NodeOptions, RegistryAuth, RegistryMirror, RegistryTls, Role, Route, UserVolume, Vlan,
 };
 pub use patch::Patch;
+pub use support::support_matrix;

@@ -1,5 +1,7 @@
 //! The secrets bundle: everything about a cluster that cannot be computed again.
 
+mod from_config;
+
 use std::fmt::Write as _;
 
 use base64::{
