@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use tonic::Status;
@@ -91,7 +92,8 @@ fn wrap(handler: Handler, service: &'static str, faults: Faults, pace: Pace, grp
                     pace.pass(*duration).await;
                     answer
                 }
-                Some(Fault::TruncatedBody | Fault::MalformedBody) if grpc => return dropped(),
+                Some(Fault::TruncatedBody) if grpc => cut(answer),
+                Some(Fault::MalformedBody) if grpc => gibberish(),
                 Some(Fault::TruncatedBody) => truncated(answer).await,
                 Some(Fault::MalformedBody) => full(answer.status(), "application/json", "<html>\n"),
                 _ => answer,
@@ -118,6 +120,35 @@ fn refusal(status: u16, grpc: bool) -> Response<Body> {
         _ => Status::internal(text),
     }
     .into_http()
+}
+
+/// A stream that is cut after its first piece: no further message, and never a status.
+fn cut(answer: Response<Body>) -> Response<Body> {
+    let (parts, mut body) = answer.into_parts();
+    let frames = futures::stream::once(async move {
+        match body.frame().await {
+            Some(Ok(frame)) if frame.is_data() => Ok(frame),
+            _ => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
+        }
+    });
+    let end = futures::stream::once(std::future::ready(Err(std::io::ErrorKind::ConnectionReset.into())));
+    Response::from_parts(parts, Body::new(http_body_util::StreamBody::new(frames.chain(end))))
+}
+
+/// A message that is none.
+fn gibberish() -> Response<Body> {
+    let message = [0, 0, 0, 0, 4, 0xff, 0xff, 0xff, 0xff];
+    let mut trailers = http::HeaderMap::new();
+    trailers.insert("grpc-status", http::HeaderValue::from_static("0"));
+    let frames: [Result<_, std::io::Error>; 2] = [
+        Ok(hyper::body::Frame::data(bytes::Bytes::copy_from_slice(&message))),
+        Ok(hyper::body::Frame::trailers(trailers)),
+    ];
+    let body = http_body_util::StreamBody::new(futures::stream::iter(frames));
+    let mut response = Response::new(Body::new(body));
+    let kind = http::HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    response
 }
 
 /// The first half of an answer's body, under the whole's length.
