@@ -75,7 +75,8 @@ fn write_scalar(value: &Value, depth: usize, out: &mut String) {
         Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
         Value::Number(number) => out.push_str(&number.to_string()),
         Value::String(text) if is_plain(text) => out.push_str(text),
-        Value::String(text) if is_block(text) => write_block(text, depth, out),
+        // A document that is nothing but a text has no indentation, which a block needs.
+        Value::String(text) if depth > 0 && is_block(text) => write_block(text, depth, out),
         Value::String(text) => write_quoted(text, out),
         Value::Sequence(items) if items.is_empty() => out.push_str("[]"),
         Value::Mapping(fields) if fields.is_empty() => out.push_str("{}"),
@@ -228,6 +229,12 @@ mod tests {
             let back: Value = yaml_serde::from_str(&text).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
             prop_assert_eq!(back, value, "{}", text);
         }
+    }
+
+    #[test]
+    fn a_document_that_is_a_text_of_several_lines_is_read_back() {
+        let value = Value::from(",\n*\n");
+        assert_eq!(yaml_serde::from_str::<Value>(&to_string(&value)).unwrap(), value);
     }
 
     #[test]
