@@ -4,7 +4,7 @@
 //! is waited for: the cluster's list while tasks run on several nodes and the token may see them there, else one list per
 //! node. When it looks is a matter of how long such tasks took so far; in between it stays silent.
 
-use std::{collections::HashMap, future::Future, pin::Pin, time::Duration};
+use std::{collections::BTreeMap, future::Future, pin::Pin, time::Duration};
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use tokio::{
@@ -121,7 +121,7 @@ struct Watched {
 }
 
 /// Where to look.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Cluster,
     Node(String),
@@ -139,16 +139,16 @@ struct Look {
 struct Watch {
     client: Client,
     options: WatchOptions,
-    tasks: HashMap<Upid, Watched>,
+    tasks: BTreeMap<Upid, Watched>,
     estimates: Estimates,
     /// Running mean of how long a look takes.
     round_trip: f64,
     cluster_list_useful: bool,
     cluster_list_misses: u32,
     /// The latest start by each node's clock, and when it was heard of.
-    clocks: HashMap<String, (u32, Instant)>,
+    clocks: BTreeMap<String, (u32, Instant)>,
     /// Since when, and until when not to look again.
-    failing: HashMap<Place, (Instant, Instant)>,
+    failing: BTreeMap<Place, (Instant, Instant)>,
 }
 
 type Looking = Pin<Box<dyn Future<Output = Look> + Send>>;
@@ -158,13 +158,13 @@ impl Watch {
         Self {
             client,
             options,
-            tasks: HashMap::new(),
+            tasks: BTreeMap::new(),
             estimates: Estimates::default(),
             round_trip: 0.0,
             cluster_list_useful: true,
             cluster_list_misses: 0,
-            clocks: HashMap::new(),
-            failing: HashMap::new(),
+            clocks: BTreeMap::new(),
+            failing: BTreeMap::new(),
         }
     }
 
@@ -355,7 +355,7 @@ impl Watch {
         let weight = if self.round_trip > 0.0 { 0.25 } else { 1.0 };
         self.round_trip += (took.as_secs_f64() - self.round_trip) * weight;
         let seen_at = sent + took / 2;
-        let mut rows: HashMap<Upid, (TaskState, Option<u64>)> =
+        let mut rows: BTreeMap<Upid, (TaskState, Option<u64>)> =
             rows.into_iter().map(|(upid, state, end)| (upid, (state, end))).collect();
         let mut shown = 0;
         for upid in &covered {
