@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use daedal_dial::{Dial as _, Direct, Io, Target, Trust, TrustError, server_name, tls_connect};
+use daedal_dial::{Direct, Target, Trust, TrustError};
 use daedal_helm::{Fetch, Pending, Request, Response};
 use http::header::{ACCEPT, AUTHORIZATION, HOST, LOCATION, USER_AGENT, WWW_AUTHENTICATE};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -75,21 +75,8 @@ impl Https {
     }
 
     async fn connect(&self, url: &Url) -> io::Result<http1::SendRequest<Full<Bytes>>> {
-        let host = url.host_str().unwrap_or_default();
-        let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-        let target = Target::new(host, url.port_or_known_default().unwrap_or(443));
-        let stream = Direct.dial(&target).await?;
-        let io = if url.scheme() == "https" {
-            Io::new(Box::new(tls_connect(stream, server_name(host)?, self.tls.clone()).await?))
-        } else {
-            Io::new(stream)
-        };
-        let (sender, connection) = http1::handshake(io).await.map_err(io::Error::other)?;
-        tokio::spawn(async move {
-            // Its error reaches whoever reads the answer.
-            let _ = connection.await;
-        });
-        Ok(sender)
+        let tls = (url.scheme() == "https").then(|| self.tls.clone());
+        daedal_dial::http1(&Direct, &Target::from(url), tls).await
     }
 }
 

@@ -7,9 +7,10 @@
 //!   [`Timeout`] bounds any of them.
 //! - [`Trust`] says how a TLS server proves itself and makes the `rustls` configuration for it; [`tls_connect`] runs the
 //!   handshake over any stream. Only the `ring` provider is used, and it is named explicitly: nothing needs installing.
-//! - [`Connector`] is the same as a `tower` service, for hyper, tonic and kube.
+//! - [`Connector`] is the same as a `tower` service, for hyper, tonic and kube; [`http1`] one connection of it.
 
 mod connector;
+mod http;
 mod proxy;
 mod target;
 mod timeout;
@@ -19,6 +20,7 @@ use std::{future::Future, io, pin::Pin, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use self::http::http1;
 pub use connector::{Connector, Io};
 pub use proxy::{Proxy, ProxyError};
 pub use target::Target;

@@ -30,6 +30,15 @@ impl Target {
     }
 }
 
+impl From<&url::Url> for Target {
+    /// The target of a URL; the port defaults by scheme, and to 443 where that has none.
+    fn from(url: &url::Url) -> Self {
+        let host = url.host_str().unwrap_or_default();
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        Self::new(host, url.port_or_known_default().unwrap_or(443))
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {

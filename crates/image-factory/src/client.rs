@@ -3,7 +3,7 @@
 use std::{fmt, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use daedal_dial::{Dialer, Io, Target, Trust, TrustError, server_name, tls_connect};
+use daedal_dial::{Dialer, Target, Trust, TrustError};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, LOCATION, USER_AGENT},
@@ -381,21 +381,8 @@ impl Factory {
     }
 
     async fn connect(&self, url: &Url) -> io::Result<http1::SendRequest<Full<Bytes>>> {
-        let host = url.host_str().unwrap_or_default();
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let target = Target::new(host, url.port_or_known_default().unwrap_or(443));
-        let stream = self.dialer.dial(&target).await?;
-        let io = if url.scheme() == "https" {
-            Io::new(Box::new(tls_connect(stream, server_name(host)?, self.tls.clone()).await?))
-        } else {
-            Io::new(stream)
-        };
-        let (sender, connection) = http1::handshake(io).await.map_err(io::Error::other)?;
-        tokio::spawn(async move {
-            // Its error reaches whoever reads the answer.
-            let _ = connection.await;
-        });
-        Ok(sender)
+        let tls = (url.scheme() == "https").then(|| self.tls.clone());
+        daedal_dial::http1(&*self.dialer, &Target::from(url), tls).await
     }
 }
 

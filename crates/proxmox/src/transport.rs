@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use daedal_dial::{Dialer, Io, Target, server_name, tls_connect};
+use daedal_dial::{Dialer, Target};
 use http::{Request, Response, header::CONNECTION};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{client::conn::http1, ext::ReasonPhrase};
@@ -172,16 +172,7 @@ impl Transport {
     async fn connect(&self) -> io::Result<Sender> {
         let began = Instant::now();
         let open = async {
-            let stream = self.dialer.dial(&self.target).await?;
-            let name = server_name(&self.target.host)?;
-            let stream = tls_connect(stream, name, self.tls.clone()).await?;
-            let (sender, connection) = http1::handshake(Io::new(Box::new(stream)))
-                .await
-                .map_err(|error| io::Error::new(io::ErrorKind::ConnectionAborted, error))?;
-            tokio::spawn(async move {
-                // Its error reaches whoever waits for an answer on it.
-                let _ = connection.await;
-            });
+            let sender = daedal_dial::http1(&*self.dialer, &self.target, Some(self.tls.clone())).await?;
             let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.connect_time.store(took, Ordering::Relaxed);
             Ok(sender)
