@@ -93,7 +93,9 @@ impl Engine {
             Ok(permissions) => privileges(&mut report, cluster, proxmox.token_id(), &permissions),
             Err(error) => report.add(CheckVerdict::Unknown, "privileges", chain(&error), None),
         }
-        let known = match proxmox.resources().await {
+        // Only a name that is not known raises the question which are.
+        let all_known = cluster.proxmox.hosts.iter().all(|host| world.hosts.contains_key(&host.name));
+        let known = match if all_known { Ok(Vec::new()) } else { proxmox.resources().await } {
             Ok(rows) => rows.into_iter().filter(|row| row.kind == "node").map(|row| row.node).collect(),
             Err(_) => BTreeSet::new(),
         };
