@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use daedal_inventory::Cluster;
+
 use crate::cli::{Format, ShellSyntax, Target};
 use crate::commands::apply::command;
 use crate::exit::Exit;
@@ -13,16 +15,14 @@ use crate::{console, dhcp, documents};
 pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool) -> Outcome {
     // Reservations follow from the inventory alone: a DHCP server is told before anything is made.
     if let Some(server) = name.filter(|name| dhcp::SERVERS.contains(name)) {
-        let file = target.file.clone().unwrap_or_else(|| "cluster.yaml".into());
-        let cluster = documents::read(&file, color)?.loaded.cluster;
-        let text = dhcp::reservations(&cluster, server).unwrap_or_default();
+        let text = dhcp::reservations(&place(target, color)?.cluster, server).unwrap_or_default();
         match format {
             Format::Json => console::json(&serde_json::json!({"name": server, "content": text})),
             Format::Text => console::result(&text),
         }
         return Ok(Exit::Done);
     }
-    let folder = folder(target, color)?;
+    let folder = place(target, color)?.folder;
     let files = list(&folder, target)?;
     match name {
         Some(name) => {
@@ -56,12 +56,10 @@ pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool)
 
 /// Prints the variables for a shell.
 pub async fn env(target: &Target, shell: ShellSyntax, format: Format, color: bool) -> Outcome {
-    let folder = folder(target, color)?;
+    let Place { folder, cluster } = place(target, color)?;
     list(&folder, target)?;
     // Whoever takes these files to a lab expects it to answer.
     if target.lab {
-        let file = target.file.clone().unwrap_or_else(|| "cluster.yaml".into());
-        let cluster = documents::read(&file, color)?.loaded.cluster;
         crate::lab::connect(&target.lab_options, &cluster).await?;
     }
     let absolute = std::path::absolute(&folder).unwrap_or(folder);
@@ -84,10 +82,17 @@ pub async fn env(target: &Target, shell: ShellSyntax, format: Format, color: boo
     Ok(Exit::Done)
 }
 
-fn folder(target: &Target, color: bool) -> Outcome<PathBuf> {
+/// A declared cluster, and where its files are.
+struct Place {
+    cluster: Cluster,
+    folder: PathBuf,
+}
+
+fn place(target: &Target, color: bool) -> Outcome<Place> {
     let file = target.file.clone().unwrap_or_else(|| "cluster.yaml".into());
     let inventory = documents::read(&file, color)?;
-    Ok(outputs_folder(target, &inventory.folder, &inventory.loaded.cluster.name))
+    let cluster = inventory.loaded.cluster;
+    Ok(Place { folder: outputs_folder(target, &inventory.folder, &cluster.name), cluster })
 }
 
 /// The names of the files relative to the folder, sorted; hidden ones are bookkeeping.
