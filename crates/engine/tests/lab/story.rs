@@ -141,20 +141,19 @@ async fn live_checks_pass_on_a_good_lab_and_name_the_fix_on_a_bad_one() {
 }
 
 /// Callers may move a look or a run between threads.
-#[allow(dead_code)]
-fn everything_can_be_spawned(
-    engine: &daedal_engine::Engine,
-    cluster: &daedal_inventory::Cluster,
-    world: &daedal_planner::World,
-    plan: &daedal_planner::Plan,
-    run: &daedal_engine::Run,
-) {
+const _: fn(
+    &daedal_engine::Engine,
+    &daedal_inventory::Cluster,
+    &daedal_planner::World,
+    &daedal_planner::Plan,
+    &daedal_engine::Run,
+) = |engine, cluster, world, plan, run| {
     fn send<T: Send>(_: T) {}
     send(engine.observe(cluster));
     send(engine.status(cluster));
     send(engine.live_checks(cluster));
     send(engine.execute(cluster, world, plan, run));
-}
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_boots_is_never_taken_for_one_without_etcd() {
