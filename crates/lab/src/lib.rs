@@ -1,6 +1,7 @@
 //! A datacenter in a process: Proxmox, Talos, the Image Factory and Kubernetes.
 
 mod activity;
+mod distant;
 mod fabric;
 mod factory;
 pub mod faults;
@@ -21,6 +22,7 @@ mod proxy;
 mod serve;
 mod talos;
 
+pub use distant::Distant;
 pub use fabric::{Acceptor, Fabric};
 pub use factory::{Factory, SavedFactory};
 pub use handle::{Announcement, Handle, HandleError, LabStatus, files};

@@ -1,15 +1,15 @@
 //! A whole cluster made in the in-process lab under paused time: what it cost in calls, time and memory.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use daedal_dial::{Dialer, Target};
+use daedal_dial::Dialer;
 use daedal_engine::{Clock, Effects, Engine, Entropy, Limits, Parts, Report, Run, StepState};
 use daedal_inventory::Cluster;
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec};
-use daedal_lab::{Lab, LabSpec, Pace};
-use daedal_planner::{Action, Plan, plan_apply, plan_destroy};
+use daedal_lab::{Distant, Lab, LabSpec, Pace};
+use daedal_planner::{plan_apply, plan_destroy};
 use daedal_proxmox::{CallCounter, Client, Token, Trust};
 use daedal_store::Store;
 use daedal_talos::SecretsBundle;
@@ -19,7 +19,7 @@ use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::latency::Late;
+use crate::lateness::{Wait, p95, waits};
 use crate::machine::peak_memory;
 use crate::{Failure, inventory};
 
@@ -91,7 +91,7 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Fai
         ..DatacenterSpec::default()
     };
     let lab = Lab::new(LabSpec { datacenter, epoch: EPOCH, ..LabSpec::default() })?;
-    let dialer: Dialer = Arc::new(Late::new(lab.dialer(), Duration::from_millis(latency_ms)));
+    let dialer: Dialer = Arc::new(Distant::new(lab.dialer(), Duration::from_millis(latency_ms)));
     let folder = tempfile::tempdir()?;
     let counter = Arc::new(CallCounter::new());
     let engine = engine(&lab, &cluster, &dialer, folder.path(), &counter)?;
@@ -99,7 +99,6 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Fai
     let world = engine.observe(&cluster).await?;
     let first_look = counter.counts().total;
     let plan = plan_apply(&cluster, &engine.image(&cluster), &world)?;
-    let events = Events::follow(&lab);
     let origin = Instant::now();
     let report = engine.execute(&cluster, &world, &plan, &Run::silent()).await?;
     for step in &report.steps {
@@ -123,7 +122,7 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Fai
     if !taken_down.succeeded() {
         return Err("it could not be destroyed".into());
     }
-    let late = events.lateness(&cluster, &plan, &report, origin);
+    let waits = waits(&cluster, &report, origin, &lab.faults().moments());
     Ok(Creating {
         nodes,
         hosts,
@@ -136,9 +135,9 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Fai
         no_op: looked - made.total,
         destroy: counter.counts().total - looked,
         wall: report.took.as_secs_f64(),
-        critical: critical(&report, &late).as_secs_f64(),
+        critical: critical(&report, &waits).as_secs_f64(),
         queued: queued(&report).as_secs_f64(),
-        lateness: summary(&plan, &late),
+        lateness: summary(&report, waits),
         real: 0.0,
         memory: None,
     })
@@ -183,110 +182,33 @@ impl Clock for LabClock {
     }
 }
 
-/// When the things that are waited for really happened.
-struct Events {
-    /// The latest end of a task, by kind and VMID.
-    tasks: Arc<Mutex<HashMap<(String, String), Instant>>>,
-    /// When something began to answer on an address.
-    open: Arc<Mutex<HashMap<Target, Instant>>>,
-}
-
-impl Events {
-    fn follow(lab: &Lab) -> Self {
-        let (tasks, open) = (Arc::<Mutex<HashMap<_, _>>>::default(), Arc::<Mutex<HashMap<_, _>>>::default());
-        let ends = tasks.clone();
-        lab.datacenter().on_task_end(Arc::new(move |kind, id| {
-            let key = (kind.to_owned(), id.to_owned());
-            ends.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Instant::now());
-        }));
-        let (fabric, opened) = (lab.fabric().clone(), open.clone());
-        let mut changes = fabric.changes();
-        tokio::spawn(async move {
-            while changes.changed().await.is_ok() {
-                let (targets, now) = (fabric.targets(), Instant::now());
-                let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
-                for target in targets {
-                    opened.entry(target).or_insert(now);
-                }
-            }
-        });
-        Self { tasks, open }
-    }
-
-    /// How long after its event each step ended, where that is known.
-    fn lateness(
-        &self,
-        cluster: &Cluster,
-        plan: &Plan,
-        report: &Report,
-        origin: Instant,
-    ) -> Vec<Option<Duration>> {
-        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let addresses: HashMap<&str, String> =
-            cluster.nodes.iter().map(|node| (node.name.as_str(), node.address.addr().to_string())).collect();
-        let task = |kind: &str, vmid: u32| tasks.get(&(kind.to_owned(), vmid.to_string())).copied();
-        let steps = plan.steps.iter().zip(&report.steps);
-        steps
-            .map(|(step, entry)| {
-                let happened = match &step.action {
-                    Action::CreateVm { vmid, .. } => task("qmcreate", *vmid),
-                    Action::GrowDisk { vmid, .. } => task("resize", *vmid),
-                    Action::StartVm { vmid } => task("qmstart", *vmid),
-                    Action::AwaitApi => {
-                        let address = addresses.get(step.node.as_deref()?)?;
-                        open.get(&Target::new(address, 50_000)).copied()
-                    }
-                    Action::AwaitEndpoint => {
-                        let kubernetes = &cluster.kubernetes;
-                        open.get(&Target::new(&kubernetes.endpoint_host, kubernetes.endpoint_port)).copied()
-                    }
-                    _ => None,
-                }?;
-                let (began, ended) = (origin + entry.start?, origin + entry.end?);
-                // What was there before the wait began was not waited for.
-                (happened >= began).then(|| ended.saturating_duration_since(happened))
-            })
-            .collect()
-    }
-}
-
-/// What a wait is for, in the table.
-fn kind(action: &Action) -> &'static str {
-    match action {
-        Action::StartVm { .. } => "start tasks (relaxed: the boot goes on meanwhile)",
-        Action::CreateVm { .. } | Action::GrowDisk { .. } => "create and resize tasks",
-        Action::AwaitApi => "node answers over mTLS",
-        _ => "API endpoint",
-    }
-}
-
-fn summary(plan: &Plan, late: &[Option<Duration>]) -> BTreeMap<String, Lateness> {
-    let mut kinds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for (step, late) in plan.steps.iter().zip(late) {
-        if let Some(late) = late {
-            kinds.entry(kind(&step.action)).or_default().push(late.as_secs_f64());
+fn summary(report: &Report, waits: Vec<Wait>) -> BTreeMap<String, Lateness> {
+    let mut stages: BTreeMap<&str, Vec<Wait>> = BTreeMap::new();
+    for wait in waits {
+        if let Some(step) = report.steps.get(wait.step) {
+            stages.entry(step.stage).or_default().push(wait);
         }
     }
-    let sum = |(kind, mut all): (&str, Vec<f64>)| {
-        all.sort_by(f64::total_cmp);
-        let at = |share: f64| {
-            let last = all.len().saturating_sub(1);
-            all.get((last as f64 * share).ceil() as usize).copied().unwrap_or_default()
+    let sum = |(stage, waits): (&str, Vec<Wait>)| {
+        let at = |index: usize| waits.get(index).map_or(0.0, |wait| wait.late.as_secs_f64());
+        let lateness = Lateness {
+            waits: waits.len(),
+            median: at(waits.len() / 2),
+            p95: p95(&waits).as_secs_f64(),
+            most: at(waits.len().saturating_sub(1)),
         };
-        let lateness = Lateness { waits: all.len(), median: at(0.5), p95: at(0.95), most: at(1.0) };
-        (kind.to_owned(), lateness)
+        (stage.to_owned(), lateness)
     };
-    kinds.into_iter().map(sum).collect()
+    stages.into_iter().map(sum).collect()
 }
 
 /// The longest chain of needs, with each step as long as it was minus how late its end was noticed.
-fn critical(report: &Report, late: &[Option<Duration>]) -> Duration {
+fn critical(report: &Report, waits: &[Wait]) -> Duration {
+    let late: HashMap<usize, Duration> = waits.iter().map(|wait| (wait.step, wait.late)).collect();
     let mut ends: Vec<Duration> = Vec::with_capacity(report.steps.len());
-    for (step, late) in report.steps.iter().zip(late) {
+    for (at, step) in report.steps.iter().enumerate() {
         let took = step.end.unwrap_or_default().saturating_sub(step.start.unwrap_or_default());
-        // A start is noticed late on purpose: the machine boots meanwhile, and the wait for it is as much shorter.
-        let late = if step.stage == "starting the VM" { Duration::ZERO } else { late.unwrap_or_default() };
+        let late = late.get(&at).copied().unwrap_or_default();
         let begin = step.needs.iter().filter_map(|need| ends.get(*need as usize)).max();
         ends.push(begin.copied().unwrap_or_default() + took.saturating_sub(late));
     }

@@ -7,7 +7,8 @@
 
 mod creating;
 mod inventory;
-mod latency;
+#[path = "../../tests/lab/lateness.rs"]
+mod lateness;
 mod machine;
 mod planning;
 mod table;

@@ -10,17 +10,16 @@ use tokio::time::Instant;
 /// One wait.
 #[derive(Debug)]
 pub struct Wait {
-    pub stage: &'static str,
-    pub node: String,
+    /// Which of the report's steps it was.
+    pub step: usize,
     pub late: Duration,
 }
 
 /// The waits of a run that began at `origin`, the latest last; not those for starts, whose end nobody needs: the machine
-/// boots meanwhile. Who came when all was done already is late by what it
-/// took him to see it.
+/// boots meanwhile. Who came when all was done already is late by what it took him to see it.
 pub fn waits(cluster: &Cluster, report: &Report, origin: Instant, moments: &[Moment]) -> Vec<Wait> {
     let mut waits = Vec::new();
-    for step in &report.steps {
+    for (at, step) in report.steps.iter().enumerate() {
         let name = step.node.clone().unwrap_or_default();
         let host = step.host.clone().unwrap_or_default();
         let vmid = cluster.nodes.iter().find(|node| node.name == name).map_or(0, |node| node.vmid);
@@ -30,13 +29,13 @@ pub fn waits(cluster: &Cluster, report: &Report, origin: Instant, moments: &[Mom
             "growing the disk" => task("resize"),
             "stopping the VM" => task("qmstop"),
             "deleting the VM" => task("qmdestroy"),
-            "booting Talos" => (Occasion::ApiUp, name.clone()),
-            "bootstrapping etcd" => (Occasion::Bootstrappable, name.clone()),
-            "joining etcd" => (Occasion::EtcdVotes, name.clone()),
+            "booting Talos" => (Occasion::ApiUp, name),
+            "bootstrapping etcd" => (Occasion::Bootstrappable, name),
+            "joining etcd" => (Occasion::EtcdVotes, name),
             "waiting for the API endpoint" => {
                 (Occasion::EndpointUp, cluster.kubernetes.endpoint_host.clone())
             }
-            "becoming Ready" => (Occasion::Ready, name.clone()),
+            "becoming Ready" => (Occasion::Ready, name),
             _ => continue,
         };
         let (Some(start), Some(end)) = (step.start, step.end) else { continue };
@@ -44,7 +43,7 @@ pub fn waits(cluster: &Cluster, report: &Report, origin: Instant, moments: &[Mom
         let mut fitting =
             moments.iter().filter(|moment| moment.occasion == occasion && moment.subject == subject);
         let Some(moment) = fitting.rfind(|moment| moment.at <= end) else { continue };
-        waits.push(Wait { stage: step.stage, node: name, late: end - moment.at.max(start) });
+        waits.push(Wait { step: at, late: end - moment.at.max(start) });
     }
     waits.sort_by_key(|wait| wait.late);
     waits

@@ -8,7 +8,6 @@ mod faults;
 mod hands;
 mod images;
 mod lateness;
-mod network;
 mod scale;
 mod stopping;
 mod story;

@@ -92,11 +92,7 @@ struct Inner {
     locks: Locks,
     workers: Mutex<HashMap<String, CancellationToken>>,
     halted: CancellationToken,
-    on_task_end: Mutex<Option<TaskListener>>,
 }
-
-/// Is told the kind (`qmcreate`) and the id (mostly the VMID) of each worker task at the moment of its end.
-pub type TaskListener = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 impl Datacenter {
     /// Makes a datacenter and lets it listen.
@@ -135,7 +131,6 @@ impl Datacenter {
             locks: Locks::default(),
             workers: Mutex::default(),
             halted: CancellationToken::new(),
-            on_task_end: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -238,11 +233,6 @@ impl Datacenter {
     /// How many workers run.
     pub fn running_tasks(&self) -> usize {
         guard(&self.inner.workers).len()
-    }
-
-    /// Tells the ends of tasks to a listener from now on: the API knows them to a second only.
-    pub fn on_task_end(&self, listener: TaskListener) {
-        *guard(&self.inner.on_task_end) = Some(listener);
     }
 
     /// The fault injector that this datacenter asks.

@@ -274,18 +274,14 @@ impl Job {
             Err(Stop::Killed) => None,
         };
         self.dc.unregister_worker(&self.upid);
-        let ended = self.dc.with(|state| {
+        self.dc.with(|state| {
             let now = state.now;
-            let task = state.tasks.get_mut(&self.upid)?;
-            task.log.extend(last);
-            task.end = Some((now, status));
-            let subject = format!("{} {} on {}", task.kind, task.id, task.host);
-            self.dc.faults().happened(Occasion::TaskEnded, subject);
-            Some((task.kind.clone(), task.id.clone()))
+            if let Some(task) = state.tasks.get_mut(&self.upid) {
+                task.log.extend(last);
+                task.end = Some((now, status));
+                let subject = format!("{} {} on {}", task.kind, task.id, task.host);
+                self.dc.faults().happened(Occasion::TaskEnded, subject);
+            }
         });
-        let listener = super::guard(&self.dc.inner.on_task_end).clone();
-        if let (Some((kind, id)), Some(listener)) = (ended, listener) {
-            listener(&kind, &id);
-        }
     }
 }
