@@ -34,7 +34,7 @@ pub struct WatchOptions {
 impl Default for WatchOptions {
     fn default() -> Self {
         Self {
-            slack: Duration::from_millis(285),
+            slack: Duration::from_millis(250),
             relaxed_slack: Duration::from_secs(2),
             patience: Duration::from_secs(120),
         }
