@@ -108,6 +108,8 @@ fn speed(text: &str) -> Result<f64, String> {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Look at a Proxmox and write the inventory of a cluster that fits on it.
+    Init(Box<crate::commands::init::InitArgs>),
     /// Check the inventory; with --live also that Proxmox can do what it asks.
     Check {
         /// Which inventory.
@@ -183,6 +185,9 @@ pub enum Command {
     /// Helm charts, rendered without Helm.
     #[command(subcommand)]
     Helm(crate::commands::helm::HelmCommand),
+    /// Prepare Proxmox itself: the account and its privileges.
+    #[command(subcommand)]
+    Proxmox(crate::commands::proxmox::ProxmoxCommand),
     /// The built-in lab: a datacenter in a process.
     #[command(subcommand)]
     Lab(LabCommand),

@@ -57,3 +57,13 @@ pub fn ask(question: &str) -> Option<String> {
     std::io::stdin().lock().read_line(&mut answer).ok()?;
     Some(answer.trim().to_owned())
 }
+
+/// Asks for something that nobody should see; none where nobody can answer.
+pub fn ask_secret(question: &str) -> Option<String> {
+    if !std::io::stdin().is_terminal() {
+        return None;
+    }
+    let terminal = ::console::Term::stderr();
+    terminal.write_str(&format!("{question} ")).ok()?;
+    terminal.read_secure_line().ok().map(|answer| answer.trim().to_owned())
+}

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use daedal_inventory::{Cluster, Host};
-use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec, VmSpec};
+use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
 use daedal_lab::{Handle, HandleError, Wanted, files};
 
 use crate::cli::LabOptions;
@@ -106,6 +106,12 @@ pub fn datacenter(cluster: &Cluster, token_secret: &str) -> DatacenterSpec {
         endpoints: endpoint_host(&proxmox.endpoint).into_iter().collect(),
         vms: foreign.into_iter().collect(),
         tokens: vec![TokenSpec::minimal(&proxmox.token_id, token_secret)],
+        // Somebody must be able to log in, and there is but one secret to keep.
+        users: vec![UserSpec {
+            id: "root@pam".to_owned(),
+            password: Some(token_secret.to_owned()),
+            grants: Vec::new(),
+        }],
         pools: proxmox.pool.iter().cloned().collect(),
         names: endpoint_name(cluster).into_iter().collect(),
         ..DatacenterSpec::default()

@@ -4,6 +4,7 @@ mod chart_fetch;
 mod cli;
 mod commands;
 mod console;
+mod contact;
 mod dhcp;
 mod documents;
 mod exit;

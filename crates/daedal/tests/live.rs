@@ -3,65 +3,19 @@
 
 mod common;
 
-use std::io::BufRead as _;
-use std::process::{Child, Output, Stdio};
+use std::process::Output;
 
-use common::{Changed, Lab, good, root, text};
+use common::served::Served;
+use common::{Changed, good, text};
 
 const FINGERPRINT: &str = "fingerprint: \"5A:3C:0E:91:7B:D2:48:F6:1D:A9:63:BE:07:C4:8F:22:E5:70:9A:34:CB:16:5D:F8:81:2E:B7:49:90:6C:D3:1F\"";
 
-/// A lab in the foreground, of which only its proxy, its CA and its token are used.
-struct Served {
-    lab: Lab,
-    child: Child,
-    announced: serde_json::Value,
-}
-
-impl Served {
-    fn start() -> Self {
-        let lab = Lab::new();
-        let mut child = common::command(["lab", "serve", "-o", "json", "--lab-speed", "60", "--lab-dir"])
-            .arg(lab.dir())
-            .arg("-f")
-            .arg(root().join("examples/home/cluster.yaml"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // One JSON document, once everything answers.
-        let mut document = String::new();
-        for line in std::io::BufReader::new(child.stdout.take().unwrap()).lines() {
-            document.push_str(&line.unwrap());
-            if document.ends_with('}') {
-                break;
-            }
-        }
-        let announced = serde_json::from_str(&document).unwrap();
-        Self { lab, child, announced }
-    }
-
-    fn announced(&self, key: &str) -> &str {
-        self.announced[key].as_str().unwrap()
-    }
-
-    fn token(&self) -> String {
-        std::fs::read_to_string(self.announced("tokenSecret")).unwrap().trim().to_owned()
-    }
-
-    /// The example as somebody would write it for this Proxmox.
-    fn inventory(&self, tls: &str, secret: &str) -> Changed {
-        let reach = format!("  reach: {{proxy: \"{}\"}}\n\n  network:\n", self.announced("proxy"));
-        let replacements =
-            [(FINGERPRINT, tls), ("secret: {env: PROXMOX_TOKEN_SECRET}", secret), ("  network:\n", &reach)];
-        Changed::new("home", &replacements)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = common::command(["lab", "stop", "--lab-dir"]).arg(self.lab.dir()).output();
-        let _ = self.child.wait();
-    }
+/// The example as somebody would write it for this Proxmox.
+fn inventory(served: &Served, tls: &str, secret: &str) -> Changed {
+    let reach = format!("  reach: {{proxy: \"{}\"}}\n\n  network:\n", served.announced("proxy"));
+    let replacements =
+        [(FINGERPRINT, tls), ("secret: {env: PROXMOX_TOKEN_SECRET}", secret), ("  network:\n", &reach)];
+    Changed::new("home", &replacements)
 }
 
 fn run(command_line: &[&str], inventory: &Changed, token: &str) -> Output {
@@ -79,35 +33,35 @@ fn proxmox_is_trusted_and_the_token_found_as_the_inventory_says() {
     let plan = |inventory: &Changed, token: &str| run(&["plan", "--detailed-exitcode"], inventory, token);
 
     // By the CA, with the token in a file.
-    let inventory = served.inventory(&by_ca, &from_file);
-    let said = good(&run(&["check", "--live"], &inventory, ""));
+    let by_file = inventory(&served, &by_ca, &from_file);
+    let said = good(&run(&["check", "--live"], &by_file, ""));
     assert!(said.contains("Everything an apply needs is there."), "{said}");
-    let ran = plan(&inventory, "");
+    let ran = plan(&by_file, "");
     assert_eq!(ran.status.code(), Some(2), "{}", text(&ran.stderr));
 
     // By nothing at all, which is said aloud, with the token in the environment.
-    let said = good(&run(&["check", "--live"], &served.inventory("insecure: true", from_env), &token));
+    let said = good(&run(&["check", "--live"], &inventory(&served, "insecure: true", from_env), &token));
     assert!(said.contains("is not verified"), "{said}");
 
     // A wrong fingerprint: the error has both, so that they can be compared with what Proxmox shows.
-    let ran = plan(&served.inventory(FINGERPRINT, from_env), &token);
+    let ran = plan(&inventory(&served, FINGERPRINT, from_env), &token);
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(69), "{said}");
     assert!(said.contains("is pinned") && said.contains("help: Compare"), "{said}");
     let found = said.split_once("has fingerprint ").unwrap().1.split_once(',').unwrap().0;
     // And the right one.
-    let ran = plan(&served.inventory(&format!("fingerprint: \"{found}\""), from_env), &token);
+    let ran = plan(&inventory(&served, &format!("fingerprint: \"{found}\""), from_env), &token);
     assert_eq!(ran.status.code(), Some(2), "{}", text(&ran.stderr));
 
     // A CA that is not there.
-    let ran = plan(&served.inventory("ca: no-such-ca.pem", from_env), &token);
+    let ran = plan(&inventory(&served, "ca: no-such-ca.pem", from_env), &token);
     assert_eq!(ran.status.code(), Some(66), "{}", text(&ran.stderr));
     assert!(text(&ran.stderr).contains("no-such-ca.pem"), "{}", text(&ran.stderr));
 
     // A wrong secret is refused, and shows nowhere.
     let wrong = "0badc0de-dead-4bad-8bad-c0ffee0c0ffe";
     let ran = common::command(["plan", "-vvv", "-f"])
-        .arg(served.inventory(&by_ca, from_env).file())
+        .arg(inventory(&served, &by_ca, from_env).file())
         .envs([("PROXMOX_TOKEN_SECRET", wrong), ("DAEDAL_LOG", "trace")])
         .output()
         .unwrap();

@@ -25,7 +25,7 @@ pub use connector::{Connector, Io};
 pub use proxy::{Proxy, ProxyError};
 pub use target::Target;
 pub use timeout::Timeout;
-pub use tls::{Fingerprint, Trust, TrustError, provider, server_name, tls_connect};
+pub use tls::{Fingerprint, Trust, TrustError, provider, server_name, shown_fingerprint, tls_connect};
 
 /// A bidirectional byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}

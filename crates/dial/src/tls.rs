@@ -11,7 +11,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
 use sha2::{Digest, Sha256};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::Stream;
+use crate::{Dialer, Stream, Target};
 
 /// How a TLS server proves who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,6 +164,14 @@ pub async fn tls_connect<S: Stream>(
     config: Arc<ClientConfig>,
 ) -> io::Result<TlsStream<S>> {
     TlsConnector::from(config).connect(server_name, stream).await
+}
+
+/// The fingerprint of the certificate that a server shows, whoever it is: for somebody to compare before it is trusted.
+pub async fn shown_fingerprint(dialer: &Dialer, target: &Target) -> io::Result<Fingerprint> {
+    let config = Trust::Insecure.client_config().map_err(io::Error::other)?;
+    let stream = tls_connect(dialer.dial(target).await?, server_name(&target.host)?, config).await?;
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).map(Fingerprint::of);
+    shown.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the server shows no certificate"))
 }
 
 /// Accepts one certificate (or, without pin, any), but never a server that cannot sign with its key.

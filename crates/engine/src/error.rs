@@ -88,6 +88,20 @@ pub enum Error {
         /// What does not agree.
         why: String,
     },
+    /// A token is there whose secret is not known.
+    #[error("the token {id} exists, and its secret is not here")]
+    TokenExists {
+        /// `user@realm!name`.
+        id: String,
+    },
+    /// A new token's secret could not be kept; the token was deleted again.
+    #[error("the secret of the token {id} could not be written, so the token was deleted again")]
+    NotKept {
+        /// `user@realm!name`.
+        id: String,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// A VM that should be there is not.
     #[error("VM {vmid} is not there any more")]
     Gone {
@@ -195,6 +209,9 @@ impl Error {
                 Kind::Auth { .. } => Some("check the token id and its secret".to_owned()),
                 _ => None,
             },
+            Self::TokenExists { id } => Some(format!(
+                "give the file that has it, or rotate it, which cuts off whoever uses {id} with the old one"
+            )),
             Self::Maintenance { .. } => Some("run again: the config media will be attached anew".to_owned()),
             _ => None,
         }

@@ -23,6 +23,7 @@
 //! - A call that may have happened is never repeated blindly: the world is read again first.
 //! - Secrets are stored and read back before the first byte that depends on them leaves the machine.
 
+mod account;
 mod clock;
 mod effects;
 mod engine;
@@ -38,11 +39,13 @@ mod machine;
 mod nodes;
 mod observe;
 mod outputs;
+mod privileges;
 mod report;
 mod run;
 mod settings;
 mod status;
 
+pub use account::{Account, Ensured, Secret};
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};
 pub use engine::{Engine, NewSecrets, Parts};
@@ -51,6 +54,7 @@ pub use error::{Error, chain};
 pub use event::{Event, stage};
 pub use limits::Limits;
 pub use live::{Check, CheckVerdict, LiveReport};
+pub use privileges::{Grant, Scope, Use};
 pub use report::{Report, StepReport, StepState};
 pub use run::Run;
 pub use status::{NodeStatus, StatusReport};

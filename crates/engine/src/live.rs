@@ -6,12 +6,13 @@ use std::time::Duration;
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
 use daedal_planner::{ImageRef, Level, Ownership, PlanError, World, plan_apply};
-use daedal_proxmox::{Permissions, permitted};
+use daedal_proxmox::{Client, Permissions, permitted};
 use futures::future::join_all;
 use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::error::chain;
+use crate::privileges::Scope;
 
 /// Everything that was checked, in order.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -89,10 +90,8 @@ impl Engine {
             }
         };
         version(&mut report, cluster, &world.proxmox_version);
-        match proxmox.permissions().await {
-            Ok(permissions) => privileges(&mut report, cluster, proxmox.token_id(), &permissions),
-            Err(error) => report.add(CheckVerdict::Unknown, "privileges", chain(&error), None),
-        }
+        privileges(&mut report, cluster, proxmox, &world.proxmox_version).await;
+        pool(&mut report, cluster, proxmox).await;
         // Only a name that is not known raises the question which are.
         let all_known = cluster.proxmox.hosts.iter().all(|host| world.hosts.contains_key(&host.name));
         let known = match if all_known { Ok(Vec::new()) } else { proxmox.resources().await } {
@@ -159,11 +158,15 @@ fn proves_a_host(reach: &Reach, error: &std::io::Error) -> bool {
     *reach == Reach::Direct && error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
-fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
+/// Major and minor number of a Proxmox VE version.
+fn release(version: &str) -> (u32, u32) {
     let mut numbers = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
-    let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
     let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
-    if (major, minor) >= (8, 4) {
+    if release(version) >= (8, 4) {
         report.good(what, format!("version {version}, the token is accepted"));
     } else {
         let found = format!("version {version} cannot import disk images; 8.4 or newer is needed");
@@ -210,68 +213,44 @@ fn taken_vmids(report: &mut LiveReport, cluster: &Cluster, world: &World) {
     }
 }
 
-/// What the token must be allowed, by path.
-fn needed(cluster: &Cluster) -> BTreeMap<String, BTreeSet<&'static str>> {
-    let proxmox = &cluster.proxmox;
-    let mut needed: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
-    let vms = proxmox.pool.as_ref().map_or_else(|| "/vms".to_owned(), |pool| format!("/pool/{pool}"));
-    needed.entry(vms).or_default().extend([
-        "VM.Allocate",
-        "VM.Audit",
-        "VM.Config.CDROM",
-        "VM.Config.CPU",
-        "VM.Config.Disk",
-        "VM.Config.HWType",
-        "VM.Config.Memory",
-        "VM.Config.Network",
-        "VM.Config.Options",
-        "VM.PowerMgmt",
-    ]);
-    let disks = needed.entry(format!("/storage/{}", proxmox.disks_storage)).or_default();
-    // Without Datastore.Audit a storage is not even listed.
-    disks.extend(["Datastore.AllocateSpace", "Datastore.Audit"]);
-    let images = needed.entry(format!("/storage/{}", proxmox.images_storage)).or_default();
-    images.extend([
-        "Datastore.Allocate",
-        "Datastore.AllocateSpace",
-        "Datastore.AllocateTemplate",
-        "Datastore.Audit",
-    ]);
-    for host in &proxmox.hosts {
-        let path = format!("/nodes/{}", host.name);
-        needed.entry(path).or_default().extend(["Sys.AccessNetwork", "Sys.Audit"]);
+/// What the token may do, as Proxmox itself works it out for each path.
+async fn privileges(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client, version: &str) {
+    let token = proxmox.token_id();
+    let release = release(version).0;
+    let grants = Scope::of(cluster).grants(release);
+    let paths: BTreeSet<&str> = grants.iter().map(|grant| grant.path.as_str()).collect();
+    let asked = paths.iter().map(|path| async move { (*path, proxmox.permissions_on(path).await) });
+    let mut held: BTreeMap<&str, Permissions> = BTreeMap::new();
+    for (path, answer) in join_all(asked).await {
+        match answer {
+            Ok(permissions) => drop(held.insert(path, permissions)),
+            Err(error) => {
+                report.add(CheckVerdict::Unknown, format!("privileges on {path}"), chain(&error), None);
+            }
+        }
     }
-    let bridge = match proxmox.vlan {
-        None => format!("/sdn/zones/localnetwork/{}", proxmox.bridge),
-        Some(vlan) => format!("/sdn/zones/localnetwork/{}/{vlan}", proxmox.bridge),
-    };
-    needed.entry(bridge).or_default().insert("SDN.Use");
-    needed
-}
-
-fn privileges(report: &mut LiveReport, cluster: &Cluster, token: &str, permissions: &Permissions) {
-    let mut all = true;
-    for (path, wanted) in needed(cluster) {
-        let missing: Vec<&str> =
-            wanted.iter().copied().filter(|privilege| !permitted(permissions, &path, privilege)).collect();
+    let mut all = held.len() == paths.len();
+    for grant in &grants {
+        let Some(permissions) = held.get(grant.path.as_str()) else { continue };
+        let missing: Vec<&str> = grant
+            .privileges
+            .iter()
+            .copied()
+            .filter(|privilege| !permitted(permissions, &grant.path, privilege))
+            .collect();
         if missing.is_empty() {
             continue;
         }
-        all = false;
-        let role = format!("Daedal{}", path.replace(['/', '.', '-'], "_"));
+        let (verdict, why) = match grant.optional {
+            true => (CheckVerdict::Warning, ", so the tasks of each host are asked for one by one"),
+            false => (CheckVerdict::Bad, ""),
+        };
+        all &= grant.optional;
         report.add(
-            CheckVerdict::Bad,
-            format!("privileges on {path}"),
-            format!("the token {token} lacks {}", missing.join(", ")),
-            Some(granting(&role, &missing, &path, token)),
-        );
-    }
-    if cluster.proxmox.hosts.len() > 1 && !permitted(permissions, "/", "Sys.Audit") {
-        report.add(
-            CheckVerdict::Warning,
-            "privileges on /",
-            format!("the token {token} lacks Sys.Audit, so the tasks of each host are asked for one by one"),
-            Some(granting("Daedal_audit", &["Sys.Audit"], "/", token)),
+            verdict,
+            format!("privileges on {}", grant.path),
+            format!("the token {token} lacks {}{why}", missing.join(", ")),
+            Some(grant.command(token)),
         );
     }
     if all {
@@ -279,15 +258,20 @@ fn privileges(report: &mut LiveReport, cluster: &Cluster, token: &str, permissio
     }
 }
 
-/// The commands that give a token and its user privileges on a path. A role of that name may be there from last time.
-fn granting(role: &str, privileges: &[&str], path: &str, token: &str) -> String {
-    let user = token.split('!').next().unwrap_or(token);
-    let privileges = privileges.join(" ");
-    format!(
-        "(pveum role add {role} --privs \"{privileges}\" || pveum role modify {role} --append 1 --privs \
-         \"{privileges}\") && pveum acl modify {path} --users {user} --roles {role} && pveum acl modify {path} \
-         --tokens '{token}' --roles {role}"
-    )
+/// A pool that is missing is found only when the first VM goes into it.
+async fn pool(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client) {
+    let Some(pool) = &cluster.proxmox.pool else { return };
+    let what = format!("pool {pool}");
+    match proxmox.pools().await {
+        Ok(pools) if pools.iter().any(|known| known.poolid == *pool) => report.good(what, "it exists"),
+        Ok(_) => report.add(
+            CheckVerdict::Bad,
+            what,
+            "it does not exist, or the token may not see it",
+            Some(format!("pveum pool add {pool}")),
+        ),
+        Err(error) => report.add(CheckVerdict::Unknown, what, chain(&error), None),
+    }
 }
 
 fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTreeSet<String>) {

@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use daedal_dial::{Dialer, Direct, Target, Trust, TrustError};
 use http::{
-    HeaderValue, Method, Request,
-    header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST},
+    HeaderName, HeaderValue, Method, Request,
+    header::{CONTENT_LENGTH, CONTENT_TYPE, HOST},
 };
 use http_body_util::Full;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -19,7 +19,7 @@ use crate::{
     lenient::as_text,
     observe::{Call, Fault, Observer, Seen},
     params::Params,
-    secret::Token,
+    secret::{Identity, Ticket, Token},
     transport::{Answer, Failure, Transport},
 };
 
@@ -32,8 +32,8 @@ pub struct Client {
 
 struct Inner {
     endpoint: String,
-    token: Token,
-    authorization: HeaderValue,
+    identity: Identity,
+    credentials: Vec<(HeaderName, HeaderValue)>,
     host: HeaderValue,
     observer: Option<Arc<dyn Observer>>,
     read_limit: Duration,
@@ -82,10 +82,27 @@ pub enum BuildError {
     Token,
 }
 
+/// Why somebody could not log in.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    /// The client cannot be made.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// Proxmox said no, or said nothing.
+    #[error(transparent)]
+    Call(#[from] Error),
+    /// A password is not enough.
+    #[error("{user} logs in with a second factor, which needs a browser")]
+    SecondFactor {
+        /// Who.
+        user: String,
+    },
+}
+
 /// Collects what a [`Client`] needs.
 pub struct Builder {
     endpoint: String,
-    token: Token,
+    identity: Identity,
     dialer: Dialer,
     trust: Trust,
     observer: Option<Arc<dyn Observer>>,
@@ -135,6 +152,38 @@ impl Builder {
         self
     }
 
+    /// A client of somebody with a password, as the web interface logs in. What it may do ends after two hours, when
+    /// Proxmox forgets the ticket.
+    pub async fn log_in(mut self, user: &str, password: &str) -> Result<Client, LoginError> {
+        let client = self.again().build()?;
+        let mut form = Params::new();
+        form.set("username", user).set("password", password);
+        let ask =
+            Ask::change(Method::POST, "/access/ticket", Repeat::Idempotent, format!("log in as {user}"));
+        let answer: Value = client.ask(ask.form(form)).await?;
+        if answer.get("NeedTFA").and_then(as_text).is_some_and(|needed| needed == "1") {
+            return Err(LoginError::SecondFactor { user: user.to_owned() });
+        }
+        let part = |name: &str| answer.get(name).and_then(as_text);
+        let (Some(ticket), Some(csrf)) = (part("ticket"), part("CSRFPreventionToken")) else {
+            let kind = Kind::Protocol { text: "there is no ticket in it".to_owned() };
+            return Err(LoginError::Call(Error::new(format!("log in as {user}"), kind)));
+        };
+        self.identity = Identity::Ticket(Ticket::new(user, ticket, csrf));
+        Ok(self.build()?)
+    }
+
+    fn again(&self) -> Self {
+        Self {
+            endpoint: self.endpoint.clone(),
+            identity: Identity::Nobody,
+            dialer: self.dialer.clone(),
+            trust: self.trust.clone(),
+            observer: self.observer.clone(),
+            ..*self
+        }
+    }
+
     /// The client. Connects to nothing yet.
     pub fn build(self) -> Result<Client, BuildError> {
         let wrong = || BuildError::Endpoint(self.endpoint.clone());
@@ -147,16 +196,15 @@ impl Builder {
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         // A URL without port means 443, which reverse proxies in front of Proxmox use.
         let target = Target::new(host, url.port_or_known_default().unwrap_or(443));
-        let mut authorization = HeaderValue::from_str(&self.token.header()).map_err(|_| BuildError::Token)?;
-        authorization.set_sensitive(true);
+        let credentials = self.identity.headers().ok_or(BuildError::Token)?;
         let (name, tls) = (target.to_string(), self.trust.client_config()?);
         Ok(Client {
             transport: Arc::new(Transport::new(self.dialer, target, tls, self.connect_limit)),
             inner: Arc::new(Inner {
                 host: HeaderValue::from_str(&name).map_err(|_| wrong())?,
                 endpoint: name,
-                token: self.token,
-                authorization,
+                identity: self.identity,
+                credentials,
                 observer: self.observer,
                 read_limit: self.read_limit,
                 write_limit: self.write_limit,
@@ -268,9 +316,18 @@ enum Again {
 impl Client {
     /// Starts a client of an endpoint such as `https://atlas.lan:8006`.
     pub fn builder(endpoint: impl Into<String>, token: Token) -> Builder {
+        Self::builder_as(endpoint, Identity::Token(token))
+    }
+
+    /// Starts a client of an endpoint that nobody has logged in to yet: see [`Builder::log_in`].
+    pub fn anonymous(endpoint: impl Into<String>) -> Builder {
+        Self::builder_as(endpoint, Identity::Nobody)
+    }
+
+    fn builder_as(endpoint: impl Into<String>, identity: Identity) -> Builder {
         Builder {
             endpoint: endpoint.into(),
-            token,
+            identity,
             dialer: Arc::new(Direct),
             trust: Trust::System,
             observer: None,
@@ -287,14 +344,14 @@ impl Client {
         &self.inner.endpoint
     }
 
-    /// `user@realm!name` of the token.
+    /// `user@realm!name` of the token; `user@realm` of somebody who logged in.
     pub fn token_id(&self) -> &str {
-        self.inner.token.id()
+        self.inner.identity.id()
     }
 
-    /// `user@realm` of the token.
+    /// `user@realm` of the token or of who logged in.
     pub fn user(&self) -> &str {
-        self.inner.token.user()
+        self.inner.identity.user()
     }
 
     /// The same client with connections of its own, which nobody else's calls take away.
@@ -340,11 +397,10 @@ impl Client {
             ask.limit.unwrap_or(if call.mutating { self.inner.write_limit } else { self.inner.read_limit });
         loop {
             call.attempt += 1;
-            let mut request = Request::builder()
-                .method(&ask.method)
-                .uri(&uri)
-                .header(HOST, &self.inner.host)
-                .header(AUTHORIZATION, &self.inner.authorization);
+            let mut request = Request::builder().method(&ask.method).uri(&uri).header(HOST, &self.inner.host);
+            for (name, value) in &self.inner.credentials {
+                request = request.header(name, value);
+            }
             if let Some(content_type) = &content_type {
                 request = request.header(CONTENT_TYPE, content_type);
             } else if matches!(ask.method, Method::POST | Method::PUT) {
@@ -478,7 +534,7 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("endpoint", &self.inner.endpoint)
-            .field("token", &self.inner.token)
+            .field("identity", &self.inner.identity)
             .finish_non_exhaustive()
     }
 }

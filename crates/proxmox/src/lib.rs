@@ -44,6 +44,7 @@
 //! The token's secret is in no error, log line or `Debug` output. Every try of every call passes the client's
 //! [`Observer`], where it can be counted, failed or held. All waits are on tokio's clock.
 
+mod access;
 mod api;
 mod classify;
 mod client;
@@ -62,9 +63,10 @@ mod upload;
 mod vm;
 mod watch;
 
+pub use access::{AclEntry, Holder, NewToken, RoleRow, TokenRow, UserRow};
 pub use api::Download;
 pub use classify::from_task_text;
-pub use client::{BuildError, Builder, Client, Retry};
+pub use client::{BuildError, Builder, Client, LoginError, Retry};
 pub use create::{CreateVm, DiskSource, NewDisk};
 pub use daedal_dial::{Fingerprint, Trust, TrustError};
 pub use error::{Cause, Error, Kind, Missing};

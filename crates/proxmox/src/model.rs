@@ -206,6 +206,9 @@ pub struct Interface {
     /// Address with prefix length.
     #[serde(deserialize_with = "lenient::opt_text")]
     pub cidr: Option<String>,
+    /// The host's gateway, if it is behind this interface.
+    #[serde(deserialize_with = "lenient::opt_text")]
+    pub gateway: Option<String>,
 }
 
 /// One row of `GET /nodes/N/storage/S/content`.

@@ -1,8 +1,14 @@
-//! The API token, whose secret cannot be printed.
+//! Who calls: an API token or somebody's ticket, none of whose secrets can be printed.
 
 use std::fmt;
 
+use http::{
+    HeaderName, HeaderValue,
+    header::{AUTHORIZATION, COOKIE},
+};
 use zeroize::Zeroizing;
+
+use crate::params::segment;
 
 /// An API token: `user@realm!name` and its secret. Printing shows the id only; the secret is wiped from memory on drop.
 #[derive(Clone)]
@@ -53,6 +59,74 @@ impl Token {
     /// The value of the Authorization header.
     pub(crate) fn header(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("PVEAPIToken={}={}", self.id, self.secret.as_str()))
+    }
+}
+
+/// What a login gives, good for two hours.
+#[derive(Clone)]
+pub(crate) struct Ticket {
+    user: String,
+    cookie: Zeroizing<String>,
+    csrf: Zeroizing<String>,
+}
+
+impl Ticket {
+    pub(crate) fn new(user: &str, ticket: String, csrf: String) -> Self {
+        let ticket = Zeroizing::new(ticket);
+        let cookie = Zeroizing::new(format!("PVEAuthCookie={}", segment(&ticket)));
+        Self { user: user.to_owned(), cookie, csrf: Zeroizing::new(csrf) }
+    }
+}
+
+/// Who calls.
+#[derive(Clone)]
+pub(crate) enum Identity {
+    Token(Token),
+    Ticket(Ticket),
+    Nobody,
+}
+
+impl Identity {
+    pub(crate) fn id(&self) -> &str {
+        match self {
+            Self::Token(token) => token.id(),
+            Self::Ticket(ticket) => &ticket.user,
+            Self::Nobody => "",
+        }
+    }
+
+    pub(crate) fn user(&self) -> &str {
+        match self {
+            Self::Token(token) => token.user(),
+            _ => self.id(),
+        }
+    }
+
+    /// The headers that show it; none if they cannot be sent.
+    pub(crate) fn headers(&self) -> Option<Vec<(HeaderName, HeaderValue)>> {
+        let header = |name: HeaderName, text: &str| {
+            let mut value = HeaderValue::from_str(text).ok()?;
+            value.set_sensitive(true);
+            Some((name, value))
+        };
+        Some(match self {
+            Self::Token(token) => vec![header(AUTHORIZATION, &token.header())?],
+            Self::Ticket(ticket) => vec![
+                header(COOKIE, &ticket.cookie)?,
+                header(HeaderName::from_static("csrfpreventiontoken"), &ticket.csrf)?,
+            ],
+            Self::Nobody => Vec::new(),
+        })
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(token) => token.fmt(f),
+            Self::Ticket(ticket) => write!(f, "Ticket({}, secret hidden)", ticket.user),
+            Self::Nobody => f.write_str("nobody"),
+        }
     }
 }
 

@@ -6,10 +6,13 @@ mod completions;
 mod destroy;
 mod execute;
 pub(crate) mod helm;
+pub(crate) mod init;
+mod init_survey;
 mod inventory;
 mod lab;
 mod outputs;
 mod plan;
+pub(crate) mod proxmox;
 mod saved;
 mod status;
 
@@ -20,6 +23,7 @@ use crate::failure::Outcome;
 pub async fn run(cli: Cli, color: bool) -> Outcome {
     let format = cli.global.output;
     match cli.command {
+        Command::Init(args) => init::run(&args, format, color).await,
         Command::Check { target, live } => check::run(&target, live, format, color).await,
         Command::Plan { target, detailed_exitcode, save } => {
             plan::run(&target, detailed_exitcode, save.as_deref(), format, color).await
@@ -34,6 +38,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         Command::Env { target, shell } => outputs::env(&target, shell, format, color).await,
         Command::Inventory(command) => inventory::run(&command, format, color),
         Command::Helm(command) => helm::run(&command, format).await,
+        Command::Proxmox(command) => proxmox::run(&command, format, color).await,
         Command::Lab(command) => lab::run(&command, format, color).await,
         Command::Completions { shell } => completions::run(shell, format),
     }

@@ -1,6 +1,8 @@
 //! Runs the real binary.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod served;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

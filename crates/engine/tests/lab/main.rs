@@ -8,6 +8,7 @@ mod faults;
 mod hands;
 mod images;
 mod lateness;
+mod privileges;
 mod scale;
 mod stopping;
 mod story;

@@ -405,7 +405,10 @@ fn permissions(context: &Context) -> Answer {
                 continue;
             }
             let names = may.names().filter(|name| known_privilege(name, major));
-            let here: Map<String, Value> = names.map(|name| (name.to_owned(), 1.into())).collect();
+            // What a path below would get says whether it propagates.
+            let below = state.privileges(&who, &format!("{}/~", path.trim_end_matches('/')));
+            let here: Map<String, Value> =
+                names.map(|name| (name.to_owned(), u8::from(below.has(name)).into())).collect();
             all.insert(path, Value::Object(here));
         }
         Ok(Data::from(Value::Object(all)))

@@ -129,15 +129,26 @@ pub(super) fn network(context: &Context, host: &str) -> Answer {
             let may = state.privileges(&context.who, &format!("/sdn/zones/localnetwork/{bridge}"));
             may.has("SDN.Use") || may.has("SDN.Audit")
         };
+        // The hosts themselves live on the first bridge.
+        let place = state.hosts.keys().position(|name| name == host).unwrap_or(0);
+        let own = format!("10.0.{}.{}", place / 200, 2 + place % 200);
         let bridges = known.bridges.iter().enumerate();
         let seen = bridges.filter(|(_, bridge)| all_seen && wanted.is_none() || may_use(bridge));
         rows(
             seen.map(|(index, bridge)| {
-                json!({
+                let mut row = json!({
                     "iface": bridge, "type": "bridge", "active": 1, "autostart": 1, "method": "manual",
                     "method6": "manual", "families": ["inet"], "bridge_fd": "0", "bridge_ports": "eno1",
                     "bridge_stp": "off", "priority": index + 3,
-                })
+                });
+                if index == 0 {
+                    row["method"] = "static".into();
+                    row["address"] = own.as_str().into();
+                    row["netmask"] = "16".into();
+                    row["cidr"] = format!("{own}/16").into();
+                    row["gateway"] = "10.0.0.1".into();
+                }
+                row
             })
             .collect(),
         )

@@ -1,0 +1,298 @@
+//! `daedal init`: looks at a Proxmox and writes the inventory of a cluster that fits on it.
+
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser as _};
+use daedal_dial::Trust;
+use daedal_proxmox::{Client, Token};
+use ipnet::Ipv4Net;
+
+use super::init_survey::{Draft, Survey, addresses};
+use crate::cli::{Cli, Format};
+use crate::contact::{Contact, ContactArgs, secret};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::engine_failure;
+use crate::{console, documents};
+
+/// Where the token's secret is looked for.
+const SECRET: &str = "PROXMOX_TOKEN_SECRET";
+
+/// What `init` understands. What is not given is looked up in Proxmox, or asked for on a terminal.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// The inventory to write; one that exists is never overwritten.
+    #[arg(short, long, value_name = "FILE", default_value = "cluster.yaml")]
+    file: PathBuf,
+    #[command(flatten)]
+    contact: ContactArgs,
+    /// The API token's id.
+    #[arg(long, value_name = "USER@REALM!NAME")]
+    token: Option<String>,
+    /// A file with the token's secret; else PROXMOX_TOKEN_SECRET, else it is asked for.
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// The cluster's name.
+    #[arg(long, default_value = "home")]
+    name: String,
+    /// Hosts to use [default: all that are online].
+    #[arg(long = "host", value_name = "HOST")]
+    hosts: Vec<String>,
+    /// Storage for VM disks.
+    #[arg(long, value_name = "STORAGE")]
+    disks: Option<String>,
+    /// Storage for images and config media.
+    #[arg(long, value_name = "STORAGE")]
+    images: Option<String>,
+    /// Bridge.
+    #[arg(long)]
+    bridge: Option<String>,
+    /// Resource pool.
+    #[arg(long)]
+    pool: Option<String>,
+    /// The nodes' network [default: the hosts' own on the bridge].
+    #[arg(long, value_name = "CIDR")]
+    network: Option<Ipv4Net>,
+    /// Its gateway [default: the hosts' own].
+    #[arg(long, value_name = "ADDRESS")]
+    gateway: Option<Ipv4Addr>,
+    /// Resolvers.
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', default_values_t = ["1.1.1.1".to_owned(), "8.8.8.8".to_owned()])]
+    dns: Vec<String>,
+    /// Control planes [default: 3 on three hosts or more, else 1].
+    #[arg(long, value_name = "N")]
+    control_planes: Option<u32>,
+    /// Workers.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    workers: u32,
+    /// Talos version.
+    #[arg(long, value_name = "VERSION", default_value = "v1.12.0")]
+    talos: String,
+}
+
+/// Runs the command.
+pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
+    refuse_existing(&args.file)?;
+    let contact = args.contact.open().await?;
+    let (token, reference) = token(args)?;
+    let token_id = token.id().to_owned();
+    let client = Client::builder(&contact.endpoint, token)
+        .dialer(contact.dialer.clone())
+        .trust(contact.trust.clone())
+        .build()
+        .map_err(|e| Failure::from_error(Exit::Usage, &e))?;
+    let survey =
+        Survey::of(&client).await.map_err(|error| engine_failure(&daedal_engine::Error::Proxmox(error)))?;
+    let (draft, fixes) = draft(args, &contact, &survey, token_id, reference)?;
+    let text = draft.render();
+    write_new(&args.file, &text, 0o644)?;
+    // Whatever was chosen, the document must read well.
+    documents::read(&args.file, color)?;
+    match format {
+        Format::Json => {
+            console::json(&serde_json::json!({
+                "file": args.file,
+                "version": survey.version,
+                "hosts": draft.hosts,
+                "storage": {"disks": draft.disks, "images": draft.images},
+                "bridge": draft.bridge,
+                "vmid": draft.vmid,
+                "fixes": fixes,
+            }));
+            Ok(Exit::Done)
+        }
+        Format::Text => {
+            console::result(&said(args, &draft, &fixes));
+            check(&args.file, color).await
+        }
+    }
+}
+
+fn said(args: &InitArgs, draft: &Draft, fixes: &[String]) -> String {
+    let mut text = format!(
+        "Wrote {}: cluster {} with {} control plane(s) and {} worker(s) on {}.\n",
+        args.file.display(),
+        draft.name,
+        draft.control_planes,
+        draft.workers,
+        draft.hosts.join(", "),
+    );
+    if !fixes.is_empty() {
+        text.push_str("Before an apply, on a Proxmox host:\n");
+        for fix in fixes {
+            text.push_str(&format!("  {fix}\n"));
+        }
+    }
+    text
+}
+
+/// Says at once whether Proxmox can do what was written, as `check --live` does.
+async fn check(file: &Path, color: bool) -> Outcome {
+    let words = ["daedal".as_ref(), "check".as_ref(), "--live".as_ref(), "-f".as_ref(), file.as_os_str()];
+    let cli = Cli::try_parse_from(words).map_err(|e| Failure::from_error(Exit::Failed, &e))?;
+    Box::pin(super::run(cli, color)).await
+}
+
+fn refuse_existing(file: &Path) -> Outcome<()> {
+    if file.exists() {
+        return Err(Failure::new(Exit::CannotWrite, format!("{} exists already", file.display()))
+            .hint("Name another with -f FILE, or move it away: an inventory is never overwritten."));
+    }
+    Ok(())
+}
+
+fn write_new(file: &Path, text: &str, mode: u32) -> Outcome<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let open = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
+    open.and_then(|mut open| open.write_all(text.as_bytes())).map_err(|error| {
+        Failure::new(Exit::CannotWrite, format!("cannot write {}", file.display())).because(&error)
+    })
+}
+
+/// The token, and how the inventory refers to its secret.
+fn token(args: &InitArgs) -> Outcome<(Token, String)> {
+    let id = match &args.token {
+        Some(id) => id.clone(),
+        None => console::ask("API token (such as daedal@pve!cli; `daedal proxmox setup` makes one)?")
+            .filter(|answer| !answer.is_empty())
+            .ok_or_else(|| {
+                Failure::new(Exit::Usage, "nobody says which API token to use")
+                    .hint("--token 'daedal@pve!cli'; `daedal proxmox setup` makes one.")
+            })?,
+    };
+    let in_environment = std::env::var(SECRET).is_ok_and(|value| !value.is_empty());
+    let value = secret(args.secret_file.as_ref(), SECRET, &format!("The secret of the token {id}"))?;
+    let token = Token::new(&id, &value).map_err(|e| Failure::from_error(Exit::Usage, &e))?;
+    let reference = match &args.secret_file {
+        Some(file) => file_reference(file),
+        None if in_environment => format!("{{env: {SECRET}}}"),
+        None => {
+            // It was typed, and must be somewhere the next time.
+            let file = args.file.with_file_name("proxmox-token");
+            write_new(&file, &format!("{value}\n"), 0o600)?;
+            file_reference(&file)
+        }
+    };
+    Ok((token, reference))
+}
+
+/// Paths in an inventory are relative to it, so that one given here is written out.
+fn file_reference(file: &Path) -> String {
+    let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    format!("{{file: {}}}", serde_json::Value::from(whole.display().to_string()))
+}
+
+fn draft(
+    args: &InitArgs,
+    contact: &Contact,
+    survey: &Survey,
+    token: String,
+    secret: String,
+) -> Outcome<(Draft, Vec<String>)> {
+    let nothing = |what: &str, flag: &str| {
+        Failure::new(Exit::Failed, format!("no {what} was found that every host has and the token may see"))
+            .hint(format!("Name it with {flag}, or use fewer hosts with --host."))
+            .hint("A token sees nothing where it has no privileges: `daedal proxmox setup` gives them.")
+    };
+    let hosts = match args.hosts.is_empty() {
+        true => survey.hosts.keys().cloned().collect(),
+        false => args.hosts.clone(),
+    };
+    if let Some(missing) = hosts.iter().find(|host| !survey.hosts.contains_key(*host)) {
+        let known: Vec<&str> = survey.hosts.keys().map(String::as_str).collect();
+        return Err(Failure::new(Exit::Failed, format!("there is no host {missing} online"))
+            .hint(format!("Hosts that are: {}", known.join(", "))));
+    }
+    let mut fixes = Vec::new();
+    let disks = args.disks.clone().or_else(|| survey.disks(&hosts));
+    let disks = disks.ok_or_else(|| nothing("storage for VM disks", "--disks"))?;
+    let images = match &args.images {
+        Some(images) => images.clone(),
+        None => {
+            let found = survey.images(&hosts).ok_or_else(|| nothing("storage for images", "--images"))?;
+            if !found.1.is_empty() {
+                let all = survey.content_with(&hosts, &found.0, &found.1);
+                fixes.push(format!("pvesm set {} --content {all}", found.0));
+            }
+            found.0
+        }
+    };
+    let bridge = args.bridge.clone().or_else(|| survey.bridge(&hosts));
+    let bridge = bridge.ok_or_else(|| nothing("bridge", "--bridge"))?;
+    let (network, gateway) = network(args, survey, &bridge)?;
+    let mut taken = survey.taken();
+    taken.insert(gateway);
+    let addresses = addresses(network, &taken, args.workers).ok_or_else(|| {
+        Failure::new(Exit::Failed, format!("there is no room for the nodes' addresses in {network}"))
+            .hint("Name a larger network with --network.")
+    })?;
+    let control_planes = args.control_planes.unwrap_or(if hosts.len() >= 3 { 3 } else { 1 });
+    let count = control_planes + args.workers;
+    let free: u64 = hosts.iter().filter_map(|host| survey.hosts.get(host)).map(|host| host.free_memory).sum();
+    let draft = Draft {
+        name: args.name.clone(),
+        endpoint: contact.endpoint.clone(),
+        token,
+        secret,
+        tls: tls(args, &contact.trust),
+        proxy: args.contact.proxy.clone(),
+        disks,
+        images,
+        bridge,
+        pool: args.pool.clone(),
+        network,
+        gateway,
+        dns: args.dns.clone(),
+        addresses,
+        vmid: survey.vmid(10 + args.workers),
+        control_planes,
+        workers: args.workers,
+        // Half of what is free stays free, for upgrades and for others.
+        small: Draft::memory(count, false) > free / 2,
+        talos: args.talos.clone(),
+        version: survey.version.clone(),
+        hosts,
+    };
+    Ok((draft, fixes))
+}
+
+fn network(args: &InitArgs, survey: &Survey, bridge: &str) -> Outcome<(Ipv4Net, Ipv4Addr)> {
+    let (found, way) = survey.network(bridge);
+    let asked = |what: &str, flag: &str| {
+        console::ask(&format!("{what}?")).filter(|answer| !answer.is_empty()).ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("Proxmox does not know the network on {bridge}"))
+                .hint(format!("{flag} says it."))
+        })
+    };
+    let wrong = |text: &str| Failure::new(Exit::Usage, format!("'{text}' cannot be used"));
+    let network = match args.network.or(found) {
+        Some(network) => network,
+        None => {
+            let text = asked("The nodes' network (such as 10.0.0.0/24)", "--network 10.0.0.0/24")?;
+            text.parse().map_err(|_| wrong(&text))?
+        }
+    };
+    let gateway = match args.gateway.or_else(|| way.filter(|way| network.contains(way))) {
+        Some(gateway) => gateway,
+        None => {
+            let text = asked("Its gateway", "--gateway 10.0.0.1")?;
+            text.parse().map_err(|_| wrong(&text))?
+        }
+    };
+    Ok((network.trunc(), gateway))
+}
+
+fn tls(args: &InitArgs, trust: &Trust) -> Option<String> {
+    Some(match trust {
+        Trust::System => return None,
+        Trust::Fingerprint(pin) => format!("{{fingerprint: \"{pin}\"}} # pinned at the first contact"),
+        Trust::Insecure => "{insecure: true} # whoever answers is believed".to_owned(),
+        Trust::Ca(_) => {
+            let path = args.contact.ca.as_deref().unwrap_or(Path::new("ca.pem"));
+            let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            format!("{{ca: {}}}", serde_json::Value::from(whole.display().to_string()))
+        }
+    })
+}

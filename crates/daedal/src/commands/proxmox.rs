@@ -1,0 +1,313 @@
+//! `daedal proxmox setup`: a Proxmox account that may do just what an inventory needs.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use daedal_engine::{Account, Ensured, Scope, Secret, Use};
+use daedal_inventory::{Reach, SecretRef, TlsTrust};
+use daedal_proxmox::{Client, Kind, LoginError, NewToken, Token};
+
+use crate::cli::Format;
+use crate::contact::{Contact, ContactArgs, secret};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::engine_failure;
+use crate::{console, documents, secrets};
+
+/// Preparing Proxmox itself.
+#[derive(Debug, Subcommand)]
+pub enum ProxmoxCommand {
+    /// Make the account that Daedal uses: roles with the least privileges, user, API token, access control list, pool.
+    /// Run again, it mends what differs and leaves the rest alone.
+    Setup(Box<SetupArgs>),
+}
+
+/// What `proxmox setup` understands.
+#[derive(Debug, Args)]
+pub struct SetupArgs {
+    /// An inventory: its endpoint, token, hosts, storages, bridge and pool are used, and nothing else is allowed.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    contact: ContactArgs,
+    /// The token to make [default: daedal@pve!cli, or the inventory's].
+    #[arg(long, value_name = "USER@REALM!NAME")]
+    token: Option<String>,
+    /// Only VMs in this resource pool, which is made if it is missing.
+    #[arg(long, value_name = "POOL")]
+    pool: Option<String>,
+    /// Only these hosts.
+    #[arg(long = "host", value_name = "HOST")]
+    hosts: Vec<String>,
+    /// Only these storages for VM disks.
+    #[arg(long, value_name = "STORAGE")]
+    disks: Vec<String>,
+    /// Only these storages for images and config media.
+    #[arg(long, value_name = "STORAGE")]
+    images: Vec<String>,
+    /// Only these bridges.
+    #[arg(long = "bridge", value_name = "BRIDGE")]
+    bridges: Vec<String>,
+    /// What else the token is used for.
+    #[arg(long = "with", value_name = "USE", value_delimiter = ',', value_enum)]
+    uses: Vec<Usage>,
+    /// Where the token's secret goes, readable by you alone [default: the inventory's file, or proxmox-token].
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// Make the token anew if it exists; its old secret dies.
+    #[arg(long)]
+    rotate: bool,
+    /// Who makes all this: somebody with a password, or an API token.
+    #[arg(long, value_name = "USER@REALM[!NAME]", default_value = "root@pam")]
+    admin: String,
+    /// A file with the administrator's password or token secret; else PROXMOX_ADMIN_SECRET, else it is asked for.
+    #[arg(long, value_name = "FILE")]
+    admin_secret_file: Option<PathBuf>,
+    /// Change nothing: print the commands that do the same in a shell on a Proxmox host.
+    #[arg(long)]
+    print: bool,
+    /// Release of Proxmox VE that --print is for.
+    #[arg(long, value_name = "MAJOR", default_value_t = 9, value_parser = clap::value_parser!(u32).range(8..=9))]
+    release: u32,
+}
+
+/// What a token may be used for besides the usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Usage {
+    /// Clone templates.
+    Clone,
+    /// Ask the guest agent for addresses.
+    Agent,
+    /// Set addresses on Proxmox's cloud-init drive.
+    CloudInit,
+    /// Read the serial console.
+    Console,
+    /// Move VMs to other hosts.
+    Migrate,
+}
+
+impl From<Usage> for Use {
+    fn from(usage: Usage) -> Self {
+        match usage {
+            Usage::Clone => Self::Clone,
+            Usage::Agent => Self::Agent,
+            Usage::CloudInit => Self::CloudInit,
+            Usage::Console => Self::Console,
+            Usage::Migrate => Self::Migrate,
+        }
+    }
+}
+
+/// Runs the command.
+pub async fn run(command: &ProxmoxCommand, format: Format, color: bool) -> Outcome {
+    match command {
+        ProxmoxCommand::Setup(args) => setup(args, format, color).await,
+    }
+}
+
+/// What is to be made, and where its secret goes.
+struct Wish {
+    scope: Scope,
+    token: String,
+    secret_file: PathBuf,
+    contact: ContactArgs,
+}
+
+async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
+    let wish = wish(args, color)?;
+    if args.print {
+        let account = account(&wish, args.release)?;
+        console::result(&format!(
+            "# For Proxmox VE {}; run it as root on one of its hosts.\n{}",
+            args.release,
+            account.commands(&wish.secret_file.display().to_string())
+        ));
+        return Ok(Exit::Done);
+    }
+    let contact = wish.contact.open().await?;
+    let admin = administrator(args, &contact).await?;
+    let version = admin.version().await.map_err(|e| call_failure(&e))?.version;
+    let release = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(9);
+    let account = account(&wish, release)?;
+    let secret = match args.rotate {
+        true => Secret::Rotate,
+        false if works(&wish, &contact, &account).await => Secret::Known,
+        false => Secret::Unknown,
+    };
+    let file = &wish.secret_file;
+    let done = account.ensure(&admin, secret, |made| keep(file, made)).await.map_err(|error| {
+        let failure = engine_failure(&error);
+        match error {
+            daedal_engine::Error::TokenExists { .. } => {
+                failure.hint("--secret-file names the file, --rotate makes the token anew.")
+            }
+            daedal_engine::Error::NotKept { .. } => Failure { exit: Exit::CannotWrite, ..failure },
+            _ => failure,
+        }
+    })?;
+    match format {
+        Format::Json => console::json(&serde_json::json!({
+            "token": account.token_id(),
+            "secretFile": file,
+            "version": version,
+            "steps": done,
+        })),
+        Format::Text => console::result(&render(&done, &account, file)),
+    }
+    Ok(Exit::Done)
+}
+
+/// Flags win over the inventory, the inventory over defaults.
+fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
+    let set = |names: &[String]| names.iter().cloned().collect();
+    let mut wish = Wish {
+        scope: Scope::default(),
+        token: "daedal@pve!cli".to_owned(),
+        secret_file: PathBuf::from("proxmox-token"),
+        contact: args.contact.clone(),
+    };
+    if let Some(file) = &args.file {
+        let inventory = documents::read(file, color)?;
+        let cluster = &inventory.loaded.cluster;
+        wish.scope = Scope::of(cluster);
+        wish.token.clone_from(&cluster.proxmox.token_id);
+        wish.secret_file = match &cluster.proxmox.token_secret {
+            SecretRef::File(path) => secrets::resolve(path, &inventory.folder),
+            _ => inventory.folder.join("proxmox-token"),
+        };
+        let contact = &mut wish.contact;
+        contact.endpoint.get_or_insert_with(|| cluster.proxmox.endpoint.clone());
+        if contact.fingerprint.is_none() && contact.ca.is_none() && !contact.insecure {
+            match &cluster.proxmox.tls {
+                TlsTrust::System => {}
+                TlsTrust::Insecure => contact.insecure = true,
+                TlsTrust::Fingerprint(pin) => contact.fingerprint = Some(pin.clone()),
+                TlsTrust::Ca(path) => contact.ca = Some(secrets::resolve(path, &inventory.folder)),
+            }
+        }
+        if let (None, Reach::Proxy(url)) = (&contact.proxy, &cluster.reach) {
+            contact.proxy = Some(url.clone());
+        }
+    }
+    let scope = &mut wish.scope;
+    for (given, wanted) in [
+        (&args.hosts, &mut scope.hosts),
+        (&args.disks, &mut scope.disks),
+        (&args.images, &mut scope.images),
+        (&args.bridges, &mut scope.bridges),
+    ] {
+        if !given.is_empty() {
+            *wanted = set(given);
+        }
+    }
+    if args.pool.is_some() {
+        scope.pool.clone_from(&args.pool);
+    }
+    scope.uses.extend(args.uses.iter().copied().map(Use::from));
+    if let Some(token) = &args.token {
+        wish.token.clone_from(token);
+    }
+    if let Some(file) = &args.secret_file {
+        wish.secret_file.clone_from(file);
+    }
+    Ok(wish)
+}
+
+fn account(wish: &Wish, release: u32) -> Outcome<Account> {
+    // A token with any secret has the right shape or has not.
+    Token::new(&wish.token, "x").map_err(|e| Failure::from_error(Exit::Usage, &e))?;
+    let (user, token) = wish.token.split_once('!').unwrap_or_default();
+    Ok(Account {
+        user: user.to_owned(),
+        token: token.to_owned(),
+        comment: "Talos clusters, kept by daedal".to_owned(),
+        pool: wish.scope.pool.clone(),
+        grants: wish.scope.grants(release),
+    })
+}
+
+async fn administrator(args: &SetupArgs, contact: &Contact) -> Outcome<Client> {
+    let bad = |error: &(dyn std::error::Error + 'static)| Failure::from_error(Exit::Usage, error);
+    let what = match args.admin.contains('!') {
+        true => format!("The secret of the token {}", args.admin),
+        false => format!("The password of {}", args.admin),
+    };
+    let secret = secret(args.admin_secret_file.as_ref(), "PROXMOX_ADMIN_SECRET", &what)?;
+    if args.admin.contains('!') {
+        let token = Token::new(&args.admin, secret).map_err(|e| bad(&e))?;
+        let builder = Client::builder(&contact.endpoint, token);
+        return builder
+            .dialer(contact.dialer.clone())
+            .trust(contact.trust.clone())
+            .build()
+            .map_err(|e| bad(&e));
+    }
+    let builder =
+        Client::anonymous(&contact.endpoint).dialer(contact.dialer.clone()).trust(contact.trust.clone());
+    builder.log_in(&args.admin, &secret).await.map_err(|error| match error {
+        LoginError::Build(error) => bad(&error),
+        LoginError::Call(error) => match error.kind() {
+            Kind::Auth { .. } => Failure::new(
+                Exit::Denied,
+                format!("Proxmox does not let {} in with that password", args.admin),
+            ),
+            _ => call_failure(&error),
+        },
+        LoginError::SecondFactor { .. } => Failure::from_error(Exit::Denied, &error).hint(
+            "Make an API token in the web interface and give it as --admin USER@REALM!NAME, or use --print.",
+        ),
+    })
+}
+
+/// Whether the secret that is kept already opens the door.
+async fn works(wish: &Wish, contact: &Contact, account: &Account) -> bool {
+    let Ok(kept) = std::fs::read_to_string(&wish.secret_file) else { return false };
+    let Ok(token) = Token::new(account.token_id(), kept.trim()) else { return false };
+    let client = Client::builder(&contact.endpoint, token)
+        .dialer(contact.dialer.clone())
+        .trust(contact.trust.clone())
+        .build();
+    match client {
+        Ok(client) => client.version().await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// Writes the secret where nobody else can read it, all or nothing.
+fn keep(file: &Path, made: &NewToken) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let beside = file.with_file_name(name);
+    // One that was left behind may have been opened up meanwhile.
+    match std::fs::remove_file(&beside) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut writing = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    writeln!(writing, "{}", made.expose())?;
+    writing.sync_all()?;
+    std::fs::rename(&beside, file)
+}
+
+fn call_failure(error: &daedal_proxmox::Error) -> Failure {
+    engine_failure(&daedal_engine::Error::Proxmox(error.clone()))
+}
+
+fn render(done: &[Ensured], account: &Account, file: &Path) -> String {
+    let mut text = String::new();
+    for one in done {
+        text.push_str(&format!("{:<10} {}\n", one.done.unwrap_or("there"), one.what));
+    }
+    text.push_str(&format!(
+        "\nThe inventory names it so:\n\n  token: {{id: \"{}\", secret: {{file: {}}}}}\n",
+        account.token_id(),
+        file.display()
+    ));
+    text
+}

@@ -1,0 +1,132 @@
+//! The first day with a Proxmox: an account with the least privileges, an inventory that fits, a cluster.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Output;
+
+use common::served::Served;
+use common::{command, good, text};
+
+/// A command on the served lab as somebody would give it who knows but its address.
+fn run(served: &Served, folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = command(words);
+    command.current_dir(folder).env_remove("PROXMOX_TOKEN_SECRET").env_remove("PROXMOX_ADMIN_SECRET");
+    let reached = ["init", "proxmox"].contains(&words[0]) && !words.contains(&"-f");
+    if reached {
+        command.args(["--endpoint", "atlas.lan", "--proxy", served.announced("proxy")]);
+    }
+    command.envs(variables.iter().copied()).output().unwrap()
+}
+
+#[test]
+fn from_an_address_to_a_cluster() {
+    let served = Served::start();
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let password = served.token();
+    let root = [("PROXMOX_ADMIN_SECRET", password.as_str())];
+    let setup = ["proxmox", "setup", "--token", "robot@pve!day-one", "--host", "atlas", "--pool", "talos"];
+
+    // Nobody is there to compare the fingerprint: it is shown, and nothing was sent.
+    let ran = run(&served, here, &setup, &root);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(69), "{said}");
+    let shown = said.split_once("--fingerprint ").unwrap().1.trim().to_owned();
+    assert_eq!(shown.len(), 95, "{said}");
+    let pinned = [&setup[..], &["--fingerprint", &shown]].concat();
+
+    // The account, and again: nothing to do. The secret is in its file and nowhere else.
+    let said = good(&run(&served, here, &pinned, &root));
+    for line in [
+        "created    role DaedalVM",
+        "created    token robot@pve!day-one",
+        "granted    DaedalVM on /pool/talos",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    let kept = here.join("proxmox-token");
+    let secret = std::fs::read_to_string(&kept).unwrap().trim().to_owned();
+    assert_eq!(secret.len(), 36);
+    assert_eq!(std::fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!said.contains(&secret));
+    let again = good(&run(&served, here, &pinned, &root));
+    assert!(
+        again.lines().take_while(|line| !line.is_empty()).all(|line| line.starts_with("there ")),
+        "{again}"
+    );
+    // A token whose secret is elsewhere is not taken away from whoever has it.
+    std::fs::remove_file(&kept).unwrap();
+    let ran = run(&served, here, &pinned, &root);
+    assert!(!ran.status.success() && text(&ran.stderr).contains("--rotate"), "{}", text(&ran.stderr));
+    good(&run(&served, here, &[&pinned[..], &["--rotate"]].concat(), &root));
+    assert_ne!(std::fs::read_to_string(&kept).unwrap().trim(), secret);
+    // A wrong password says so.
+    let ran = run(&served, here, &pinned, &[("PROXMOX_ADMIN_SECRET", "wrong")]);
+    assert_eq!(ran.status.code(), Some(77), "{}", text(&ran.stderr));
+
+    // The inventory, with the certificate pinned; never over another one.
+    let init = [
+        "init",
+        "--token",
+        "robot@pve!day-one",
+        "--secret-file",
+        "proxmox-token",
+        "--name",
+        "first",
+        "--pool",
+        "talos",
+        "--workers",
+        "1",
+        "--fingerprint",
+        &shown,
+    ];
+    let said = good(&run(&served, here, &init, &[]));
+    assert!(said.contains("Everything an apply needs is there."), "{said}");
+    let written = std::fs::read_to_string(here.join("cluster.yaml")).unwrap();
+    for wanted in
+        [&shown, "disks: local-lvm", "images: local", "bridge: vmbr0", "cidr: 10.0.0.0/16", "pool: talos"]
+    {
+        assert!(written.contains(wanted), "{written}");
+    }
+    assert!(!written.contains(std::fs::read_to_string(&kept).unwrap().trim()));
+    let ran = run(&served, here, &init, &[]);
+    assert_eq!(ran.status.code(), Some(73), "{}", text(&ran.stderr));
+    assert_eq!(std::fs::read_to_string(here.join("cluster.yaml")).unwrap(), written);
+
+    // What was written is what it takes: setup finds nothing to add but what it named more widely.
+    let file = ["-f", "cluster.yaml"];
+    let said = good(&run(&served, here, &[&["check", "--live"][..], &file].concat(), &[]));
+    assert!(said.contains("Everything an apply needs is there."), "{said}");
+    // The factory's certificate is signed by the lab's CA, too.
+    let ca = [("SSL_CERT_FILE", served.announced("ca"))];
+    good(&run(&served, here, &[&["apply", "--yes"][..], &file].concat(), &ca));
+    let ran = run(&served, here, &[&["plan", "--detailed-exitcode"][..], &file].concat(), &ca);
+    assert_eq!(ran.status.code(), Some(0), "{}{}", text(&ran.stdout), text(&ran.stderr));
+    good(&run(&served, here, &[&["destroy", "--confirm", "first"][..], &file].concat(), &ca));
+}
+
+#[test]
+fn setup_can_be_printed_instead() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = |release: &str| {
+        let words =
+            ["proxmox", "setup", "--print", "--with", "agent", "--pool", "talos", "--release", release];
+        good(&command(words).current_dir(folder.path()).output().unwrap())
+    };
+    let (eight, nine) = (printed("8"), printed("9"));
+    assert!(eight.contains("--privs 'VM.Monitor'") && !eight.contains("VM.GuestAgent"), "{eight}");
+    assert!(nine.contains("--privs 'VM.GuestAgent.Audit'") && !nine.contains("VM.Monitor"), "{nine}");
+    for line in [
+        "pveum acl modify /pool/talos --users 'daedal@pve' --roles DaedalVM --propagate 1\n",
+        "pveum acl modify /pool/talos --tokens 'daedal@pve!cli' --roles DaedalVM --propagate 1\n",
+        "pveum acl modify / --users 'daedal@pve' --roles DaedalTasks --propagate 0\n",
+    ] {
+        assert!(nine.contains(line), "{nine}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let ran = common::daedal(["proxmox", "setup", "--print", "--token", "nonsense"]);
+    assert_eq!(ran.status.code(), Some(64));
+}

@@ -1,0 +1,212 @@
+//! The least that a Proxmox token must be allowed: which privileges, as which roles, on which paths.
+//!
+//! A privilege belongs to a role by the thing it is about, so that no path gets more than it needs: a token that may
+//! delete files where images are kept may not delete disks where VMs live.
+
+use std::collections::BTreeSet;
+
+use daedal_inventory::Cluster;
+use serde::Serialize;
+
+/// One role on one path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Grant {
+    /// ACL path.
+    pub path: String,
+    /// The role's name.
+    pub role: &'static str,
+    /// What is in the role.
+    pub privileges: BTreeSet<&'static str>,
+    /// Whether it holds below the path, too.
+    pub propagate: bool,
+    /// Nothing fails without it; it only saves calls.
+    pub optional: bool,
+}
+
+/// What a token is used for besides making, running and destroying VMs from disk images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Use {
+    /// Clone templates.
+    Clone,
+    /// Ask the guest agent for addresses.
+    Agent,
+    /// Set addresses on Proxmox's own cloud-init drive.
+    CloudInit,
+    /// Read the serial console.
+    Console,
+    /// Move VMs to other hosts.
+    Migrate,
+}
+
+/// What an account is for: where, and how it is used. Where nothing is named, it is everywhere of that kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// The resource pool that the VMs are in.
+    pub pool: Option<String>,
+    /// Hosts.
+    pub hosts: BTreeSet<String>,
+    /// Storages of VM disks.
+    pub disks: BTreeSet<String>,
+    /// Storages of images and config media.
+    pub images: BTreeSet<String>,
+    /// Bridges.
+    pub bridges: BTreeSet<String>,
+    /// What else it does.
+    pub uses: BTreeSet<Use>,
+}
+
+impl Scope {
+    /// What the inventory needs, and nothing else.
+    pub fn of(cluster: &Cluster) -> Self {
+        let proxmox = &cluster.proxmox;
+        Self {
+            pool: proxmox.pool.clone(),
+            hosts: proxmox.hosts.iter().map(|host| host.name.clone()).collect(),
+            disks: BTreeSet::from([proxmox.disks_storage.clone()]),
+            images: BTreeSet::from([proxmox.images_storage.clone()]),
+            bridges: BTreeSet::from([proxmox.bridge.clone()]),
+            uses: BTreeSet::new(),
+        }
+    }
+
+    /// The grants that it takes on a release of Proxmox VE (8 or 9, which name some privileges differently).
+    pub fn grants(&self, release: u32) -> Vec<Grant> {
+        let vms = match &self.pool {
+            Some(pool) => format!("/pool/{pool}"),
+            None => "/vms".to_owned(),
+        };
+        let mut grants = vec![grant(&vms, "DaedalVM", VM)];
+        if self.pool.is_some() {
+            grants.push(grant(&vms, "DaedalPool", POOL));
+        }
+        for usage in &self.uses {
+            let (role, privileges): (_, &[&str]) = match usage {
+                Use::Clone => ("DaedalClone", &["VM.Clone"]),
+                Use::Agent if release >= 9 => ("DaedalAgent", &["VM.GuestAgent.Audit"]),
+                // What asking the agent took before it had privileges of its own.
+                Use::Agent => ("DaedalAgent", &["VM.Monitor"]),
+                Use::CloudInit => ("DaedalCloudInit", &["VM.Config.Cloudinit"]),
+                Use::Console => ("DaedalConsole", &["VM.Console"]),
+                Use::Migrate => ("DaedalMigrate", &["VM.Migrate"]),
+            };
+            grants.push(grant(&vms, role, privileges));
+        }
+        for path in each("/storage", &self.disks) {
+            grants.push(grant(&path, "DaedalDisks", DISKS));
+        }
+        for path in each("/storage", &self.images) {
+            grants.push(grant(&path, "DaedalImages", IMAGES));
+        }
+        for path in each("/nodes", &self.hosts) {
+            grants.push(grant(&path, "DaedalHost", HOST));
+        }
+        for path in each("/sdn/zones/localnetwork", &self.bridges) {
+            grants.push(grant(&path, "DaedalBridge", BRIDGE));
+        }
+        if self.hosts.len() != 1 {
+            // Only here: propagated, it would show every host and every task of everybody to whoever has the token.
+            let tasks = grant("/", "DaedalTasks", TASKS);
+            grants.push(Grant { propagate: false, optional: true, ..tasks });
+        }
+        grants
+    }
+}
+
+/// Makes, changes, starts, stops and destroys VMs.
+const VM: &[&str] = &[
+    "VM.Allocate",
+    "VM.Audit",
+    "VM.Config.CDROM",
+    "VM.Config.CPU",
+    "VM.Config.Disk",
+    "VM.Config.HWType",
+    "VM.Config.Memory",
+    "VM.Config.Network",
+    "VM.Config.Options",
+    "VM.PowerMgmt",
+];
+
+/// Sees whether the pool exists.
+const POOL: &[&str] = &["Pool.Audit"];
+
+/// Makes disks, and sees how much room there is.
+const DISKS: &[&str] = &["Datastore.AllocateSpace", "Datastore.Audit"];
+
+/// Downloads images, uploads config media, reads both, and deletes the media, which hold keys.
+const IMAGES: &[&str] = &["Datastore.Allocate", "Datastore.AllocateTemplate", "Datastore.Audit"];
+
+/// Sees what a host has, and lets it download.
+const HOST: &[&str] = &["Sys.AccessNetwork", "Sys.Audit"];
+
+/// Plugs VMs in.
+const BRIDGE: &[&str] = &["SDN.Use"];
+
+/// Sees the tasks of all hosts in one list.
+const TASKS: &[&str] = &["Sys.Audit"];
+
+impl Grant {
+    /// The commands that give it to a token and its user, for a shell on a Proxmox host. The role may be there already.
+    pub fn command(&self, token: &str) -> String {
+        let user = token.split('!').next().unwrap_or(token);
+        let (path, role, propagate) = (&self.path, self.role, u8::from(self.propagate));
+        let privileges = self.privileges.iter().copied().collect::<Vec<_>>().join(" ");
+        format!(
+            "(pveum role add {role} --privs '{privileges}' || pveum role modify {role} --append 1 --privs \
+             '{privileges}') && pveum acl modify {path} --users '{user}' --tokens '{token}' --roles {role} \
+             --propagate {propagate}"
+        )
+    }
+}
+
+fn grant(path: &str, role: &'static str, privileges: &[&'static str]) -> Grant {
+    let privileges = privileges.iter().copied().collect();
+    Grant { path: path.to_owned(), role, privileges, propagate: true, optional: false }
+}
+
+fn each(parent: &str, names: &BTreeSet<String>) -> Vec<String> {
+    if names.is_empty() {
+        return vec![parent.to_owned()];
+    }
+    names.iter().map(|name| format!("{parent}/{name}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> BTreeSet<String> {
+        list.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn nothing_is_granted_beside_the_named_paths() {
+        let scope = Scope {
+            pool: Some("talos".into()),
+            hosts: names(&["atlas"]),
+            disks: names(&["local-lvm"]),
+            images: names(&["local"]),
+            bridges: names(&["vmbr0"]),
+            uses: BTreeSet::new(),
+        };
+        let paths: Vec<String> = scope.grants(9).into_iter().map(|grant| grant.path).collect();
+        let bridge = "/sdn/zones/localnetwork/vmbr0";
+        assert_eq!(
+            paths,
+            ["/pool/talos", "/pool/talos", "/storage/local-lvm", "/storage/local", "/nodes/atlas", bridge]
+        );
+        assert!(Scope::default().grants(9).iter().any(|grant| grant.path == "/" && !grant.propagate));
+    }
+
+    #[test]
+    fn the_agents_privilege_is_called_as_the_release_calls_it() {
+        let scope = Scope { uses: BTreeSet::from([Use::Agent]), ..Scope::default() };
+        let of = |release| {
+            let agent = scope.grants(release).into_iter().find(|grant| grant.role == "DaedalAgent");
+            agent.unwrap().privileges
+        };
+        assert_eq!(of(8), BTreeSet::from(["VM.Monitor"]));
+        assert_eq!(of(9), BTreeSet::from(["VM.GuestAgent.Audit"]));
+    }
+}

@@ -1,0 +1,224 @@
+//! The shipped roles suffice, and not one privilege in them is too many.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use daedal_engine::{Account, CheckVerdict, Grant, Run, Scope, Secret};
+use daedal_inventory::Cluster;
+use daedal_lab::proxmox::TokenSpec;
+use daedal_planner::{Level, plan_apply, plan_destroy};
+use daedal_proxmox::{Client, Token, Trust};
+
+use crate::support::{Bench, CANARY, TOKEN, cluster, errors};
+
+/// An account whose user and token have just these grants, on a Proxmox of this version.
+async fn prepared(version: &str, pool: Option<&str>, grants: impl FnOnce(&Cluster) -> Vec<Grant>) -> Bench {
+    let mut bench = Bench::with(1, 1, |datacenter| {
+        datacenter.version = version.to_owned();
+        let token = TokenSpec { grants: Vec::new(), ..TokenSpec::minimal(TOKEN, CANARY) };
+        datacenter.tokens = vec![token, TokenSpec::administrator("root@pam!admin", CANARY)];
+        // Another host has nothing to do with it, and nothing on it may be needed.
+        datacenter.hosts[0].bridges.push("vmbr9".into());
+    });
+    bench.cluster = cluster(1, 1);
+    bench.cluster.proxmox.pool = pool.map(str::to_owned);
+    // The lab refuses what it does not have; on a real network only a host that is there does so.
+    bench.cluster.reach = daedal_inventory::Reach::Proxy("http://127.0.0.1:1".into());
+    let (user, token) = TOKEN.split_once('!').unwrap();
+    let account = Account {
+        user: user.into(),
+        token: token.into(),
+        comment: "tests".into(),
+        pool: pool.map(str::to_owned),
+        grants: grants(&bench.cluster),
+    };
+    let admin = Client::builder("https://atlas.lan:8006", Token::new("root@pam!admin", CANARY).unwrap())
+        .dialer(bench.lab.dialer())
+        .trust(Trust::Ca(bench.lab.pki().ca_pem().to_owned()))
+        .build()
+        .unwrap();
+    let done = account.ensure(&admin, Secret::Known, |_| panic!("the token is there")).await.unwrap();
+    assert!(done.iter().any(|one| one.done.is_some()));
+    let again = account.ensure(&admin, Secret::Known, |_| panic!("the token is there")).await.unwrap();
+    assert!(again.iter().all(|one| one.done.is_none()), "{again:?}");
+    bench
+}
+
+/// What `check --live` finds wrong.
+async fn found(bench: &Bench) -> Vec<String> {
+    let report = bench.engine().live_checks(&bench.cluster).await;
+    let wrong = |verdict| matches!(verdict, CheckVerdict::Bad | CheckVerdict::Unknown);
+    let all = report.checks.iter().filter(|check| wrong(check.verdict));
+    all.map(|check| format!("{}: {}; {}", check.what, check.found, check.fix.clone().unwrap_or_default()))
+        .collect()
+}
+
+/// A cluster comes, is looked at, and goes. What stands in the way, if anything does.
+async fn life(bench: &Bench) -> Result<(), String> {
+    let engine = bench.engine();
+    let run = Run::silent();
+    let world = engine.observe(&bench.cluster).await.map_err(|error| daedal_engine::chain(&error))?;
+    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world)
+        .map_err(|error| daedal_engine::chain(&error))?;
+    if let Some(note) = plan.notes.iter().find(|note| note.level == Level::Problem) {
+        return Err(format!("{}: {}", note.about, note.text));
+    }
+    let ended = |report: daedal_engine::Report| match report.succeeded() {
+        true => Ok(()),
+        false => Err(errors(&report).join("; ")),
+    };
+    let report = engine.execute(&bench.cluster, &world, &plan, &run).await.unwrap();
+    ended(report)?;
+    let world = engine.observe(&bench.cluster).await.map_err(|error| daedal_engine::chain(&error))?;
+    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    if !plan.is_empty() {
+        return Err(format!("not done: {:?}", plan.steps));
+    }
+    let plan = plan_destroy(&bench.cluster, &world).unwrap();
+    ended(engine.execute(&bench.cluster, &world, &plan, &run).await.unwrap())?;
+    match bench.lab.datacenter().vms().is_empty() {
+        true => Ok(()),
+        false => Err("VMs are left".to_owned()),
+    }
+}
+
+fn shipped(version: &str) -> impl Fn(&Cluster) -> Vec<Grant> {
+    let release = if version.starts_with('8') { 8 } else { 9 };
+    move |cluster| Scope::of(cluster).grants(release)
+}
+
+async fn suffices(version: &str, pool: Option<&str>) {
+    let bench = prepared(version, pool, shipped(version)).await;
+    assert_eq!(found(&bench).await, Vec::<String>::new());
+    assert_eq!(life(&bench).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shipped_roles_suffice_on_9() {
+    suffices("9.2.11", None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shipped_roles_suffice_on_8() {
+    suffices("8.4.1", None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shipped_roles_suffice_on_9_with_rights_on_a_pool_only() {
+    suffices("9.2.11", Some("talos")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shipped_roles_suffice_on_8_with_rights_on_a_pool_only() {
+    suffices("8.4.1", Some("talos")).await;
+}
+
+/// Takes each privilege away in turn: `check --live` names it with its path, and an apply stops on it.
+async fn each_is_needed(version: &str, pool: Option<&str>) {
+    let all = prepared(version, pool, shipped(version)).await;
+    let grants = shipped(version)(&all.cluster);
+    let single: BTreeSet<(&str, &str)> = grants
+        .iter()
+        .filter(|grant| !grant.optional)
+        .flat_map(|grant| grant.privileges.iter().map(|privilege| (grant.role, *privilege)))
+        .collect();
+    for (role, privilege) in single {
+        let without = |cluster: &Cluster| {
+            let mut grants = shipped(version)(cluster);
+            for grant in grants.iter_mut().filter(|grant| grant.role == role) {
+                grant.privileges.remove(privilege);
+            }
+            grants.retain(|grant| !grant.privileges.is_empty());
+            grants
+        };
+        let bench = prepared(version, pool, without).await;
+        let path = &grants.iter().find(|grant| grant.role == role).unwrap().path;
+        let said = found(&bench).await.join("\n");
+        assert!(
+            said.contains(&format!("privileges on {path}: the token {TOKEN} lacks {privilege}; ")),
+            "without {privilege} of {role}, check --live says: {said}"
+        );
+        assert!(said.contains(&format!("pveum acl modify {path} ")), "{said}");
+        let lived = life(&bench).await;
+        match (privilege, lived) {
+            // Only tells whether the pool is there before a VM goes into it.
+            ("Pool.Audit", lived) => assert_eq!(lived, Ok(())),
+            (_, Ok(())) => panic!("{privilege} of {role} on {path} is not needed"),
+            (_, Err(why)) => println!("{version} without {privilege} of {role}: {why}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_one_privilege_is_too_many_on_9() {
+    each_is_needed("9.2.11", None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_one_privilege_is_too_many_on_8() {
+    each_is_needed("8.4.1", None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_one_privilege_is_too_many_with_rights_on_a_pool_only() {
+    each_is_needed("9.2.11", Some("talos")).await;
+}
+
+/// ACLs for the user alone, or for the token alone, give lists that are empty with a 200.
+#[tokio::test(start_paused = true)]
+async fn a_separated_token_without_rights_of_its_own_is_caught() {
+    let bench = Bench::with(1, 1, |datacenter| {
+        let user = daedal_lab::proxmox::UserSpec {
+            id: "daedal@pve".into(),
+            password: None,
+            grants: TokenSpec::minimal(TOKEN, CANARY).grants,
+        };
+        datacenter.users = vec![user];
+        datacenter.tokens = vec![TokenSpec { grants: Vec::new(), ..TokenSpec::minimal(TOKEN, CANARY) }];
+    });
+    let said = found(&bench).await.join("\n");
+    for path in ["/vms", "/storage/local", "/storage/local-lvm", "/nodes/atlas", "/nodes/boreas"] {
+        assert!(said.contains(&format!("privileges on {path}: the token {TOKEN} lacks ")), "{said}");
+    }
+    assert!(said.contains("--tokens 'daedal@pve!cli'"), "{said}");
+}
+
+/// Two at once, or a kill half-way: whoever comes later mends the rest.
+#[tokio::test(start_paused = true)]
+async fn a_token_whose_secret_cannot_be_kept_is_deleted_again() {
+    let bench = Bench::with(1, 0, |datacenter| {
+        datacenter.tokens = vec![TokenSpec::administrator("root@pam!admin", CANARY)];
+    });
+    let admin = Client::builder("https://atlas.lan:8006", Token::new("root@pam!admin", CANARY).unwrap())
+        .dialer(bench.lab.dialer())
+        .trust(Trust::Ca(bench.lab.pki().ca_pem().to_owned()))
+        .build()
+        .unwrap();
+    let account = Account {
+        user: "daedal@pve".into(),
+        token: "cli".into(),
+        comment: "tests".into(),
+        pool: None,
+        grants: Scope::of(&bench.cluster).grants(9),
+    };
+    let full = |_: &_| Err(std::io::Error::from(std::io::ErrorKind::StorageFull));
+    let error = account.ensure(&admin, Secret::Unknown, full).await.unwrap_err();
+    assert!(matches!(error, daedal_engine::Error::NotKept { .. }), "{error:?}");
+    assert_eq!(admin.tokens_of("daedal@pve").await.unwrap(), []);
+
+    let kept = Arc::new(std::sync::Mutex::new(String::new()));
+    let keep = |made: &daedal_proxmox::NewToken| {
+        *kept.lock().unwrap() = made.expose().to_owned();
+        Ok(())
+    };
+    account.ensure(&admin, Secret::Unknown, keep).await.unwrap();
+    let first = kept.lock().unwrap().clone();
+    assert!(!first.is_empty());
+    let error = account.ensure(&admin, Secret::Unknown, |_| Ok(())).await.unwrap_err();
+    assert!(matches!(error, daedal_engine::Error::TokenExists { .. }), "{error:?}");
+    account.ensure(&admin, Secret::Rotate, keep).await.unwrap();
+    assert_ne!(*kept.lock().unwrap(), first);
+    // Its grants died with the old one, and were given anew.
+    let acl = admin.acl().await.unwrap();
+    assert!(acl.iter().any(|entry| entry.ugid == "daedal@pve!cli" && entry.roleid == "DaedalVM"), "{acl:?}");
+}
