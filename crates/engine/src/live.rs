@@ -101,6 +101,8 @@ impl Engine {
         hosts(&mut report, cluster, &world, &known);
         planned(&mut report, cluster, &world, &self.image(cluster));
         self.addresses(&mut report, cluster, &world).await;
+        self.clocks(&mut report, &world).await;
+        quorum(&mut report, proxmox).await;
         for blind in &world.blind {
             report.add(CheckVerdict::Unknown, &blind.what, &blind.why, None);
         }
@@ -141,6 +143,39 @@ impl Engine {
         }
     }
 
+    /// Whether the hosts' clocks, which the VMs begin with, agree with ours, which dates the certificates.
+    async fn clocks(&self, report: &mut LiveReport, world: &World) {
+        let asked = world.hosts.iter().filter(|(_, view)| view.online).map(|(name, _)| async move {
+            let told = self.parts.proxmox.node_time(name).await;
+            (name, told, self.parts.clock.now().as_second())
+        });
+        let mut right = true;
+        for (name, told, here) in join_all(asked).await {
+            let what = format!("clock of {name}");
+            match told {
+                Ok(there) if (there - here).abs() <= CLOCK_SLACK => {}
+                Ok(there) => {
+                    right = false;
+                    let way = if there > here { "ahead of" } else { "behind" };
+                    let found = format!(
+                        "it is {} s {way} this machine's; certificates that are not valid yet, or no longer, are \
+                         refused until the nodes have found a time server",
+                        (there - here).abs()
+                    );
+                    let fix = format!("on {name}: chronyc makestep   (and here, if this machine's is wrong)");
+                    report.add(CheckVerdict::Warning, what, found, Some(fix));
+                }
+                Err(error) => {
+                    right = false;
+                    report.add(CheckVerdict::Unknown, what, chain(&error), None);
+                }
+            }
+        }
+        if right && !world.hosts.is_empty() {
+            report.good("clocks", format!("within {CLOCK_SLACK} s of this machine's"));
+        }
+    }
+
     /// The port, if something is there that takes or refuses a connection.
     async fn answers(&self, reach: &Reach, address: String, port: u16) -> Option<u16> {
         let target = Target::new(address, port);
@@ -150,6 +185,30 @@ impl Engine {
             Ok(Err(error)) if proves_a_host(reach, &error) => Some(port),
             _ => None,
         }
+    }
+}
+
+/// Seconds by which clocks may differ before it is worth a word.
+const CLOCK_SLACK: i64 = 30;
+
+/// Room for an image and the nodes' config media, where the image's size is not known yet.
+const IMAGE_ROOM: u64 = 4 << 30;
+
+/// Without a quorum of its hosts a Proxmox cluster writes nothing. Told to whoever may see the cluster's status.
+async fn quorum(report: &mut LiveReport, proxmox: &Client) {
+    let Ok(members) = proxmox.cluster_status().await else { return };
+    let lost = members.iter().any(|member| member.kind == "cluster" && !member.quorate);
+    if lost {
+        let off: Vec<&str> = members
+            .iter()
+            .filter(|member| member.kind == "node" && !member.online)
+            .map(|member| member.name.as_str())
+            .collect();
+        let found = format!(
+            "the Proxmox cluster has no quorum, so nothing can be changed; offline: {}",
+            off.join(", ")
+        );
+        report.add(CheckVerdict::Bad, "quorum", found, Some("bring the hosts back; pvecm status".to_owned()));
     }
 }
 
@@ -285,7 +344,10 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
             continue;
         };
         if !view.online {
-            report.add(CheckVerdict::Bad, format!("host {name}"), "it is offline", None);
+            let fix = format!(
+                "bring it back, or take it out of `hosts`; on another host: pvecm status; ping {name}"
+            );
+            report.add(CheckVerdict::Bad, format!("host {name}"), "it is offline", Some(fix));
             continue;
         }
         report.good(format!("host {name}"), format!("online, {} CPUs, {} GiB", view.cpus, view.memory >> 30));
@@ -302,8 +364,28 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
             };
             let missing: Vec<&str> =
                 content.into_iter().filter(|kind| !found.content.contains(*kind)).collect();
+            let pin = world.image_pin.as_ref();
+            let there = |file: &str| world.volumes.iter().any(|v| v.host == *name && v.volid.ends_with(file));
+            let room = match pin {
+                Some(pin) if there(&pin.file) => 0,
+                Some(pin) => pin.size,
+                None => IMAGE_ROOM,
+            };
             if !found.active {
-                report.add(CheckVerdict::Bad, what, "it is not available", None);
+                let fix =
+                    format!("on {name}: pvesm set {storage} --disable 0; pvesm status --storage {storage}");
+                report.add(CheckVerdict::Bad, what, "it is not available", Some(fix));
+            } else if *storage == proxmox.images_storage && found.available < room {
+                report.add(
+                    CheckVerdict::Bad,
+                    what,
+                    format!(
+                        "it has {} MiB free, and an image takes up to {} MiB",
+                        found.available >> 20,
+                        room >> 20
+                    ),
+                    Some(format!("make room on {name}: pvesm list {storage}; pvesm free VOLUME")),
+                );
             } else if missing.is_empty() {
                 report.good(what, format!("{} GiB free", found.available >> 30));
             } else {

@@ -9,8 +9,8 @@ use crate::{
     error::{Error, Kind},
     lenient::as_text,
     model::{
-        AgentReply, ClusterMember, GuestInterface, Interface, Node, NodeStatus, Permissions, Pool, Resource,
-        Storage, Version, VmRow, VmStatus, Volume,
+        AgentReply, ClusterMember, GuestInterface, Interface, Node, NodeStatus, NodeTime, Permissions, Pool,
+        Resource, Storage, Version, VmRow, VmStatus, Volume,
     },
     params::{Params, format_size, segment, tail},
     task::{LogLine, TaskFilter, TaskRow, TaskState, TaskStatus},
@@ -105,6 +105,13 @@ impl Client {
     pub async fn node_status(&self, node: &str) -> Result<NodeStatus, Error> {
         let path = format!("/nodes/{}/status", segment(node));
         self.ask(Ask::get(path, format!("read the status of node {node}"))).await
+    }
+
+    /// `GET /nodes/N/time`: the node's clock in Unix seconds; needs Sys.Audit on the node.
+    pub async fn node_time(&self, node: &str) -> Result<i64, Error> {
+        let path = format!("/nodes/{}/time", segment(node));
+        let told: NodeTime = self.ask(Ask::get(path, format!("read the clock of node {node}"))).await?;
+        Ok(told.time)
     }
 
     /// `GET /nodes/N/storage`.

@@ -346,6 +346,12 @@ pub struct ClusterMember {
     pub quorate: bool,
 }
 
+/// `GET /nodes/N/time`.
+#[derive(Deserialize)]
+pub(crate) struct NodeTime {
+    pub(crate) time: i64,
+}
+
 /// One row of `GET /pools`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

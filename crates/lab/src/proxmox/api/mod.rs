@@ -94,6 +94,7 @@ async fn node(context: &Context, host: &str, parts: &[&str]) -> Answer {
     match (context.method.as_str(), parts) {
         ("GET", ["status"]) => nodes::status(context, host),
         ("GET", ["version"]) => nodes::version(context),
+        ("GET", ["time"]) => nodes::time(context, host),
         ("GET", ["network"]) => nodes::network(context, host),
         ("GET", ["storage"]) => storage::list(context, host),
         ("GET", ["storage", id, "status"]) => storage::status(context, host, id),

@@ -104,6 +104,14 @@ pub(super) fn status(context: &Context, host: &str) -> Answer {
     })
 }
 
+/// `GET /nodes/{node}/time`
+pub(super) fn time(context: &Context, host: &str) -> Answer {
+    verify(&context.params, &[])?;
+    context.need(&format!("/nodes/{host}"), &["Sys.Audit"])?;
+    let now = context.dc.with(|state| state.now);
+    Ok(Data::from(json!({ "time": now, "localtime": now, "timezone": "UTC" })))
+}
+
 /// `GET /nodes/{node}/network`
 pub(super) fn network(context: &Context, host: &str) -> Answer {
     const TYPES: &[&str] = &[
