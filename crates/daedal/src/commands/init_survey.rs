@@ -165,11 +165,11 @@ impl Survey {
     /// The first of a hundred free VMIDs, or of as many as are needed.
     pub fn vmid(&self, needed: u32) -> u32 {
         let free = |first: u32, count: u32| self.vmids.range(first..first + count).next().is_none();
-        let hundreds = (3..10_000).map(|hundred| hundred * 100);
-        hundreds
-            .clone()
+        (3..10_000)
+            .map(|hundred| hundred * 100)
             .find(|first| free(*first, 100))
-            .unwrap_or_else(|| (100..1_000_000).find(|first| free(*first, needed)).unwrap_or(100))
+            .or_else(|| (100..1_000_000).find(|first| free(*first, needed)))
+            .unwrap_or(100)
     }
 }
 

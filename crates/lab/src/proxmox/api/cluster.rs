@@ -133,7 +133,7 @@ pub(super) fn status(context: &Context) -> Answer {
             let nodeid = if state.hosts.len() > 1 { index + 1 } else { 0 };
             all.push(json!({
                 "id": format!("node/{name}"), "type": "node", "name": name, "nodeid": nodeid, "level": "",
-                "ip": host.endpoints.iter().find(|one| one.parse::<std::net::IpAddr>().is_ok()),
+                "ip": nodes::address(state, name),
                 "local": u8::from(*name == context.local), "online": u8::from(host.online),
             }));
         }

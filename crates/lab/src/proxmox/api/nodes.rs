@@ -104,6 +104,14 @@ pub(super) fn status(context: &Context, host: &str) -> Answer {
     })
 }
 
+/// A host's own address: one that it was given, or one after the other.
+pub(super) fn address(state: &State, host: &str) -> String {
+    let given = state.hosts.get(host).into_iter().flat_map(|host| &host.endpoints);
+    let mut given = given.filter(|one| one.parse::<std::net::Ipv4Addr>().is_ok());
+    let place = state.hosts.keys().position(|name| name == host).unwrap_or(0);
+    given.next().cloned().unwrap_or_else(|| format!("10.0.{}.{}", place / 200, 2 + place % 200))
+}
+
 /// `GET /nodes/{node}/time`
 pub(super) fn time(context: &Context, host: &str) -> Answer {
     verify(&context.params, &[])?;
@@ -138,8 +146,7 @@ pub(super) fn network(context: &Context, host: &str) -> Answer {
             may.has("SDN.Use") || may.has("SDN.Audit")
         };
         // The hosts themselves live on the first bridge.
-        let place = state.hosts.keys().position(|name| name == host).unwrap_or(0);
-        let own = format!("10.0.{}.{}", place / 200, 2 + place % 200);
+        let own = address(state, host);
         let bridges = known.bridges.iter().enumerate();
         let seen = bridges.filter(|(_, bridge)| all_seen && wanted.is_none() || may_use(bridge));
         rows(
