@@ -28,6 +28,11 @@ pub fn read(path: &Path, color: bool) -> Outcome<Inventory> {
             .because(&error)
             .hint("Name it with -f FILE; examples/home/cluster.yaml is one to start from.")
     })?;
+    parse(path, text, color)
+}
+
+/// Takes a text for the inventory at `path`, which need not be there yet.
+pub fn parse(path: PathBuf, text: String, color: bool) -> Outcome<Inventory> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     let beside = Beside { folder: &folder };
     let source = Source { name: path.display().to_string(), text };

@@ -83,6 +83,12 @@ fn from_an_address_to_a_cluster() {
         "--fingerprint",
         &shown,
     ];
+    // A name that no cluster can have is refused, and nothing is left behind.
+    let misnamed: Vec<&str> =
+        init.iter().map(|word| if *word == "first" { "my_first" } else { word }).collect();
+    let ran = run(&served, here, &misnamed, &[]);
+    assert_eq!(ran.status.code(), Some(65), "{}", text(&ran.stderr));
+    assert!(!here.join("cluster.yaml").exists());
     let said = good(&run(&served, here, &init, &[]));
     assert!(said.contains("Everything an apply needs is there."), "{said}");
     let written = std::fs::read_to_string(here.join("cluster.yaml")).unwrap();

@@ -8,6 +8,7 @@ use clap::{Args, Parser as _};
 use daedal_dial::Trust;
 use daedal_proxmox::{Client, Token};
 use ipnet::Ipv4Net;
+use zeroize::Zeroizing;
 
 use super::init_survey::{Draft, Survey, addresses};
 use crate::cli::{Cli, Format};
@@ -76,7 +77,7 @@ pub struct InitArgs {
 pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
     refuse_existing(&args.file)?;
     let contact = args.contact.open().await?;
-    let (token, reference) = token(args)?;
+    let Secret { token, reference, typed } = token(args)?;
     let token_id = token.id().to_owned();
     let client = Client::builder(&contact.endpoint, token)
         .dialer(contact.dialer.clone())
@@ -87,9 +88,12 @@ pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
         Survey::of(&client).await.map_err(|error| engine_failure(&daedal_engine::Error::Proxmox(error)))?;
     let (draft, fixes) = draft(args, &contact, &survey, token_id, reference)?;
     let text = draft.render();
+    // Whatever was chosen, the document must read well before it is one.
+    documents::parse(args.file.clone(), text.clone(), color)?;
+    if let Some((file, secret)) = typed {
+        write_new(&file, &format!("{}\n", secret.as_str()), 0o600)?;
+    }
     write_new(&args.file, &text, 0o644)?;
-    // Whatever was chosen, the document must read well.
-    documents::read(&args.file, color)?;
     match format {
         Format::Json => {
             console::json(&serde_json::json!({
@@ -138,7 +142,7 @@ async fn check(file: &Path, color: bool) -> Outcome {
 fn refuse_existing(file: &Path) -> Outcome<()> {
     if file.exists() {
         return Err(Failure::new(Exit::CannotWrite, format!("{} exists already", file.display()))
-            .hint("Name another with -f FILE, or move it away: an inventory is never overwritten."));
+            .hint("Move it away, or name another inventory with -f FILE: nothing is overwritten."));
     }
     Ok(())
 }
@@ -151,8 +155,16 @@ fn write_new(file: &Path, text: &str, mode: u32) -> Outcome<()> {
     })
 }
 
-/// The token, and how the inventory refers to its secret.
-fn token(args: &InitArgs) -> Outcome<(Token, String)> {
+/// The token, and where its secret is.
+struct Secret {
+    token: Token,
+    /// How the inventory refers to it.
+    reference: String,
+    /// It was typed, and must be in this file the next time.
+    typed: Option<(PathBuf, Zeroizing<String>)>,
+}
+
+fn token(args: &InitArgs) -> Outcome<Secret> {
     let id = match &args.token {
         Some(id) => id.clone(),
         None => console::ask("API token (such as daedal@pve!cli; `daedal proxmox setup` makes one)?")
@@ -163,19 +175,22 @@ fn token(args: &InitArgs) -> Outcome<(Token, String)> {
             })?,
     };
     let in_environment = std::env::var(SECRET).is_ok_and(|value| !value.is_empty());
-    let value = secret(args.secret_file.as_ref(), SECRET, &format!("The secret of the token {id}"))?;
-    let token = Token::new(&id, &value).map_err(|e| Failure::from_error(Exit::Usage, &e))?;
+    let question = format!("The secret of the token {id}");
+    let value = Zeroizing::new(secret(args.secret_file.as_ref(), SECRET, &question)?);
+    let token = Token::new(&id, value.as_str()).map_err(|e| Failure::from_error(Exit::Usage, &e))?;
+    let mut typed = None;
     let reference = match &args.secret_file {
         Some(file) => file_reference(file),
         None if in_environment => format!("{{env: {SECRET}}}"),
         None => {
-            // It was typed, and must be somewhere the next time.
             let file = args.file.with_file_name("proxmox-token");
-            write_new(&file, &format!("{value}\n"), 0o600)?;
-            file_reference(&file)
+            refuse_existing(&file)?;
+            let reference = file_reference(&file);
+            typed = Some((file, value));
+            reference
         }
     };
-    Ok((token, reference))
+    Ok(Secret { token, reference, typed })
 }
 
 /// Paths in an inventory are relative to it, so that one given here is written out.
