@@ -3,6 +3,10 @@
 
 use daedal_helm::{Chart, KubeVersion, PrintOptions, RenderOptions, ValuesBuilder, render};
 
+/// Rendering is mostly small allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     match run() {
         Ok(text) => {

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use serde_json::{Map as JsonMap, Value as Json};
 
-use crate::chart::{Chart, Metadata, full_path};
+use crate::chart::{Chart, File, Metadata, full_path};
 use crate::error::Error;
 use crate::files::Files;
 use crate::funcs;
 use crate::options::{Capabilities, RenderOptions};
 use crate::random::Random;
+use crate::template::ast::Source;
 use crate::template::exec::{Env, ExecError, TemplateSet, associate, execute};
 use crate::template::parse;
 use crate::time::GoTime;
@@ -19,7 +21,7 @@ use crate::value::{Field, ListKind, Map, MapKind, Str, Struct, Value};
 /// Helm's workaround for Go's habit of printing `<no value>`.
 pub(crate) fn without_no_value(output: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = b"<no value>";
-    let mut out = Vec::with_capacity(output.len());
+    let mut out = Vec::new();
     let mut rest = output.as_slice();
     while let Some(at) = rest.iter().position(|b| *b == b'<') {
         out.extend_from_slice(&rest[..at]);
@@ -40,7 +42,8 @@ pub(crate) fn without_no_value(output: Vec<u8>) -> Vec<u8> {
 
 struct Renderable {
     name: Rc<str>,
-    text: String,
+    files: Arc<[File]>,
+    index: usize,
     base_path: String,
     values: Rc<Map>,
 }
@@ -52,7 +55,11 @@ pub(crate) fn render(
     options: &RenderOptions,
 ) -> Result<BTreeMap<String, String>, Error> {
     let mut renderables = Vec::new();
-    let shared = Shared { release: release(options), capabilities: capabilities(&options.capabilities) };
+    let shared = Shared {
+        release: release(options),
+        capabilities: capabilities(&options.capabilities),
+        helm4: options.capabilities.is_helm4(),
+    };
     let root_values = to_map(values);
     collect(chart, "", root_values, &shared, &mut renderables);
     // Deepest paths first, and of one depth the last name first: what is parsed later wins.
@@ -66,13 +73,12 @@ pub(crate) fn render(
         options.strict,
     );
     let mut trees = HashMap::new();
-    for renderable in &mut renderables {
-        let text = std::mem::take(&mut renderable.text);
-        let parsed =
-            parse::parse(&renderable.name, text, &|name| funcs::find(name).is_some()).map_err(|e| {
-                let message = e.message.rsplit(": ").next().unwrap_or_default().to_owned();
-                Error::Parse { file: e.source.to_string(), line: e.line, message }
-            })?;
+    for renderable in &renderables {
+        let source = Source::of_file(renderable.name.clone(), &renderable.files, renderable.index);
+        let parsed = parse::parse(source).map_err(|e| {
+            let message = e.message.rsplit(": ").next().unwrap_or_default().to_owned();
+            Error::Parse { file: e.source.to_string(), line: e.line, message }
+        })?;
         for tree in parsed {
             associate(&mut trees, None, &tree);
         }
@@ -101,7 +107,7 @@ pub(crate) fn render(
         }
         let text = match String::from_utf8(output) {
             Ok(text) => text,
-            Err(e) => String::from_utf8_lossy(e.as_bytes()).into_owned(),
+            Err(e) => crate::strconv::lossy(e.as_bytes()).into_owned(),
         };
         rendered.insert(renderable.name.to_string(), text);
     }
@@ -126,6 +132,7 @@ fn render_error(error: ExecError) -> Error {
 struct Shared {
     release: Value,
     capabilities: Value,
+    helm4: bool,
 }
 
 fn collect(
@@ -136,7 +143,6 @@ fn collect(
     renderables: &mut Vec<Renderable>,
 ) -> Rc<Map> {
     let path = full_path(parent, chart.name());
-    let files = chart.files.iter().map(|f| (f.name.as_str().into(), f.data.as_slice().into()));
     let mut subcharts: BTreeMap<Str, Value> = BTreeMap::new();
     for dependency in &chart.dependencies {
         let inner = match values.get(dependency.name().as_bytes()) {
@@ -146,22 +152,24 @@ fn collect(
         let scope = collect(dependency, &path, inner, shared, renderables);
         subcharts.insert(dependency.name().into(), Value::Map(scope));
     }
+    let metadata = chart_value(&chart.metadata, parent.is_empty());
     let scope = BTreeMap::from([
-        ("Chart".into(), chart_value(&chart.metadata, parent.is_empty())),
-        ("Files".into(), Value::Files(Rc::new(Files::new(files)))),
+        ("Chart".into(), if shared.helm4 { without_structures(&metadata) } else { metadata }),
+        ("Files".into(), Value::Files(Rc::new(Files::new(chart.files.clone())))),
         ("Release".into(), shared.release.clone()),
         ("Capabilities".into(), shared.capabilities.clone()),
         ("Values".into(), Value::Map(values)),
         ("Subcharts".into(), Value::map(subcharts)),
     ]);
     let scope = share_entries(scope);
-    for template in &chart.templates {
+    for (index, template) in chart.templates.iter().enumerate() {
         if chart.is_library() && !funcs::path_base(&template.name).starts_with('_') {
             continue;
         }
         renderables.push(Renderable {
             name: format!("{path}/{}", template.name).as_str().into(),
-            text: String::from_utf8_lossy(&template.data).into_owned(),
+            files: chart.templates.clone(),
+            index,
             base_path: format!("{path}/templates"),
             values: scope.clone(),
         });
@@ -339,6 +347,17 @@ fn chart_value(metadata: &Metadata, root: bool) -> Value {
             always("IsRoot", Value::Bool(root)),
         ],
     )
+}
+
+/// Structures as maps, and every list a list of anything, as Helm 4 hands charts' metadata to templates.
+fn without_structures(value: &Value) -> Value {
+    match value {
+        Value::Struct(s) => {
+            Value::map(s.fields.iter().map(|f| (f.name.into(), without_structures(&f.value))).collect())
+        }
+        Value::List(list) => Value::list(list.items.iter().map(without_structures).collect()),
+        other => other.clone(),
+    }
 }
 
 fn always_named(name: &'static str, json: &'static str, value: Value) -> Field {

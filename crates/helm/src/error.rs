@@ -82,7 +82,4 @@ pub enum Error {
         /// Why.
         message: String,
     },
-    /// The renderer's thread could not be started.
-    #[error("cannot start the rendering thread")]
-    Thread(#[source] std::io::Error),
 }

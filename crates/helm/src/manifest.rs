@@ -1,9 +1,6 @@
 //! Splits what templates rendered into objects, finds hooks, and puts both in installation order.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
-
-use regex::Regex;
 
 use crate::error::Error;
 use crate::yaml::{self, Yaml};
@@ -108,28 +105,38 @@ const INSTALL_ORDER: &[&str] = &[
     "APIService",
 ];
 
-fn rank(kind: &str) -> (usize, &str) {
-    match INSTALL_ORDER.iter().position(|k| *k == kind) {
+/// Kinds that Helm 4 puts between those above and all others.
+const INSTALL_ORDER_HELM4: &[&str] = &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+
+fn rank(kind: &str, helm4: bool) -> (usize, &str) {
+    let more = if helm4 { INSTALL_ORDER_HELM4 } else { &[] };
+    match INSTALL_ORDER.iter().chain(more).position(|k| *k == kind) {
         Some(position) => (position, ""),
-        None => (INSTALL_ORDER.len(), kind),
+        None => (usize::MAX, kind),
     }
 }
 
-/// Splits a file's YAML at its `---` lines.
+/// Splits a file's YAML at its `---` lines, and drops the space around them.
 pub(crate) fn split(text: &str) -> Vec<String> {
-    static SEPARATOR: OnceLock<Option<Regex>> = OnceLock::new();
-    let text = text.trim();
-    let Some(separator) =
-        SEPARATOR.get_or_init(|| Regex::new(r"(?:^|[\t\n\f\r ]*\n)---[\t\n\f\r ]*").ok()).as_ref()
-    else {
-        return vec![text.to_owned()];
-    };
-    separator.split(text).filter(|d| !d.is_empty()).map(|d| d.trim().to_owned()).collect()
+    const SPACE: [char; 5] = ['\t', '\n', '\x0c', '\r', ' '];
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    // At the very start a separator needs no line before it.
+    if let Some(after) = rest.strip_prefix("---") {
+        rest = after.trim_start_matches(SPACE);
+    }
+    while let Some((part, after)) = rest.split_once("\n---") {
+        parts.push(part.trim_end_matches(SPACE));
+        rest = after.trim_start_matches(SPACE);
+    }
+    parts.push(rest);
+    parts.into_iter().filter(|part| !part.is_empty()).map(|part| part.trim().to_owned()).collect()
 }
 
 /// Hooks and other objects of the rendered files, each in installation order.
 pub(crate) fn sort(
     files: &BTreeMap<String, String>,
+    helm4: bool,
     warnings: &mut Vec<String>,
 ) -> Result<(Vec<Hook>, Vec<Manifest>), Error> {
     let (mut hooks, mut manifests) = (Vec::new(), Vec::new());
@@ -141,23 +148,25 @@ pub(crate) fn sort(
             let fail = |message: String| Error::Manifest { file: source.clone(), message };
             let document = yaml::parse_document(content.as_bytes())
                 .map_err(|e| fail(format!("error converting YAML to JSON: yaml: {e}")))?;
-            let (manifest, annotations) = head(source, content, &document).map_err(fail)?;
+            let (mut manifest, annotations) = head(source, &document).map_err(fail)?;
+            drop(document);
+            manifest.content = content;
             match annotations.get("helm.sh/hook") {
                 None => manifests.push(manifest),
                 Some(events) => hooks.extend(hook(manifest, events, &annotations, warnings)),
             }
         }
     }
-    hooks.sort_by(|a, b| rank(&a.manifest.kind).cmp(&rank(&b.manifest.kind)));
-    manifests.sort_by(|a, b| rank(&a.kind).cmp(&rank(&b.kind)));
+    hooks.sort_by(|a, b| rank(&a.manifest.kind, helm4).cmp(&rank(&b.manifest.kind, helm4)));
+    manifests.sort_by(|a, b| rank(&a.kind, helm4).cmp(&rank(&b.kind, helm4)));
     Ok((hooks, manifests))
 }
 
 type Annotations = BTreeMap<String, String>;
 
-fn head(source: &str, content: String, document: &Yaml) -> Result<(Manifest, Annotations), String> {
+fn head(source: &str, document: &Yaml<'_>) -> Result<(Manifest, Annotations), String> {
     const TYPE: &str = "releaseutil.SimpleHead";
-    let wrong = |found: &Yaml, what: &str, wanted: &str| {
+    let wrong = |found: &Yaml<'_>, what: &str, wanted: &str| {
         let kind = match found {
             Yaml::Sequence(_) => "array",
             Yaml::Mapping(_) => "object",
@@ -174,13 +183,13 @@ fn head(source: &str, content: String, document: &Yaml) -> Result<(Manifest, Ann
         kind: String::new(),
         api_version: String::new(),
         name: String::new(),
-        content,
+        content: String::new(),
     };
     let mut annotations = BTreeMap::new();
     if !matches!(document, Yaml::Mapping(_) | Yaml::Null) {
         return wrong(document, "value", TYPE);
     }
-    let string = |table: &Yaml, key: &str| match table.get(key) {
+    let string = |table: &Yaml<'_>, key: &str| match table.get(key) {
         None | Some(Yaml::Null) => Ok(String::new()),
         Some(value) => match yaml::coerced_string(value) {
             Some(text) => Ok(text),
@@ -197,7 +206,7 @@ fn head(source: &str, content: String, document: &Yaml) -> Result<(Manifest, Ann
                 None | Some(Yaml::Null) => {}
                 Some(Yaml::Mapping(entries)) => {
                     for (key, value) in entries {
-                        let text = |y: &Yaml| match y {
+                        let text = |y: &Yaml<'_>| match y {
                             Yaml::Null => Some(String::new()),
                             other => yaml::coerced_string(other),
                         };
@@ -237,4 +246,19 @@ fn hook(
         weight: annotations.get("helm.sh/hook-weight").and_then(|w| w.parse().ok()).unwrap_or(0),
         delete_policies: annotations.get("helm.sh/hook-delete-policy").map(|p| words(p)).unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_split_at_separator_lines() {
+        assert_eq!(split("---\na: 1\n---\n\nb: 2\n \t\n---\n"), ["a: 1", "b: 2"]);
+        assert_eq!(split("a: 1 ---\n--- # next\nb: 2"), ["a: 1 ---", "# next\nb: 2"]);
+        // The line break after a separator is part of it, so that no other can follow at once.
+        assert_eq!(split("---\n---\na: 1"), ["---\na: 1"]);
+        assert_eq!(split(" \n"), Vec::<String>::new());
+        assert_eq!(split("a\n----\nb"), ["a", "-\nb"]);
+    }
 }

@@ -42,7 +42,8 @@ pub struct Capabilities {
     pub kube_version: KubeVersion,
     /// API versions (`apps/v1`) and kinds (`apps/v1/Deployment`) the cluster serves.
     pub api_versions: Vec<String>,
-    /// The Helm version templates see.
+    /// The Helm version templates see. From `v4` on charts are rendered as Helm 4 does: `.Chart` is a map, and webhook
+    /// configurations are installed after what they might guard.
     pub helm_version: String,
     /// The Go version templates see.
     pub go_version: String,
@@ -108,6 +109,13 @@ const API_VERSIONS: &[&str] = &[
     "apiextensions.k8s.io/v1beta1",
     "apiextensions.k8s.io/v1",
 ];
+
+impl Capabilities {
+    pub(crate) fn is_helm4(&self) -> bool {
+        let major = self.helm_version.trim_start_matches('v').split('.').next().unwrap_or_default();
+        major.parse::<u32>().is_ok_and(|major| major >= 4)
+    }
+}
 
 impl Default for Capabilities {
     fn default() -> Self {

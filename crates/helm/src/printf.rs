@@ -285,7 +285,7 @@ impl Printer {
             }
             Value::Files(f) => {
                 let entries: Vec<(&str, Value)> =
-                    f.iter().map(|(k, v)| (&**k, Value::Bytes(v.clone()))).collect();
+                    f.iter().map(|(k, v)| (k, Value::Bytes(v.into()))).collect();
                 let entries = entries.iter().map(|(k, v)| (k.as_bytes(), v));
                 self.map("engine.files", false, entries, verb, depth);
             }

@@ -34,7 +34,7 @@ pub struct PrintOptions {
     pub show_only: Vec<String>,
 }
 
-/// Stack for the rendering thread: templates nest, and each level of them takes several frames.
+/// Stack for rendering: templates nest, and each level of them takes several frames.
 const STACK: usize = 512 << 20;
 
 /// Renders a chart.
@@ -58,15 +58,12 @@ const STACK: usize = 512 << 20;
 /// # Ok::<(), daedal_helm::Error>(())
 /// ```
 pub fn render(chart: &Chart, values: &Values, options: &RenderOptions) -> Result<Rendered, Error> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .name("helm-render".into())
-            .stack_size(STACK)
-            .spawn_scoped(scope, || render_here(chart, values, options))
-            .map_err(Error::Thread)?;
-        thread.join().unwrap_or_else(|_| {
-            Err(Error::Render { message: "the renderer failed unexpectedly".into(), locations: Vec::new() })
-        })
+    // On this thread, so that nobody has to be waited for, but with a stack of its own.
+    let result = stacker::grow(STACK, || {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| render_here(chart, values, options)))
+    });
+    result.unwrap_or_else(|_| {
+        Err(Error::Render { message: "the renderer failed unexpectedly".into(), locations: Vec::new() })
     })
 }
 
@@ -99,11 +96,12 @@ fn render_here(chart: &Chart, values: &Values, options: &RenderOptions) -> Resul
         }
         !name.ends_with("NOTES.txt")
     });
-    (rendered.hooks, rendered.manifests) = manifest::sort(&files, &mut rendered.warnings)?;
+    (rendered.hooks, rendered.manifests) =
+        manifest::sort(&files, options.capabilities.is_helm4(), &mut rendered.warnings)?;
     rendered.crds = chart
         .crds("")
         .into_iter()
-        .map(|(source, file)| (source, String::from_utf8_lossy(&file.data).into_owned()))
+        .map(|(source, file)| (source, crate::strconv::lossy(&file.data).into_owned()))
         .collect();
     Ok(rendered)
 }

@@ -186,6 +186,9 @@ fn patterns() -> Option<&'static Patterns> {
 impl Constraint {
     /// Reads alternatives joined by `||`, each a list of comparators.
     pub(crate) fn parse(text: &str) -> Result<Constraint, String> {
+        if let Some(comparator) = simple(text) {
+            return Ok(Constraint(vec![vec![comparator]]));
+        }
         let patterns = patterns().ok_or("version patterns do not compile")?;
         let mut rewritten = text.to_owned();
         for range in patterns.range.captures_iter(text) {
@@ -215,6 +218,28 @@ impl Constraint {
             (version.pre.is_empty() || pre) && group.iter().all(|c| c.matches(version))
         })
     }
+}
+
+/// One operator and one version of plain numbers, which is how nearly all constraints are written.
+fn simple(text: &str) -> Option<Comparator> {
+    let text = text.trim_matches([' ', '\t', '\n', '\r', '\x0c']);
+    let number = text.find(|c: char| c.is_ascii_digit())?;
+    let (operator, version) = text.split_at(number);
+    let operator = operator.trim_end_matches([' ', '\t', '\n', '\r', '\x0c']);
+    let (numbers, pre) = version.split_once('-').map_or((version, None), |(v, p)| (v, Some(p)));
+    let count = numbers.split('.').count();
+    let plain = count <= 3
+        && numbers.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        && pre.is_none_or(identifiers);
+    let known = ["", "=", "!=", ">", "<", ">=", "=>", "<=", "=<", "~", "~>", "^"].contains(&operator);
+    if !plain || !known {
+        return None;
+    }
+    let dash = if pre.is_some() { "-" } else { "" };
+    let missing = [".0.0", ".0", ""].get(count - 1)?;
+    let version = Version::parse(&format!("{numbers}{missing}{dash}{}", pre.unwrap_or_default())).ok()?;
+    let operator = operator.to_owned();
+    Some(Comparator { operator, version, minor_open: count == 1, patch_open: count == 2, open: count < 3 })
 }
 
 fn comparator(patterns: &Patterns, text: &str) -> Result<Comparator, String> {

@@ -1,8 +1,17 @@
 //! Go's textual forms of strings and numbers: quoting, unquoting, float formats.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use regex::Regex;
+
+/// Text, with U+FFFD in place of invalid bytes. Valid text, which is nearly all of it, is only checked.
+pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
+}
 
 /// Whether Go's `unicode.IsPrint` holds.
 pub(crate) fn is_print(c: char) -> bool {
@@ -118,6 +127,9 @@ pub(crate) fn unquote(literal: &str) -> Option<Vec<u8>> {
     let inner = literal.strip_prefix(quote)?.strip_suffix(quote)?;
     if quote == '`' {
         return Some(inner.bytes().filter(|b| *b != b'\r').collect());
+    }
+    if !inner.bytes().any(|b| b == b'\\' || b == b'\n' || char::from(b) == quote) {
+        return Some(inner.into());
     }
     let mut out = Vec::with_capacity(inner.len());
     let mut rest = inner;
@@ -331,7 +343,14 @@ pub(crate) fn parse_int_base0(text: &str) -> Option<i64> {
 
 /// `strconv.ParseUint(text, 0, 64)`.
 pub(crate) fn parse_uint_base0(text: &str) -> Option<u64> {
-    let lower = text.to_ascii_lowercase();
+    if !text.bytes().next()?.is_ascii_digit() {
+        return None;
+    }
+    let lower: Cow<'_, str> = if text.bytes().any(|b| b.is_ascii_uppercase()) {
+        text.to_ascii_lowercase().into()
+    } else {
+        text.into()
+    };
     let (radix, digits) = if let Some(d) = lower.strip_prefix("0x") {
         (16, d)
     } else if let Some(d) = lower.strip_prefix("0b") {
@@ -341,7 +360,7 @@ pub(crate) fn parse_uint_base0(text: &str) -> Option<u64> {
     } else if lower.len() > 1 && lower.starts_with('0') {
         (8, &lower[1..])
     } else {
-        (10, lower.as_str())
+        (10, &*lower)
     };
     if digits.contains('_') {
         let whole = if radix == 10 { digits } else { digits.strip_prefix('_').unwrap_or(digits) };

@@ -20,7 +20,7 @@ impl Str {
 
     /// The text, with U+FFFD in place of invalid bytes, as ranging over a Go string would see it.
     pub(crate) fn text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
+        crate::strconv::lossy(&self.0)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -32,6 +32,8 @@ fn expressions_print_as_in_helm() {
         (r#"typeOf (semver "1")"#, r#"v: "*semver.Version""#),
         (r#"typeOf (semver "1").IncMajor"#, r#"v: "semver.Version""#),
         (r#"deepCopy (semver "1.2")"#, r#"v: "0.0.0""#),
+        (r#"merge (dict "a" (semver "1").IncMajor) (dict "a" (dict)) | len"#, r#"v: "1""#),
+        (r#"merge (dict "a" (semver "1")) (dict "a" (dict)) | print"#, r#"v: """#),
         (
             r#"printf "%#v" (semver "v0.9")"#,
             r#"v: "&semver.Version{major:0x0, minor:0x9, patch:0x0, pre:\"\", metadata:\"\", original:\"v0.9\"}""#,

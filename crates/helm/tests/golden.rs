@@ -103,3 +103,28 @@ fn the_same_inputs_give_the_same_bytes() {
     assert_ne!(first, text(2));
     assert!(first.contains("c: 2023") && first.contains("f: secret"));
 }
+
+#[test]
+fn as_helm_4_does() {
+    let file = |name: &str, text: &str| daedal_helm::File { name: name.into(), data: text.into() };
+    let object = |kind: &str| format!("kind: {kind}\nmetadata: {{name: x}}\n");
+    let chart = Chart::from_files(vec![
+        file("Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\nmaintainers: [{name: m}]\n"),
+        file("templates/a.yaml", &object("Certificate")),
+        file("templates/b.yaml", &object("ValidatingWebhookConfiguration")),
+        file("templates/c.yaml", &object("MutatingWebhookConfiguration")),
+        file(
+            "templates/NOTES.txt",
+            "{{ kindOf .Chart }} {{ .Chart.Missing }} {{ toJson .Chart.Keywords }} {{ toJson .Chart.Maintainers }}",
+        ),
+    ])
+    .unwrap();
+    let mut options = RenderOptions::default();
+    options.capabilities.helm_version = "v4.0.0".into();
+    let rendered = render(&chart, &Values::default(), &options).unwrap();
+    let kinds: Vec<&str> = rendered.manifests.iter().map(|m| m.kind.as_str()).collect();
+    assert_eq!(kinds, ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Certificate"]);
+    assert_eq!(rendered.notes, r#"map  [] [{"Email":"","Name":"m","URL":""}]"#);
+    options.capabilities.helm_version = "v3.19.0".into();
+    assert!(render(&chart, &Values::default(), &options).is_err(), "a structure has no other fields");
+}

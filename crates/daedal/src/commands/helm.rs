@@ -288,7 +288,6 @@ fn failure(error: &Error) -> Failure {
         Error::Read { .. } => Exit::NoInput,
         Error::Fetch { .. } => Exit::Unavailable,
         Error::NotFound(_) => Exit::Usage,
-        Error::Thread(_) => Exit::Failed,
         _ => Exit::BadDocument,
     };
     let failure = Failure::from_error(exit, error);

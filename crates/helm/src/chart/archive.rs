@@ -25,7 +25,7 @@ pub(super) fn unpack(data: &[u8]) -> Result<Vec<File>, Error> {
         if kind.is_dir() || kind.is_pax_global_extensions() || kind.is_pax_local_extensions() {
             continue;
         }
-        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let path = crate::strconv::lossy(&entry.path_bytes()).into_owned();
         if kind.is_symlink() || kind.is_hard_link() {
             return Err(Error::Archive(format!("chart illegally contains a link: {path:?}")));
         }

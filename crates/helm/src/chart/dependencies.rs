@@ -155,7 +155,7 @@ fn import(chart: &mut Chart, warnings: &mut Vec<String>) -> Result<(), Error> {
         }
     }
     coalesce_tables(&mut values, &imported, "", true, warnings);
-    chart.values = Values(values);
+    chart.values = Values::from_json(values);
     Ok(())
 }
 

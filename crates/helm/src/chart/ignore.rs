@@ -7,7 +7,35 @@ struct Rule {
     only_folders: bool,
     /// Matched against the whole path when it contains a slash, against the file's name otherwise.
     whole_path: bool,
-    pattern: Vec<Piece>,
+    pattern: Pattern,
+}
+
+/// The two forms nearly all patterns have, and the general one.
+enum Pattern {
+    Name(String),
+    Ending(String),
+    Pieces(Vec<Piece>),
+}
+
+impl Pattern {
+    fn new(text: &str) -> Option<Pattern> {
+        let literal = |text: &str| !text.contains(['*', '?', '[', '\\', '/']);
+        Some(match text.strip_prefix('*') {
+            _ if literal(text) => Pattern::Name(text.to_owned()),
+            Some(ending) if literal(ending) => Pattern::Ending(ending.to_owned()),
+            _ => Pattern::Pieces(compile(text)?),
+        })
+    }
+
+    fn matches(&self, subject: &str) -> bool {
+        match self {
+            Pattern::Name(name) => subject == name,
+            Pattern::Ending(ending) => {
+                subject.strip_suffix(ending.as_str()).is_some_and(|s| !s.contains('/'))
+            }
+            Pattern::Pieces(pieces) => matches(pieces, subject),
+        }
+    }
 }
 
 /// The rules of one chart.
@@ -35,7 +63,7 @@ impl Ignore {
         let (negate, line) = line.strip_prefix('!').map_or((false, line), |l| (true, l));
         let (only_folders, line) = line.strip_suffix('/').map_or((false, line), |l| (true, l));
         let whole_path = line.contains('/');
-        let pattern = compile(line.strip_prefix('/').unwrap_or(line))
+        let pattern = Pattern::new(line.strip_prefix('/').unwrap_or(line))
             .ok_or_else(|| Error::Chart(format!("syntax error in pattern {line:?} of .helmignore")))?;
         self.0.push(Rule { negate, only_folders, whole_path, pattern });
         Ok(())
@@ -45,9 +73,8 @@ impl Ignore {
     pub(super) fn ignores(&self, path: &str, folder: bool) -> bool {
         for rule in &self.0 {
             let subject = if rule.whole_path { path } else { path.rsplit('/').next().unwrap_or(path) };
-            let subject: Vec<char> = subject.chars().collect();
             if rule.negate {
-                if rule.only_folders && !folder || !matches(&rule.pattern, &subject) {
+                if rule.only_folders && !folder || !rule.pattern.matches(subject) {
                     return true;
                 }
                 continue;
@@ -55,7 +82,7 @@ impl Ignore {
             if rule.only_folders && !folder {
                 continue;
             }
-            if matches(&rule.pattern, &subject) {
+            if rule.pattern.matches(subject) {
                 return true;
             }
         }
@@ -109,47 +136,54 @@ fn compile(pattern: &str) -> Option<Vec<Piece>> {
     Some(out)
 }
 
-fn matches(pattern: &[Piece], text: &[char]) -> bool {
-    // Positions in the pattern that may be next; a star stays and lets the next one start.
-    let mut active = vec![false; pattern.len() + 1];
-    active[0] = true;
-    spread(pattern, &mut active);
-    for c in text {
-        let mut next = vec![false; pattern.len() + 1];
-        for (i, piece) in pattern.iter().enumerate() {
-            if !active[i] {
-                continue;
+impl Piece {
+    /// Whether the piece stands for one character; only a slash in the pattern stands for a slash.
+    fn fits(&self, c: char) -> bool {
+        match self {
+            Piece::Char(wanted) => *wanted == c,
+            Piece::Any => c != '/',
+            Piece::Class(negate, ranges) => {
+                c != '/' && ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *negate
             }
-            match piece {
-                Piece::Star if *c != '/' => next[i] = true,
-                Piece::Any if *c != '/' => next[i + 1] = true,
-                Piece::Char(wanted) if wanted == c => next[i + 1] = true,
-                Piece::Class(negate, ranges)
-                    if *c != '/' && ranges.iter().any(|(low, high)| (low..=high).contains(&c)) != *negate =>
-                {
-                    next[i + 1] = true;
-                }
-                _ => {}
-            }
+            Piece::Star => false,
         }
-        spread(pattern, &mut next);
-        active = next;
     }
-    active[pattern.len()]
 }
 
-fn spread(pattern: &[Piece], active: &mut [bool]) {
-    for (i, piece) in pattern.iter().enumerate() {
-        if active[i] && matches!(piece, Piece::Star) {
-            active[i + 1] = true;
+fn matches(pattern: &[Piece], text: &str) -> bool {
+    let (mut pattern, mut text) = (pattern, text);
+    // Where to go on when the characters after the last star do not fit: earlier stars need not be tried again.
+    let mut last_star: Option<(&[Piece], &str)> = None;
+    loop {
+        match (pattern.split_first(), text.chars().next()) {
+            (None, None) => return true,
+            (Some((Piece::Star, rest)), _) => {
+                last_star = Some((rest, text));
+                pattern = rest;
+                continue;
+            }
+            (Some((piece, rest)), Some(c)) if piece.fits(c) => {
+                pattern = rest;
+                text = &text[c.len_utf8()..];
+                continue;
+            }
+            _ => {}
+        }
+        let Some((after_star, from)) = last_star else { return false };
+        match from.chars().next() {
+            Some(c) if c != '/' => {
+                pattern = after_star;
+                text = &from[c.len_utf8()..];
+                last_star = Some((after_star, text));
+            }
+            _ => return false,
         }
     }
 }
 
 /// `filepath.Match` for `--show-only`.
 pub(crate) fn path_matches(pattern: &str, path: &str) -> bool {
-    let path: Vec<char> = path.chars().collect();
-    compile(pattern).is_some_and(|pattern| matches(&pattern, &path))
+    Pattern::new(pattern).is_some_and(|pattern| pattern.matches(path))
 }
 
 #[cfg(test)]
@@ -168,5 +202,31 @@ mod tests {
         assert!(rules.ignores("templates/.x", false));
         assert!(!rules.ignores("templates/x", false));
         assert!(Ignore::parse("a/**/b").is_err());
+    }
+
+    #[test]
+    fn stars_stay_within_a_folder_and_take_as_much_as_is_needed() {
+        for (pattern, path) in [
+            ("*", ""),
+            ("*.yaml", "a.b.yaml"),
+            ("a*b*c", "axbxbc"),
+            ("*a/*b", "xa/yb"),
+            ("[a-c]?[^x]", "bxy"),
+            ("templates/*", "templates/é.yaml"),
+            ("a\\*", "a*"),
+        ] {
+            assert!(path_matches(pattern, path), "{pattern} {path}");
+        }
+        for (pattern, path) in [
+            ("*", "a/b"),
+            ("*b", "a/b"),
+            ("a?b", "a/b"),
+            ("a*b*c", "axbx"),
+            ("[a", "a"),
+            ("", "a"),
+            ("[^a]", "/"),
+        ] {
+            assert!(!path_matches(pattern, path), "{pattern} {path}");
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Loads charts from folders, archives and memory.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::ignore::Ignore;
 use super::{Chart, File, Metadata, Values, archive};
@@ -48,7 +50,7 @@ impl Chart {
 fn folder(root: &Path) -> Result<Vec<File>, Error> {
     let ignore_file = root.join(".helmignore");
     let rules = match std::fs::read(&ignore_file) {
-        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Ok(text) => crate::strconv::lossy(&text).into_owned(),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(source) => return Err(Error::Read { path: ignore_file, source }),
     };
@@ -81,26 +83,41 @@ fn walk(
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         let name = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
-        // Symbolic links are followed, as Helm does for charts on disk.
-        let info = std::fs::metadata(&path).map_err(read(&path))?;
-        if rules.ignores(&name, info.is_dir()) {
+        let mut kind = entry.file_type().map_err(read(&path))?;
+        if kind.is_symlink() {
+            // Symbolic links are followed, as Helm does for charts on disk.
+            kind = std::fs::metadata(&path).map_err(read(&path))?.file_type();
+        }
+        if rules.ignores(&name, kind.is_dir()) {
             continue;
         }
-        if info.is_dir() {
+        if kind.is_dir() {
             walk(&path, &name, rules, files, total, depth + 1)?;
             continue;
         }
-        if !info.is_file() {
+        if !kind.is_file() {
             return Err(Error::Chart(format!("cannot load irregular file {}", path.display())));
         }
-        *total += info.len();
-        if info.len() > MAX_FILE || *total > MAX_CHART {
+        let Some(data) = bounded(&path, MAX_FILE.min(MAX_CHART - *total)).map_err(read(&path))? else {
             return Err(Error::Chart(format!("chart file {name:?} is larger than the maximum file size")));
-        }
-        let data = std::fs::read(&path).map_err(read(&path))?;
+        };
+        *total += data.len() as u64;
         files.push(File { name, data: without_bom(data) });
     }
     Ok(())
+}
+
+/// A file's content, unless it is larger than `most`.
+fn bounded(path: &Path, most: u64) -> std::io::Result<Option<Vec<u8>>> {
+    let file = std::fs::File::open(path)?;
+    let size = file.metadata()?.len();
+    if size > most {
+        return Ok(None);
+    }
+    let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    // What is appended meanwhile is not part of the chart.
+    file.take(size).read_to_end(&mut data)?;
+    Ok(Some(data))
 }
 
 fn without_bom(data: Vec<u8>) -> Vec<u8> {
@@ -120,12 +137,13 @@ pub(super) fn from_files(files: Vec<File>, depth: usize) -> Result<Chart, Error>
     };
     let mut chart = Chart {
         metadata: Metadata::parse(&description.data)?,
-        templates: Vec::new(),
-        files: Vec::new(),
+        templates: Arc::default(),
+        files: Arc::default(),
         values: Values::default(),
         schema: None,
         dependencies: Vec::new(),
     };
+    let (mut templates, mut others) = (Vec::new(), Vec::new());
     let old = chart.metadata.api_version == "v1";
     let mut inner: BTreeMap<String, Vec<File>> = BTreeMap::new();
     for file in files {
@@ -135,24 +153,25 @@ pub(super) fn from_files(files: Vec<File>, depth: usize) -> Result<Chart, Error>
                 chart.values = Values::from_yaml(&file.data)
                     .map_err(|e| Error::Values(format!("cannot load values.yaml: {e}")))?;
             }
-            "values.schema.json" => chart.schema = Some(file.data),
+            "values.schema.json" => chart.schema = Some(file.data.into()),
             "requirements.yaml" | "requirements.lock" => {
                 if file.name == "requirements.yaml" {
                     chart.metadata.add_requirements(&file.data)?;
                 }
                 if old {
-                    chart.files.push(file);
+                    others.push(file);
                 }
             }
-            name if name.starts_with("templates/") => chart.templates.push(file),
+            name if name.starts_with("templates/") => templates.push(file),
             name if name.starts_with("charts/") && !name.ends_with(".prov") => {
                 let path = name["charts/".len()..].to_owned();
                 let owner = path.split('/').next().unwrap_or_default().to_owned();
                 inner.entry(owner).or_default().push(File { name: path, data: file.data });
             }
-            _ => chart.files.push(file),
+            _ => others.push(file),
         }
     }
+    (chart.templates, chart.files) = (templates.into(), others.into());
     chart.metadata.validate()?;
     for (name, files) in inner {
         if name.starts_with(['_', '.']) {

@@ -77,17 +77,17 @@ pub struct Metadata {
 }
 
 /// A mapping with Go's forgiving, case-insensitive field names.
-struct Fields<'a>(&'a Yaml, &'a str);
+struct Fields<'a>(&'a Yaml<'a>, &'a str);
 
 impl<'a> Fields<'a> {
-    fn get(&self, name: &str) -> Option<&'a Yaml> {
+    fn get(&self, name: &str) -> Option<&'a Yaml<'a>> {
         if let Some(found) = self.0.get(name) {
             return Some(found);
         }
         let Yaml::Mapping(entries) = self.0 else { return None };
         entries
             .iter()
-            .find(|(k, _)| matches!(k, Yaml::String(s) if s.as_bytes().eq_ignore_ascii_case(name.as_bytes())))
+            .find(|(k, _)| matches!(k, Yaml::String(s) if s.eq_ignore_ascii_case(name.as_bytes())))
             .map(|(_, v)| v)
     }
 
@@ -122,7 +122,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn list(&self, name: &str) -> Result<Option<&'a [Yaml]>, Error> {
+    fn list(&self, name: &str) -> Result<Option<&'a [Yaml<'a>]>, Error> {
         match self.get(name) {
             None | Some(Yaml::Null) => Ok(None),
             Some(Yaml::Sequence(items)) => Ok(Some(items)),
@@ -191,7 +191,7 @@ impl Metadata {
         if let Some(Yaml::Mapping(entries)) = fields.get("annotations") {
             let mut annotations = std::collections::BTreeMap::new();
             for (key, value) in entries {
-                let text = |y: &Yaml| match y {
+                let text = |y: &Yaml<'_>| match y {
                     Yaml::Null => Some(String::new()),
                     other => yaml::coerced_string(other),
                 };
@@ -252,7 +252,7 @@ impl Metadata {
     }
 }
 
-fn document(text: &[u8], file: &str) -> Result<Yaml, Error> {
+fn document<'a>(text: &'a [u8], file: &str) -> Result<Yaml<'a>, Error> {
     let document =
         yaml::parse_document(text).map_err(|e| Error::Chart(format!("cannot load {file}: yaml: {e}")))?;
     match document {

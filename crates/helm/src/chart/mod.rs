@@ -5,9 +5,12 @@ mod dependencies;
 pub(crate) mod ignore;
 mod load;
 mod metadata;
+mod plain_schema;
 mod schema;
 mod set;
 mod values;
+
+use std::sync::Arc;
 
 pub use metadata::{Dependency, Maintainer, Metadata};
 pub use values::{Values, ValuesBuilder};
@@ -25,19 +28,19 @@ pub struct File {
     pub data: Vec<u8>,
 }
 
-/// A chart with its sub-charts.
+/// A chart with its sub-charts. A copy shares the files' content.
 #[derive(Clone, Debug)]
 pub struct Chart {
     /// `Chart.yaml`.
     pub metadata: Metadata,
     /// Files under `templates/`.
-    pub templates: Vec<File>,
+    pub templates: Arc<[File]>,
     /// Everything else templates may read.
-    pub files: Vec<File>,
+    pub files: Arc<[File]>,
     /// `values.yaml`.
     pub values: Values,
     /// `values.schema.json`.
-    pub schema: Option<Vec<u8>>,
+    pub schema: Option<Arc<[u8]>>,
     /// The charts under `charts/`.
     pub dependencies: Vec<Chart>,
 }

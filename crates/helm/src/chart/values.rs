@@ -1,16 +1,18 @@
 //! Values: read from YAML, overridden from the command line, merged down through the sub-charts.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Number, Value as Json};
 
 use super::{Chart, set};
 use crate::error::Error;
 use crate::yaml::{self, Yaml};
 
-/// A table of values, as a chart or a user writes it.
+/// A table of values, as a chart or a user writes it. Copies share it.
 ///
 /// Numbers read from YAML are floating point, as Helm's are; numbers from `--set` are integers.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Values(pub(crate) Map<String, Json>);
+pub struct Values(pub(crate) Arc<Map<String, Json>>);
 
 impl Values {
     /// Reads a YAML document that is a mapping, or empty.
@@ -18,7 +20,7 @@ impl Values {
         let document = yaml::parse_document(text)
             .map_err(|e| Error::Values(format!("error converting YAML to JSON: yaml: {e}")))?;
         match to_json(&document, 0).map_err(Error::Values)? {
-            Json::Object(map) => Ok(Values(map)),
+            Json::Object(map) => Ok(Values::from_json(map)),
             Json::Null => Ok(Values::default()),
             other => Err(Error::Values(format!(
                 "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
@@ -34,7 +36,7 @@ impl Values {
 
     /// Values from JSON.
     pub fn from_json(map: Map<String, Json>) -> Values {
-        Values(map)
+        Values(Arc::new(map))
     }
 
     /// The values as JSON.
@@ -46,7 +48,7 @@ impl Values {
 /// How deep values may nest.
 const MAX_DEPTH: usize = 1000;
 
-fn to_json(document: &Yaml, depth: usize) -> Result<Json, String> {
+fn to_json(document: &Yaml<'_>, depth: usize) -> Result<Json, String> {
     if depth > MAX_DEPTH {
         return Err("values nest too deep".to_owned());
     }
@@ -60,7 +62,7 @@ fn to_json(document: &Yaml, depth: usize) -> Result<Json, String> {
         Yaml::Int(i) => float(*i as f64)?,
         Yaml::Uint(u) => float(*u as f64)?,
         Yaml::Float(f) => float(*f)?,
-        Yaml::String(s) => Json::String(String::from_utf8_lossy(s.as_bytes()).into_owned()),
+        Yaml::String(s) => Json::String(crate::strconv::lossy(s).into_owned()),
         Yaml::Sequence(items) => {
             Json::Array(items.iter().map(|i| to_json(i, depth + 1)).collect::<Result<_, _>>()?)
         }
@@ -92,7 +94,7 @@ impl ValuesBuilder {
     /// Lays a values file over what is there: tables merge, everything else replaces.
     pub fn file(mut self, text: &[u8]) -> Result<Self, Error> {
         let Values(over) = Values::from_yaml(text)?;
-        merge_maps(&mut self.base, over);
+        merge_maps(&mut self.base, Arc::unwrap_or_clone(over));
         Ok(self)
     }
 
@@ -137,7 +139,7 @@ impl ValuesBuilder {
 
     /// The values.
     pub fn build(self) -> Values {
-        Values(self.base)
+        Values::from_json(self.base)
     }
 }
 
@@ -244,7 +246,7 @@ fn coalesce_own(
     warnings: &mut Vec<String>,
 ) {
     let prefix = join(prefix, chart.name());
-    for (key, default) in &chart.values.0 {
+    for (key, default) in chart.values.as_json() {
         match values.get_mut(key) {
             None => {
                 values.insert(key.clone(), default.clone());
@@ -324,8 +326,8 @@ mod tests {
     fn chart(name: &str, values: &str, dependencies: Vec<Chart>) -> Chart {
         Chart {
             metadata: super::super::Metadata { name: name.into(), ..Default::default() },
-            templates: vec![],
-            files: vec![],
+            templates: Arc::default(),
+            files: Arc::default(),
             values: Values::from_yaml(values.as_bytes()).unwrap(),
             schema: None,
             dependencies,
@@ -367,7 +369,7 @@ mod tests {
             .unwrap()
             .build();
         assert_eq!(
-            Json::Object(values.0),
+            Json::Object(values.as_json().clone()),
             serde_json::json!({
                 "a": {"b": 2, "c": [3.0]}, "d": [null, "x"], "e": ["p", "q"], "f": null, "g": true, "h": "01",
             })

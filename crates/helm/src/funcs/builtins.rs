@@ -42,8 +42,8 @@ fn call(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
         Value::Nil | Value::NilInterface => Err("call of nil".into()),
         other => Err(format!(
             "non-function {} of type {}",
-            args.last().map_or_else(String::new, |name| String::from_utf8_lossy(&printf::display(name))
-                .into_owned()),
+            args.last()
+                .map_or_else(String::new, |name| crate::strconv::lossy(&printf::display(name)).into_owned()),
             other.type_name()
         )
         .into()),
@@ -109,7 +109,7 @@ fn index(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
                 None if map.kind == MapKind::Strings => Value::string(""),
                 None => Value::NilInterface,
             },
-            Value::Files(files) => Value::Bytes(files.get(&key(index)?.text()).cloned().unwrap_or_default()),
+            Value::Files(files) => Value::Bytes(files.get(&key(index)?.text()).unwrap_or_default().into()),
             other => {
                 let name = other.type_name();
                 return Err(format!("can't index item of type {}", name.trim_start_matches('*')).into());
@@ -184,7 +184,7 @@ fn is_nil(value: &Value) -> bool {
 
 fn equal_other(a: &Value, b: &Value) -> Check {
     let display =
-        |v: &Value| String::from_utf8_lossy(&printf::sprintf(b"%s", std::slice::from_ref(v))).into_owned();
+        |v: &Value| crate::strconv::lossy(&printf::sprintf(b"%s", std::slice::from_ref(v))).into_owned();
     if a.kind_name() != b.kind_name() && !a.is_nil() && !b.is_nil() {
         return Err(format!(
             "non-comparable types {}: {}, {}: {}",
@@ -255,7 +255,7 @@ fn html(text: &[u8]) -> Vec<u8> {
 
 fn js(text: &[u8]) -> String {
     let mut out = String::new();
-    for c in String::from_utf8_lossy(text).chars() {
+    for c in crate::strconv::lossy(text).chars() {
         match c {
             '\\' => out.push_str("\\\\"),
             '\'' => out.push_str("\\'"),

@@ -142,7 +142,7 @@ struct Names {
 
 fn alternative_names(ips: &Value, dns: &Value) -> Result<Names, FuncError> {
     let mut names = Names { addresses: Vec::new(), dns: Vec::new() };
-    let display = |v: &Value| String::from_utf8_lossy(&crate::printf::display(v)).into_owned();
+    let display = |v: &Value| crate::strconv::lossy(&crate::printf::display(v)).into_owned();
     for ip in ips.elements().unwrap_or_default().iter() {
         let Value::Str(s) = ip else {
             return Err(format!("error parsing ip: {} is not a string", display(ip)).into());
@@ -218,7 +218,7 @@ fn build_custom(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
     let decode = |index: usize, what: &str| -> Result<String, FuncError> {
         let raw = super::encoding::base64_decode(bytes(args, index))
             .map_err(|_| format!("unable to decode base64 {what}"))?;
-        Ok(String::from_utf8_lossy(&raw).into_owned())
+        Ok(crate::strconv::lossy(&raw).into_owned())
     };
     let cert = decode(0, "certificate")?;
     let key = decode(1, "private key")?;

@@ -127,7 +127,7 @@ fn merge(target: &Rc<Map>, source: &Rc<Map>, overwrite: bool, depth: usize) -> R
             continue;
         }
         match (&value, &existing) {
-            (Value::Map(_), Some(Value::Version(_))) if !overwrite => {
+            (Value::Map(_), Some(Value::Version(version))) if !overwrite && !version.by_value => {
                 return Err("src and dst must be of same type".to_owned());
             }
             (Value::Map(source), Some(Value::Map(inner))) => merge(inner, source, overwrite, depth + 1)?,

@@ -14,7 +14,7 @@ pub(super) fn functions() -> Vec<Entry> {
         fixed("float64", &[Any], |_, args| Ok(Value::Float(to_float(&args[0])))),
         fixed("atoi", &[Str], |_, args| Ok(Value::Int(atoi(&super::text(args, 0))))),
         fixed("toDecimal", &[Any], |_, args| {
-            let text = String::from_utf8_lossy(&crate::printf::display(&args[0])).into_owned();
+            let text = crate::strconv::lossy(&crate::printf::display(&args[0])).into_owned();
             Ok(Value::Int64(i64::from_str_radix(&text, 8).unwrap_or(0)))
         }),
         fixed("add1", &[Any], |_, args| Ok(Value::Int64(to_int(&args[0]).wrapping_add(1)))),

@@ -22,6 +22,7 @@ mod urls;
 mod versions;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::OnceLock;
 
 use crate::template::exec::{Exec, FuncResult};
@@ -102,12 +103,14 @@ pub(crate) struct Signature {
 }
 
 /// A function templates can call.
+#[derive(Debug)]
 pub(crate) struct Function {
+    pub(crate) name: &'static str,
     pub(crate) signature: Signature,
     pub(crate) run: fn(&mut Exec<'_>, &mut [Value]) -> FuncResult,
 }
 
-type Entry = (&'static str, Function);
+type Entry = Function;
 
 /// A function with exactly these parameters.
 const fn fixed(
@@ -115,7 +118,7 @@ const fn fixed(
     params: &'static [Type],
     run: fn(&mut Exec<'_>, &mut [Value]) -> FuncResult,
 ) -> Entry {
-    (name, Function { signature: Signature { params, variadic: None }, run })
+    Function { name, signature: Signature { params, variadic: None }, run }
 }
 
 /// A function with these parameters and any number more of one type.
@@ -125,18 +128,19 @@ const fn variadic(
     rest: Type,
     run: fn(&mut Exec<'_>, &mut [Value]) -> FuncResult,
 ) -> Entry {
-    (name, Function { signature: Signature { params, variadic: Some(rest) }, run })
+    Function { name, signature: Signature { params, variadic: Some(rest) }, run }
 }
 
 /// The function of a name.
 pub(crate) fn find(name: &str) -> Option<&'static Function> {
-    static TABLE: OnceLock<HashMap<&'static str, Function>> = OnceLock::new();
+    static TABLE: OnceLock<HashMap<&'static str, Function, BuildHasherDefault<NameHasher>>> = OnceLock::new();
     TABLE
         .get_or_init(|| {
-            let mut table = HashMap::new();
+            let mut table = HashMap::default();
+            table.reserve(300);
             // Later groups replace what earlier ones define: Sprig shadows builtins, Helm shadows Sprig.
-            table.extend(builtins::functions());
             for group in [
+                builtins::functions,
                 casing::functions,
                 crypto::functions,
                 certificates::functions,
@@ -154,11 +158,32 @@ pub(crate) fn find(name: &str) -> Option<&'static Function> {
                 versions::functions,
                 helm::functions,
             ] {
-                table.extend(group());
+                table.extend(group().into_iter().map(|function| (function.name, function)));
             }
             table
         })
         .get(name)
+}
+
+/// FNV-1a: the names in the table are short and our own, so that nobody can make them collide.
+struct NameHasher(u64);
+
+impl Default for NameHasher {
+    fn default() -> Self {
+        NameHasher(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// Text of an argument the signature promises to be a string.

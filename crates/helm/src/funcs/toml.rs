@@ -56,7 +56,7 @@ fn entries(value: &Value) -> Vec<(String, Value)> {
             map.entries.borrow().iter().map(|(k, v)| (k.text().into_owned(), v.clone())).collect()
         }
         Value::Files(files) => {
-            files.iter().map(|(name, data)| (name.to_string(), Value::Bytes(data.clone()))).collect()
+            files.iter().map(|(name, data)| (name.to_owned(), Value::Bytes(data.into()))).collect()
         }
         Value::Struct(s) => s.fields.iter().map(|f| (f.name.to_owned(), f.value.clone())).collect(),
         _ => Vec::new(),

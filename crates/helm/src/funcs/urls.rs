@@ -45,7 +45,7 @@ fn unescape(input: &str, whole: &str) -> Result<Vec<u8>, FuncError> {
                 rest = &tail[2..];
             }
             None => {
-                let shown = String::from_utf8_lossy(&rest[..rest.len().min(3)]).into_owned();
+                let shown = crate::strconv::lossy(&rest[..rest.len().min(3)]).into_owned();
                 return Err(format!(
                     "unable to parse url: parse {}: invalid URL escape {}",
                     crate::strconv::quote(whole.as_bytes()),
@@ -177,7 +177,7 @@ fn parse(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
             if raw_host.contains(' ') {
                 return Err(fail("invalid character \" \" in host name"));
             }
-            host = String::from_utf8_lossy(&unescape(raw_host, &whole)?).into_owned();
+            host = crate::strconv::lossy(&unescape(raw_host, &whole)?).into_owned();
             remaining = tail;
         }
         path = unescape(remaining, &whole)?;
@@ -212,7 +212,7 @@ fn join(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
             .into()),
         }
     };
-    let lossy = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let lossy = |bytes: Vec<u8>| crate::strconv::lossy(&bytes).into_owned();
     let (scheme, host, path) = (lossy(part("scheme")?), part("host")?, part("path")?);
     let (query, opaque, fragment) = (lossy(part("query")?), lossy(part("opaque")?), part("fragment")?);
     let raw_user = lossy(part("userinfo")?);

@@ -89,7 +89,7 @@ fn write_value(out: &mut Vec<u8>, value: &Value, format: Format, depth: usize) -
         }
         Value::Files(files) => {
             let entries: Vec<(&str, Value)> =
-                files.iter().map(|(k, v)| (&**k, Value::Bytes(v.clone()))).collect();
+                files.iter().map(|(k, v)| (k, Value::Bytes(v.into()))).collect();
             write_object(out, entries.iter().map(|(k, v)| (k.as_bytes(), v)), format, depth)?;
         }
         Value::Struct(s) => {

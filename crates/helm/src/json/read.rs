@@ -111,7 +111,7 @@ impl Reader<'_> {
             }
             self.digits("in exponent of numeric literal")?;
         }
-        let text = String::from_utf8_lossy(&self.text[start..self.at]);
+        let text = crate::strconv::lossy(&self.text[start..self.at]);
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Value::Float(number)),
             _ => Err(format!("json: cannot unmarshal number {text} into Go value of type float64")),
@@ -126,7 +126,7 @@ impl Reader<'_> {
                 None => return Err("unexpected end of JSON input".to_owned()),
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(String::from_utf8_lossy(&out).as_ref().into());
+                    return Ok(crate::strconv::lossy(&out).as_ref().into());
                 }
                 Some(b'\\') => {
                     self.at += 1;

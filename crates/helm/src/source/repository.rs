@@ -22,7 +22,8 @@ pub(super) async fn archive(
         Some(Yaml::Sequence(entries)) => entries,
         _ => return reference.fail(format!("chart {name:?} is not in the index")),
     };
-    let field = |entry: &Yaml, key: &str| entry.get(key).and_then(yaml::coerced_string).unwrap_or_default();
+    let field =
+        |entry: &Yaml<'_>, key: &str| entry.get(key).and_then(yaml::coerced_string).unwrap_or_default();
     let versions: Vec<String> = entries.iter().map(|e| field(e, "version")).collect();
     let Some(chosen) = choose(versions.iter().map(String::as_str), wanted) else {
         return reference.fail(format!("no chart version found for {name}-{wanted}"));

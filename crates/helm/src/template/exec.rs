@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::ast::{Branch, Command, Expr, ExprKind, ListNode, Node, NodeId, Number, Pipe, Tree};
+use super::ast::{Branch, Command, Expr, ExprKind, ListNode, Node, NodeId, Number, Pipe, Source, Tree};
 use super::methods;
 use super::parse::{self, ParseError};
 use super::show;
 use crate::error::Location;
-use crate::funcs::{self, Signature, Type};
+use crate::funcs::{Function, Signature, Type};
 use crate::limits::Limits;
 use crate::printf;
 use crate::random::Random;
@@ -37,7 +37,7 @@ impl TemplateSet {
 /// Adds a tree to a name space: an empty one never replaces a definition.
 pub(crate) fn associate(map: &mut HashMap<Rc<str>, Rc<Tree>>, base: Option<&TemplateSet>, tree: &Rc<Tree>) {
     let exists = map.contains_key(&tree.name) || base.is_some_and(|b| b.get(&tree.name).is_some());
-    if exists && parse::is_blank(&tree.root) {
+    if exists && parse::is_blank(tree) {
         return;
     }
     map.insert(tree.name.clone(), tree.clone());
@@ -220,7 +220,10 @@ impl<'e> Exec<'e> {
 
     fn node(&mut self, dot: &Value, node: &Node) -> Result<Flow> {
         match node {
-            Node::Text(text) => self.write(text)?,
+            Node::Text(range) => {
+                let tree = self.tree.clone();
+                self.write(tree.source.text(range))?;
+            }
             Node::Action { id, pipe, .. } => {
                 self.at = *id;
                 self.step()?;
@@ -235,7 +238,7 @@ impl<'e> Exec<'e> {
             Node::Range(branch) => return self.range(dot, branch),
             Node::Template { id, name, pipe, .. } => {
                 self.at = *id;
-                self.invoke(dot, name, pipe.as_ref())?;
+                self.invoke(dot, name, pipe.as_deref())?;
             }
             Node::Break => return Ok(Flow::Break),
             Node::Continue => return Ok(Flow::Continue),
@@ -305,7 +308,7 @@ impl<'e> Exec<'e> {
         };
         if let Some(count) = count {
             if branch.pipe.declared.len() > 1 {
-                let shown = String::from_utf8_lossy(&printf::display(&value)).into_owned();
+                let shown = crate::strconv::lossy(&printf::display(&value)).into_owned();
                 return self.fail(format!("can't use {shown} to iterate over more than one variable"));
             }
             for i in 0..count {
@@ -347,8 +350,7 @@ impl<'e> Exec<'e> {
                 Value::Files(files) => {
                     for (name, data) in files.clone().iter() {
                         any = true;
-                        let flow =
-                            self.iteration(branch, Value::string(&**name), &Value::Bytes(data.clone()))?;
+                        let flow = self.iteration(branch, Value::string(name), &Value::Bytes(data.into()))?;
                         if flow == Flow::Break {
                             return Ok(Flow::Next);
                         }
@@ -356,7 +358,7 @@ impl<'e> Exec<'e> {
                 }
                 Value::Nil | Value::NilInterface => {}
                 other => {
-                    let shown = String::from_utf8_lossy(&printf::display(other)).into_owned();
+                    let shown = crate::strconv::lossy(&printf::display(other)).into_owned();
                     return self.fail(format!("range can't iterate over {shown}"));
                 }
             }
@@ -433,11 +435,10 @@ impl<'e> Exec<'e> {
 
     fn pipeline(&mut self, dot: &Value, pipe: &Pipe) -> Result<Value> {
         self.at = pipe.id;
-        let mut value = None;
-        for command in &pipe.commands {
-            value = Some(self.command(dot, command, value)?.into_argument());
+        let mut value = self.command(dot, &pipe.first, None)?.into_argument();
+        for command in &pipe.rest {
+            value = self.command(dot, command, Some(value))?.into_argument();
         }
-        let value = value.unwrap_or(Value::Nil);
         for name in &pipe.declared {
             if pipe.assign {
                 self.set_variable(name, value.clone())?;
@@ -449,7 +450,7 @@ impl<'e> Exec<'e> {
     }
 
     fn command(&mut self, dot: &Value, command: &Command, last: Option<Value>) -> Result<Value> {
-        let Some((first, args)) = command.args.split_first() else { return self.fail("empty command") };
+        let (first, args) = (&command.first, command.args.as_slice());
         match &first.kind {
             ExprKind::Field(path) => {
                 self.at = first.id;
@@ -457,7 +458,7 @@ impl<'e> Exec<'e> {
             }
             ExprKind::Chain(..) => self.chain(dot, first, args, last),
             ExprKind::Variable(path) => self.variable_chain(dot, path, first, args, last),
-            ExprKind::Identifier(name) => self.function(dot, name, first.id, command.id, args, last),
+            ExprKind::Function(function) => self.function(dot, function, first.id, command.id, args, last),
             ExprKind::Pipe(pipe) => {
                 self.not_a_function(first, args, last.as_ref())?;
                 self.pipeline(dot, pipe)
@@ -470,7 +471,7 @@ impl<'e> Exec<'e> {
                     ExprKind::Dot => Ok(dot.clone()),
                     ExprKind::Nil => self.fail("nil is not a command"),
                     ExprKind::Number(number) => self.constant(number),
-                    ExprKind::String { text, .. } => Ok(Value::Str(text.clone())),
+                    ExprKind::String(string) => Ok(Value::Str(string.text.clone())),
                     _ => self.fail(format!("can't evaluate command {}", show::show_expr(first))),
                 }
             }
@@ -510,7 +511,7 @@ impl<'e> Exec<'e> {
                 return self.fail(format!("indirection through explicit nil in {}", show::show_expr(expr)));
             }
             ExprKind::Pipe(pipe) => self.pipeline(dot, pipe)?,
-            ExprKind::Identifier(name) => self.function(dot, name, inner.id, inner.id, &[], None)?,
+            ExprKind::Function(function) => self.function(dot, function, inner.id, inner.id, &[], None)?,
             _ => self.argument(dot, Type::Any, inner)?,
         };
         self.field_chain(dot, receiver, false, path, expr.id, args, last)
@@ -519,18 +520,18 @@ impl<'e> Exec<'e> {
     fn variable_chain(
         &mut self,
         dot: &Value,
-        path: &[Rc<str>],
+        path: &str,
         expr: &Expr,
         args: &[Expr],
         last: Option<Value>,
     ) -> Result<Value> {
         self.at = expr.id;
-        let Some((name, fields)) = path.split_first() else { return self.fail("variable without a name") };
-        let value = self.variable(name)?;
-        if fields.is_empty() {
+        let Some((name, fields)) = path.split_once('.') else {
+            let value = self.variable(path)?;
             self.not_a_function(expr, args, last.as_ref())?;
             return Ok(value);
-        }
+        };
+        let value = self.variable(name)?;
         self.field_chain(dot, value, false, fields, expr.id, args, last)
     }
 
@@ -540,18 +541,19 @@ impl<'e> Exec<'e> {
         dot: &Value,
         mut receiver: Value,
         mut from_interface: bool,
-        path: &[Rc<str>],
+        path: &str,
         node: NodeId,
         args: &[Expr],
         last: Option<Value>,
     ) -> Result<Value> {
-        let Some((final_name, leading)) = path.split_last() else { return Ok(receiver) };
-        for name in leading {
+        let mut path = path;
+        while let Some((name, rest)) = path.split_once('.') {
             let next = self.field(dot, &receiver, name, node, &[], None, from_interface)?;
             from_interface = matches!(&receiver, Value::Map(m) if m.kind != MapKind::Strings);
             receiver = next;
+            path = rest;
         }
-        self.field(dot, &receiver, final_name, node, args, last, from_interface)
+        self.field(dot, &receiver, path, node, args, last, from_interface)
     }
 
     #[expect(clippy::too_many_arguments, reason = "mirrors one step of a chain, which has this much context")]
@@ -559,7 +561,7 @@ impl<'e> Exec<'e> {
         &mut self,
         dot: &Value,
         receiver: &Value,
-        name: &Rc<str>,
+        name: &str,
         node: NodeId,
         args: &[Expr],
         last: Option<Value>,
@@ -604,7 +606,7 @@ impl<'e> Exec<'e> {
                 if has_args {
                     return self.fail(format!("{name} is not a method but has arguments"));
                 }
-                return Ok(Value::Bytes(files.get(name).cloned().unwrap_or_default()));
+                return Ok(Value::Bytes(files.get(name).unwrap_or_default().into()));
             }
             _ => {}
         }
@@ -630,16 +632,14 @@ impl<'e> Exec<'e> {
     fn function(
         &mut self,
         dot: &Value,
-        name: &str,
+        function: &'static Function,
         identifier: NodeId,
         command: NodeId,
         args: &[Expr],
         last: Option<Value>,
     ) -> Result<Value> {
         self.at = identifier;
-        let Some(function) = funcs::find(name) else {
-            return self.fail(format!("{} is not a defined function", strconv::quote(name.as_bytes())));
-        };
+        let name = function.name;
         if matches!(name, "and" | "or") {
             return self.short_circuit(dot, name, args, last);
         }
@@ -742,7 +742,7 @@ impl<'e> Exec<'e> {
             }
             ExprKind::Variable(path) => self.variable_chain(dot, path, expr, &[], None)?,
             ExprKind::Pipe(pipe) => self.pipeline(dot, pipe)?,
-            ExprKind::Identifier(name) => self.function(dot, name, expr.id, expr.id, &[], None)?,
+            ExprKind::Function(function) => self.function(dot, function, expr.id, expr.id, &[], None)?,
             ExprKind::Chain(..) => self.chain(dot, expr, &[], None)?,
             literal => return self.literal(literal, wanted, expr),
         };
@@ -754,16 +754,22 @@ impl<'e> Exec<'e> {
         match (wanted, literal) {
             (Type::Bool, ExprKind::Bool(b)) => Ok(Value::Bool(*b)),
             (Type::Bool, _) => expected("bool"),
-            (Type::Str, ExprKind::String { text, .. }) => Ok(Value::Str(text.clone())),
+            (Type::Str, ExprKind::String(string)) => Ok(Value::Str(string.text.clone())),
             (Type::Str, _) => expected("string"),
-            (Type::Int, ExprKind::Number(Number { int: Some(i), .. })) => Ok(Value::Int(*i)),
+            (Type::Int, ExprKind::Number(number)) => {
+                number.int.map_or_else(|| expected("integer"), |i| Ok(Value::Int(i)))
+            }
             (Type::Int, _) => expected("integer"),
-            (Type::Uint32, ExprKind::Number(Number { uint: Some(u), .. })) => Ok(Value::Uint64(*u)),
+            (Type::Uint32, ExprKind::Number(number)) => {
+                number.uint.map_or_else(|| expected("unsigned integer"), |u| Ok(Value::Uint64(u)))
+            }
             (Type::Uint32, _) => expected("unsigned integer"),
-            (Type::Float, ExprKind::Number(Number { float: Some(f), .. })) => Ok(Value::Float(*f)),
+            (Type::Float, ExprKind::Number(number)) => {
+                number.float.map_or_else(|| expected("float"), |f| Ok(Value::Float(f)))
+            }
             (Type::Float, _) => expected("float"),
             (Type::Any | Type::Reflect, ExprKind::Bool(b)) => Ok(Value::Bool(*b)),
-            (Type::Any | Type::Reflect, ExprKind::String { text, .. }) => Ok(Value::Str(text.clone())),
+            (Type::Any | Type::Reflect, ExprKind::String(string)) => Ok(Value::Str(string.text.clone())),
             (Type::Any | Type::Reflect, ExprKind::Number(number)) => self.constant(number),
             _ => self.fail(format!(
                 "can't handle {} for arg of type {}",
@@ -821,8 +827,7 @@ impl<'e> Exec<'e> {
         let trees = match cached {
             Some(trees) => trees,
             None => {
-                let source = String::from_utf8_lossy(text).into_owned();
-                let trees: Parsed = parse::parse(&"gotpl".into(), source, &|n| funcs::find(n).is_some())
+                let trees: Parsed = parse::parse(Source::of_text("gotpl".into(), text))
                     .map_err(|e: ParseError| format!("cannot parse template {}: {e}", quoted()))?
                     .into();
                 self.env.parsed.borrow_mut().insert(text.into(), trees.clone());

@@ -59,20 +59,19 @@ impl Kind {
 }
 
 /// A token with its place in the text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     pub(crate) position: usize,
-    pub(crate) text: std::borrow::Cow<'a, str>,
-    pub(crate) line: usize,
+    /// Its text; that of an error is [`Lexer::message`].
+    pub(crate) text: &'a str,
 }
 
 impl Token<'_> {
-    /// How error messages show the token.
+    /// How error messages show a token that is not itself an error.
     pub(crate) fn show(&self) -> String {
         match self.kind {
             Kind::Eof => "EOF".to_owned(),
-            Kind::Error => self.text.to_string(),
             kind if kind.is_keyword() => format!("<{}>", self.text),
             _ if self.text.len() > 10 => {
                 let head: String = self.text.chars().take(10).collect();
@@ -88,11 +87,9 @@ pub(crate) struct Lexer<'a> {
     input: &'a str,
     position: usize,
     start: usize,
-    line: usize,
-    start_line: usize,
     paren_depth: usize,
     inside_action: bool,
-    failed: bool,
+    failure: Option<String>,
 }
 
 type Step<'a> = Option<Token<'a>>;
@@ -115,33 +112,15 @@ fn has_right_trim(text: &str) -> bool {
     bytes.len() >= 2 && is_space(char::from(bytes[0])) && bytes[1] == b'-'
 }
 
-fn newlines(text: &str) -> usize {
-    text.bytes().filter(|b| *b == b'\n').count()
-}
-
 impl<'a> Lexer<'a> {
     pub(crate) fn new(input: &'a str) -> Self {
-        Lexer {
-            input,
-            position: 0,
-            start: 0,
-            line: 1,
-            start_line: 1,
-            paren_depth: 0,
-            inside_action: false,
-            failed: false,
-        }
+        Lexer { input, position: 0, start: 0, paren_depth: 0, inside_action: false, failure: None }
     }
 
     /// The next token; after an error or the end it is `Eof` for ever.
     pub(crate) fn next_token(&mut self) -> Token<'a> {
-        if self.failed {
-            return Token {
-                kind: Kind::Eof,
-                position: self.position,
-                text: "EOF".into(),
-                line: self.start_line,
-            };
+        if self.failure.is_some() {
+            return Token { kind: Kind::Eof, position: self.start, text: "EOF" };
         }
         loop {
             let step = if self.inside_action { self.inside() } else { self.text() };
@@ -151,32 +130,45 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// The whole text.
+    pub(crate) fn input(&self) -> &'a str {
+        self.input
+    }
+
+    /// What an error token complains about.
+    pub(crate) fn message(&self) -> &str {
+        self.failure.as_deref().unwrap_or_default()
+    }
+
+    /// The line of a place in the text, from 1.
+    pub(crate) fn line(&self, position: usize) -> usize {
+        1 + self.input.as_bytes()[..position.min(self.input.len())].iter().filter(|b| **b == b'\n').count()
+    }
+
     fn rest(&self) -> &'a str {
         &self.input[self.position..]
     }
 
+    fn byte(&self) -> Option<u8> {
+        self.input.as_bytes().get(self.position).copied()
+    }
+
     fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
+        match self.byte()? {
+            b if b.is_ascii() => Some(char::from(b)),
+            _ => self.rest().chars().next(),
+        }
     }
 
     fn advance(&mut self) -> Option<char> {
         let c = self.peek()?;
         self.position += c.len_utf8();
-        if c == '\n' {
-            self.line += 1;
-        }
         Some(c)
     }
 
     fn take(&mut self, kind: Kind) -> Token<'a> {
-        let token = Token {
-            kind,
-            position: self.start,
-            text: self.input[self.start..self.position].into(),
-            line: self.start_line,
-        };
+        let token = Token { kind, position: self.start, text: &self.input[self.start..self.position] };
         self.start = self.position;
-        self.start_line = self.line;
         token
     }
 
@@ -184,36 +176,36 @@ impl<'a> Lexer<'a> {
         Some(self.take(kind))
     }
 
-    /// Skips text that was passed over without counting its lines.
+    /// Skips text that was passed over.
     fn ignore(&mut self) {
-        self.line += newlines(&self.input[self.start..self.position]);
         self.start = self.position;
-        self.start_line = self.line;
     }
 
     fn error(&mut self, message: impl Into<String>) -> Step<'a> {
-        self.failed = true;
-        Some(Token {
-            kind: Kind::Error,
-            position: self.start,
-            text: message.into().into(),
-            line: self.start_line,
-        })
+        self.failure = Some(message.into());
+        Some(Token { kind: Kind::Error, position: self.start, text: "" })
+    }
+
+    /// Where the next action begins, from here.
+    fn find_action(&self) -> Option<usize> {
+        let rest = self.rest();
+        let mut from = 0;
+        loop {
+            from += rest[from..].find('{')?;
+            if rest.as_bytes().get(from + 1) == Some(&b'{') {
+                return Some(from);
+            }
+            from += 1;
+        }
     }
 
     fn text(&mut self) -> Step<'a> {
-        let Some(found) = self.rest().find("{{") else {
+        let Some(found) = self.find_action() else {
             self.position = self.input.len();
             if self.position > self.start {
-                self.line += newlines(&self.input[self.start..self.position]);
                 return self.emit(Kind::Text);
             }
-            return Some(Token {
-                kind: Kind::Eof,
-                position: self.position,
-                text: "EOF".into(),
-                line: self.start_line,
-            });
+            return Some(Token { kind: Kind::Eof, position: self.position, text: "EOF" });
         };
         if found > 0 {
             self.position += found;
@@ -224,7 +216,6 @@ impl<'a> Lexer<'a> {
                 0
             };
             self.position -= trim;
-            self.line += newlines(&self.input[self.start..self.position]);
             let token = self.take(Kind::Text);
             self.position += trim;
             self.ignore();
@@ -273,6 +264,9 @@ impl<'a> Lexer<'a> {
     }
 
     fn at_right_delimiter(&self) -> (bool, bool) {
+        if !matches!(self.byte(), Some(b'}' | b' ' | b'\t' | b'\r' | b'\n')) {
+            return (false, false);
+        }
         let rest = self.rest();
         if has_right_trim(rest) && rest[2..].starts_with("}}") {
             return (true, true);
@@ -304,11 +298,11 @@ impl<'a> Lexer<'a> {
             }
             return self.error("unclosed left paren");
         }
-        let before = (self.position, self.line);
+        let before = self.position;
         let Some(c) = self.advance() else { return self.error("unclosed action") };
         match c {
             c if is_space(c) => {
-                (self.position, self.line) = before;
+                self.position = before;
                 self.space()
             }
             '=' => self.emit(Kind::Assign),
@@ -334,7 +328,7 @@ impl<'a> Lexer<'a> {
                 self.field_or_variable(Kind::Field)
             }
             '.' | '+' | '-' | '0'..='9' => {
-                (self.position, self.line) = before;
+                self.position = before;
                 self.number()
             }
             c if is_alphanumeric(c) => self.identifier(),
@@ -356,16 +350,13 @@ impl<'a> Lexer<'a> {
 
     fn space(&mut self) -> Step<'a> {
         let mut count = 0;
-        while self.peek().is_some_and(is_space) {
-            self.advance();
+        while matches!(self.byte(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.position += 1;
             count += 1;
         }
         // The last space may belong to a trimming right delimiter.
         let last = self.position - 1;
         if has_right_trim(&self.input[last..]) && self.input[last + 2..].starts_with("}}") {
-            if self.input.as_bytes()[last] == b'\n' {
-                self.line -= 1;
-            }
             self.position = last;
             if count == 1 {
                 return self.right_delimiter();
@@ -374,10 +365,22 @@ impl<'a> Lexer<'a> {
         self.emit(Kind::Space)
     }
 
-    fn identifier(&mut self) -> Step<'a> {
-        while self.peek().is_some_and(is_alphanumeric) {
-            self.advance();
+    /// Passes over letters, digits and underscores.
+    fn word(&mut self) {
+        loop {
+            let rest = &self.input.as_bytes()[self.position..];
+            self.position +=
+                rest.iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'_')).unwrap_or(rest.len());
+            // Letters and digits beyond ASCII are rare.
+            match self.peek() {
+                Some(c) if !c.is_ascii() && is_alphanumeric(c) => self.position += c.len_utf8(),
+                _ => return,
+            }
         }
+    }
+
+    fn identifier(&mut self) -> Step<'a> {
+        self.word();
         if !self.at_terminator() {
             return self.bad_character();
         }
@@ -410,9 +413,7 @@ impl<'a> Lexer<'a> {
         if self.at_terminator() {
             return self.emit(if kind == Kind::Variable { Kind::Variable } else { Kind::Dot });
         }
-        while self.peek().is_some_and(is_alphanumeric) {
-            self.advance();
-        }
+        self.word();
         if !self.at_terminator() {
             return self.bad_character();
         }
@@ -521,7 +522,8 @@ mod tests {
             if token.kind == Kind::Eof {
                 return out;
             }
-            out.push((token.kind, token.text.to_string()));
+            let text = if token.kind == Kind::Error { lexer.message() } else { token.text };
+            out.push((token.kind, text.to_owned()));
         }
     }
 

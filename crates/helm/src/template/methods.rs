@@ -7,7 +7,6 @@ use std::rc::Rc;
 use base64::Engine as _;
 
 use super::exec::{Exec, FuncResult};
-use crate::files::Files;
 use crate::funcs::{Signature, Type, helm_yaml};
 use crate::semver::Version;
 use crate::time::{DAYS, GoTime, MONTHS};
@@ -72,23 +71,27 @@ fn text(args: &[Value], index: usize) -> String {
     }
 }
 
-fn files(receiver: &Value) -> Files {
+/// What `name` selects of the files, nothing when the receiver is not files.
+fn file<'v>(receiver: &'v Value, args: &[Value]) -> Option<&'v [u8]> {
     match receiver {
-        Value::Files(files) => (**files).clone(),
-        _ => Files::default(),
+        Value::Files(files) => files.get(&text(args, 0)),
+        _ => None,
     }
 }
 
 fn files_method(name: &str) -> Option<Method> {
     match name {
         "Get" => method(&[Type::Str], |receiver, _, args| {
-            Ok(Value::string(files(receiver).get(&text(args, 0)).map_or(&b""[..], |d| d)))
+            Ok(Value::string(file(receiver, args).unwrap_or_default()))
         }),
         "GetBytes" => method(&[Type::Str], |receiver, _, args| {
-            Ok(Value::Bytes(files(receiver).get(&text(args, 0)).cloned().unwrap_or_default()))
+            Ok(Value::Bytes(file(receiver, args).unwrap_or_default().into()))
         }),
         "Glob" => method(&[Type::Str], |receiver, _, args| {
-            Ok(Value::Files(Rc::new(files(receiver).glob(&text(args, 0)))))
+            Ok(match receiver {
+                Value::Files(files) => Value::Files(Rc::new(files.glob(&text(args, 0)))),
+                _ => Value::Nil,
+            })
         }),
         "AsConfig" => method(&[], |receiver, _, _| Ok(by_base_name(receiver, |data| Value::string(data)))),
         "AsSecrets" => method(&[], |receiver, _, _| {
@@ -97,8 +100,7 @@ fn files_method(name: &str) -> Option<Method> {
             }))
         }),
         "Lines" => method(&[Type::Str], |receiver, _, args| {
-            let files = files(receiver);
-            let Some(data) = files.get(&text(args, 0)) else { return Ok(Value::strings(Vec::<Str>::new())) };
+            let Some(data) = file(receiver, args) else { return Ok(Value::strings(Vec::<Str>::new())) };
             if data.is_empty() {
                 return Err("runtime error: index out of range [-1]".into());
             }
@@ -110,10 +112,12 @@ fn files_method(name: &str) -> Option<Method> {
 }
 
 fn by_base_name(receiver: &Value, convert: fn(&[u8]) -> Value) -> Value {
-    let entries: BTreeMap<Str, Value> = files(receiver)
-        .iter()
-        .map(|(name, data)| (Str::from(crate::funcs::path_base(name)), convert(data)))
-        .collect();
+    let mut entries: BTreeMap<Str, Value> = BTreeMap::new();
+    if let Value::Files(files) = receiver {
+        entries.extend(
+            files.iter().map(|(name, data)| (Str::from(crate::funcs::path_base(name)), convert(data))),
+        );
+    }
     Value::string(helm_yaml(&Value::map_of(MapKind::Strings, entries)))
 }
 

@@ -2,10 +2,12 @@
 
 use std::rc::Rc;
 
-use super::ast::{Branch, Command, Expr, ExprKind, ListNode, Node, NodeId, Number, Pipe, Source, Tree};
+use super::ast::{
+    Branch, Command, Expr, ExprKind, ListNode, Node, NodeId, Number, Pipe, Quoted, Source, Tree,
+};
 use super::lex::{Kind, Lexer, Token};
 use super::show;
-use crate::strconv;
+use crate::{funcs, strconv};
 
 /// How deep parentheses and blocks may nest.
 const MAX_DEPTH: usize = 2000;
@@ -26,41 +28,43 @@ impl std::fmt::Display for ParseError {
 
 type Result<T> = std::result::Result<T, ParseError>;
 
-/// Parses a text: its own body under `name`, and every `define` and `block` in it.
-pub(crate) fn parse(
-    name: &Rc<str>,
-    text: String,
-    is_function: &dyn Fn(&str) -> bool,
-) -> Result<Vec<Rc<Tree>>> {
-    let source = Rc::new(Source { name: name.clone(), text });
+/// Parses a text: its own body under the source's name, and every `define` and `block` in it.
+pub(crate) fn parse(source: Source) -> Result<Vec<Rc<Tree>>> {
+    let source = Rc::new(source);
+    // A source holds nothing else; what is positioned in its text is positioned in its bytes.
+    let text = std::str::from_utf8(source.bytes()).unwrap_or_default();
     let mut parser = Parser {
-        lexer: Lexer::new(&source.text),
+        lexer: Lexer::new(text),
         tokens: [empty_token(), empty_token(), empty_token()],
         peeked: 0,
         source: source.clone(),
         variables: vec!["$".into()],
         trees: Vec::new(),
-        is_function,
-        action_line: 0,
+        action_start: None,
         range_depth: 0,
         depth: 0,
         next_id: 0,
     };
     let root = parser.top_level()?;
-    parser.add(name.clone(), root)?;
+    parser.add(source.name.clone(), root)?;
     Ok(parser.trees)
 }
 
 fn empty_token() -> Token<'static> {
-    Token { kind: Kind::Eof, position: 0, text: "".into(), line: 0 }
+    Token { kind: Kind::Eof, position: 0, text: "" }
 }
 
-/// Whether nothing but space and comments is in a list.
-pub(crate) fn is_blank(list: &ListNode) -> bool {
-    list.nodes.iter().all(|node| match node {
-        Node::Text(text) => String::from_utf8_lossy(text).trim().is_empty(),
+/// Whether nothing but space and comments is in a template.
+pub(crate) fn is_blank(tree: &Tree) -> bool {
+    tree.root.nodes.iter().all(|node| match node {
+        Node::Text(range) => strconv::lossy(tree.source.text(range)).trim().is_empty(),
         _ => false,
     })
+}
+
+/// A place in a text, which is never larger than what a chart's file or a template's output may be.
+fn place(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
 }
 
 enum Item {
@@ -76,8 +80,8 @@ struct Parser<'a> {
     source: Rc<Source>,
     variables: Vec<Rc<str>>,
     trees: Vec<Rc<Tree>>,
-    is_function: &'a dyn Fn(&str) -> bool,
-    action_line: usize,
+    /// Where the action that is being read begins.
+    action_start: Option<usize>,
     range_depth: usize,
     depth: usize,
     next_id: NodeId,
@@ -95,7 +99,7 @@ impl<'a> Parser<'a> {
         } else {
             self.tokens[0] = self.lexer.next_token();
         }
-        self.tokens[self.peeked].clone()
+        self.tokens[self.peeked]
     }
 
     fn backup(&mut self) {
@@ -107,7 +111,7 @@ impl<'a> Parser<'a> {
             self.tokens[0] = self.lexer.next_token();
             self.peeked = 1;
         }
-        self.tokens[self.peeked - 1].clone()
+        self.tokens[self.peeked - 1]
     }
 
     fn next_non_space(&mut self) -> Token<'a> {
@@ -128,21 +132,24 @@ impl<'a> Parser<'a> {
     fn error<T>(&self, message: impl Into<String>) -> Result<T> {
         Err(ParseError {
             source: self.source.name.clone(),
-            line: self.tokens[0].line,
+            line: self.lexer.line(self.tokens[0].position),
             message: message.into(),
         })
     }
 
     fn unexpected<T>(&self, token: &Token<'_>, context: &str) -> Result<T> {
         if token.kind == Kind::Error {
+            let message = self.lexer.message();
             let mut extra = String::new();
-            if self.action_line != 0 && self.action_line != token.line {
-                extra = format!(" in action started at {}:{}", self.source.name, self.action_line);
-                if token.text.ends_with(" action") {
+            if let Some(start) = self.action_start.map(|start| self.lexer.line(start))
+                && start != self.lexer.line(token.position)
+            {
+                extra = format!(" in action started at {}:{start}", self.source.name);
+                if message.ends_with(" action") {
                     extra = extra[" in action".len()..].to_owned();
                 }
             }
-            return self.error(format!("{}{extra}", token.show()));
+            return self.error(format!("{message}{extra}"));
         }
         self.error(format!("unexpected {} in {context}", token.show()))
     }
@@ -155,9 +162,9 @@ impl<'a> Parser<'a> {
     fn add(&mut self, name: Rc<str>, root: ListNode) -> Result<()> {
         let tree = Rc::new(Tree { name, source: self.source.clone(), root });
         if let Some(existing) = self.trees.iter_mut().find(|t| t.name == tree.name) {
-            if is_blank(&existing.root) {
+            if is_blank(existing) {
                 *existing = tree;
-            } else if !is_blank(&tree.root) {
+            } else if !is_blank(&tree) {
                 let name = strconv::quote(tree.name.as_bytes());
                 return self.error(format!("template: multiple definition of template {name}"));
             }
@@ -192,11 +199,11 @@ impl<'a> Parser<'a> {
     fn isolated<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let variables = std::mem::replace(&mut self.variables, vec!["$".into()]);
         let range_depth = std::mem::take(&mut self.range_depth);
-        let action_line = std::mem::take(&mut self.action_line);
+        let action_start = self.action_start.take();
         let result = run(self);
         self.variables = variables;
         self.range_depth = range_depth;
-        self.action_line = action_line;
+        self.action_start = action_start;
         result
     }
 
@@ -236,11 +243,14 @@ impl<'a> Parser<'a> {
     fn text_or_action(&mut self) -> Result<Item> {
         let token = self.next_non_space();
         match token.kind {
-            Kind::Text => Ok(Item::Node(Node::Text(token.text.as_bytes().into()))),
+            Kind::Text => {
+                let end = place(token.position + token.text.len());
+                Ok(Item::Node(Node::Text(place(token.position)..end)))
+            }
             Kind::LeftDelim => {
-                self.action_line = token.line;
+                self.action_start = Some(token.position);
                 let item = self.action()?;
-                self.action_line = 0;
+                self.action_start = None;
                 Ok(item)
             }
             _ => self.unexpected(&token, "input"),
@@ -282,13 +292,13 @@ impl<'a> Parser<'a> {
                 let token = self.peek();
                 let id = self.id();
                 let pipe = self.pipeline("command", Kind::RightDelim)?;
-                Node::Action { id, position: token.position, pipe }
+                Node::Action { id, position: place(token.position), pipe }
             }
         };
         Ok(Item::Node(node))
     }
 
-    fn control(&mut self, context: &str) -> Result<Branch> {
+    fn control(&mut self, context: &str) -> Result<Box<Branch>> {
         let scope = self.variables.len();
         let id = self.id();
         let pipe = self.pipeline(context, Kind::RightDelim)?;
@@ -317,11 +327,11 @@ impl<'a> Parser<'a> {
             }
         }
         self.variables.truncate(scope);
-        Ok(Branch { id, position: pipe.position, pipe, list, otherwise })
+        Ok(Box::new(Branch { id, position: pipe.position, pipe, list, otherwise }))
     }
 
     /// An `else if`: a nested block, so that a long chain nests as deep.
-    fn chained(&mut self, context: &str) -> Result<Branch> {
+    fn chained(&mut self, context: &str) -> Result<Box<Branch>> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return self.error("template blocks nest too deep");
@@ -342,7 +352,7 @@ impl<'a> Parser<'a> {
             return self.error(format!("unexpected {{{{else}}}} in {CONTEXT}"));
         }
         self.add(name.clone(), root)?;
-        Ok(Node::Template { id, position: token.position, name, pipe: Some(pipe) })
+        Ok(Node::Template { id, position: place(token.position), name, pipe: Some(Box::new(pipe)) })
     }
 
     fn invocation(&mut self) -> Result<Node> {
@@ -353,30 +363,25 @@ impl<'a> Parser<'a> {
         let mut pipe = None;
         if self.next_non_space().kind != Kind::RightDelim {
             self.backup();
-            pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
+            pipe = Some(Box::new(self.pipeline(CONTEXT, Kind::RightDelim)?));
         }
-        Ok(Node::Template { id, position: token.position, name, pipe })
+        Ok(Node::Template { id, position: place(token.position), name, pipe })
     }
 
     fn template_name(&self, token: &Token<'_>, context: &str) -> Result<Rc<str>> {
         if !matches!(token.kind, Kind::String | Kind::RawString) {
             return self.unexpected(token, context);
         }
-        match strconv::unquote(&token.text) {
-            Some(name) => Ok(String::from_utf8_lossy(&name).as_ref().into()),
+        match strconv::unquote(token.text) {
+            Some(name) => Ok(crate::strconv::lossy(&name).as_ref().into()),
             None => self.error("invalid syntax"),
         }
     }
 
     fn pipeline(&mut self, context: &str, end: Kind) -> Result<Pipe> {
         let start = self.peek_non_space();
-        let mut pipe = Pipe {
-            id: self.id(),
-            position: start.position,
-            assign: false,
-            declared: vec![],
-            commands: vec![],
-        };
+        let id = self.id();
+        let (mut assign, mut declared) = (false, Vec::new());
         loop {
             let variable = self.peek_non_space();
             if variable.kind != Kind::Variable {
@@ -386,13 +391,13 @@ impl<'a> Parser<'a> {
             let after = self.peek();
             let next = self.peek_non_space();
             if matches!(next.kind, Kind::Assign | Kind::Declare) {
-                pipe.assign = next.kind == Kind::Assign;
+                assign = next.kind == Kind::Assign;
                 self.next_non_space();
-                self.declare(&mut pipe, &variable);
+                self.declare(&mut declared, variable.text);
             } else if next.kind == Kind::Char && next.text == "," {
                 self.next_non_space();
-                self.declare(&mut pipe, &variable);
-                if context == "range" && pipe.declared.len() < 2 {
+                self.declare(&mut declared, variable.text);
+                if context == "range" && declared.len() < 2 {
                     match self.peek_non_space().kind {
                         Kind::Variable | Kind::RightDelim | Kind::RightParen => continue,
                         _ => return self.error("range can only initialize variables"),
@@ -409,12 +414,17 @@ impl<'a> Parser<'a> {
             }
             break;
         }
+        let mut first = None;
+        let mut rest = Vec::new();
         loop {
             let token = self.next_non_space();
             match token.kind {
                 kind if kind == end => {
-                    self.check(&pipe, context)?;
-                    return Ok(pipe);
+                    let Some(first) = first else {
+                        return self.error(format!("missing value for {context}"));
+                    };
+                    self.check(&rest)?;
+                    return Ok(Pipe { id, position: place(start.position), assign, declared, first, rest });
                 }
                 Kind::Bool
                 | Kind::CharConstant
@@ -430,44 +440,49 @@ impl<'a> Parser<'a> {
                 | Kind::LeftParen => {
                     self.backup();
                     let command = self.command()?;
-                    pipe.commands.push(command);
+                    match first {
+                        None => first = Some(command),
+                        Some(_) => rest.push(command),
+                    }
                 }
                 _ => return self.unexpected(&token, context),
             }
         }
     }
 
-    fn declare(&mut self, pipe: &mut Pipe, variable: &Token<'_>) {
-        let name: Rc<str> = variable.text.as_ref().into();
-        pipe.declared.push(name.clone());
+    fn declare(&mut self, declared: &mut Vec<Rc<str>>, name: &str) {
+        let name: Rc<str> = name.into();
+        declared.push(name.clone());
         self.variables.push(name);
     }
 
-    fn check(&self, pipe: &Pipe, context: &str) -> Result<()> {
-        if pipe.commands.is_empty() {
-            return self.error(format!("missing value for {context}"));
-        }
-        for (index, command) in pipe.commands.iter().enumerate().skip(1) {
-            if let Some(
-                ExprKind::Bool(_)
-                | ExprKind::Dot
-                | ExprKind::Nil
-                | ExprKind::Number(_)
-                | ExprKind::String { .. },
-            ) = command.args.first().map(|a| &a.kind)
+    /// Refuses what cannot be called in the later stages of a pipeline.
+    fn check(&self, later: &[Command]) -> Result<()> {
+        for (command, stage) in later.iter().zip(2..) {
+            if let ExprKind::Bool(_)
+            | ExprKind::Dot
+            | ExprKind::Nil
+            | ExprKind::Number(_)
+            | ExprKind::String(_) = command.first.kind
             {
-                return self.error(format!("non executable command in pipeline stage {}", index + 1));
+                return self.error(format!("non executable command in pipeline stage {stage}"));
             }
         }
         Ok(())
     }
 
     fn command(&mut self) -> Result<Command> {
-        let mut command = Command { id: self.id(), position: self.peek_non_space().position, args: vec![] };
+        let position = place(self.peek_non_space().position);
+        let id = self.id();
+        let mut first = None;
+        let mut args = Vec::new();
         loop {
             self.peek_non_space();
             if let Some(operand) = self.operand()? {
-                command.args.push(operand);
+                match first {
+                    None => first = Some(operand),
+                    Some(_) => args.push(operand),
+                }
             }
             let token = self.next();
             match token.kind {
@@ -478,39 +493,37 @@ impl<'a> Parser<'a> {
             }
             break;
         }
-        if command.args.is_empty() {
-            return self.error("empty command");
+        match first {
+            Some(first) => Ok(Command { id, position, first, args }),
+            None => self.error("empty command"),
         }
-        Ok(command)
     }
 
     fn operand(&mut self) -> Result<Option<Expr>> {
         let Some(mut term) = self.term()? else { return Ok(None) };
-        if self.peek().kind != Kind::Field {
+        let next = self.peek();
+        if next.kind != Kind::Field {
             return Ok(Some(term));
         }
-        let position = self.peek().position;
-        let mut fields: Vec<Rc<str>> = Vec::new();
+        // Fields follow each other without a gap, so the whole path is one piece of the text.
+        let mut end = next.position;
         while self.peek().kind == Kind::Field {
-            let token = self.next();
-            fields.push(token.text.trim_start_matches('.').into());
+            end += self.next().text.len();
         }
+        let position = place(next.position);
+        let fields = &self.lexer.input()[next.position..end];
         match &mut term.kind {
             ExprKind::Field(path) | ExprKind::Variable(path) => {
-                path.append(&mut fields);
+                *path = [&**path, fields].concat().into();
                 term.position = position;
             }
-            ExprKind::Bool(_)
-            | ExprKind::String { .. }
-            | ExprKind::Number(_)
-            | ExprKind::Nil
-            | ExprKind::Dot => {
+            ExprKind::Bool(_) | ExprKind::String(_) | ExprKind::Number(_) | ExprKind::Nil | ExprKind::Dot => {
                 let text = strconv::quote(show::show_expr(&term).as_bytes());
                 return self.error(format!("unexpected . after term {text}"));
             }
             _ => {
                 let id = self.id();
-                term = Expr { id, position, kind: ExprKind::Chain(Box::new(term), fields) };
+                term = Expr { id, position, kind: ExprKind::Chain(Box::new(term), fields[1..].into()) };
             }
         }
         Ok(Some(term))
@@ -520,11 +533,11 @@ impl<'a> Parser<'a> {
         let token = self.next_non_space();
         let kind = match token.kind {
             Kind::Identifier => {
-                if !(self.is_function)(&token.text) {
+                let Some(function) = funcs::find(token.text) else {
                     let name = strconv::quote(token.text.as_bytes());
                     return self.error(format!("function {name} not defined"));
-                }
-                ExprKind::Identifier(token.text.as_ref().into())
+                };
+                ExprKind::Function(function)
             }
             Kind::Dot => ExprKind::Dot,
             Kind::Nil => ExprKind::Nil,
@@ -533,12 +546,12 @@ impl<'a> Parser<'a> {
                     let name = strconv::quote(token.text.as_bytes());
                     return self.error(format!("undefined variable {name}"));
                 }
-                ExprKind::Variable(vec![token.text.as_ref().into()])
+                ExprKind::Variable(token.text.into())
             }
-            Kind::Field => ExprKind::Field(vec![token.text.trim_start_matches('.').into()]),
+            Kind::Field => ExprKind::Field(token.text[1..].into()),
             Kind::Bool => ExprKind::Bool(token.text == "true"),
-            Kind::CharConstant | Kind::Complex | Kind::Number => match number(&token.text, token.kind) {
-                Ok(number) => ExprKind::Number(number),
+            Kind::CharConstant | Kind::Complex | Kind::Number => match number(token.text, token.kind) {
+                Ok(number) => ExprKind::Number(Box::new(number)),
                 Err(message) => return self.error(message),
             },
             Kind::LeftParen => {
@@ -550,8 +563,10 @@ impl<'a> Parser<'a> {
                 self.depth -= 1;
                 ExprKind::Pipe(Box::new(pipe))
             }
-            Kind::String | Kind::RawString => match strconv::unquote(&token.text) {
-                Some(text) => ExprKind::String { quoted: token.text.to_string(), text: text.into() },
+            Kind::String | Kind::RawString => match strconv::unquote(token.text) {
+                Some(text) => {
+                    ExprKind::String(Box::new(Quoted { quoted: token.text.into(), text: text.into() }))
+                }
                 None => return self.error("invalid syntax"),
             },
             _ => {
@@ -561,7 +576,7 @@ impl<'a> Parser<'a> {
         };
         let position = match &kind {
             ExprKind::Pipe(pipe) => pipe.position,
-            _ => token.position,
+            _ => place(token.position),
         };
         Ok(Some(Expr { id: self.id(), position, kind }))
     }
@@ -621,7 +636,7 @@ mod tests {
     use super::*;
 
     fn fail(text: &str) -> String {
-        parse(&"t".into(), text.to_owned(), &|name| name == "f").unwrap_err().to_string()
+        parse(Source::of_text("t".into(), text.as_bytes())).unwrap_err().to_string()
     }
 
     #[test]
@@ -631,7 +646,7 @@ mod tests {
         assert_eq!(fail("{{if 1}}"), "template: t:1: unexpected EOF");
         assert_eq!(fail("{{end}}"), "template: t:1: unexpected {{end}}");
         assert_eq!(fail("{{$x}}"), "template: t:1: undefined variable \"$x\"");
-        assert_eq!(fail("{{f | 1}}"), "template: t:1: non executable command in pipeline stage 2");
+        assert_eq!(fail("{{now | 1}}"), "template: t:1: non executable command in pipeline stage 2");
         assert_eq!(fail("{{break}}"), "template: t:1: {{break}} outside {{range}}");
         assert_eq!(
             fail("{{define \"a\"}}x{{end}}{{define \"a\"}}y{{end}}"),

@@ -5,15 +5,15 @@ use std::fmt::Write;
 use super::ast::{Branch, Command, Expr, ExprKind, ListNode, Node, NodeId, Pipe, Tree};
 
 /// Position and text of a node.
-pub(crate) fn locate(tree: &Tree, id: NodeId) -> Option<(usize, String)> {
+pub(crate) fn locate(tree: &Tree, id: NodeId) -> Option<(u32, String)> {
     in_list(&tree.root, id)
 }
 
-fn in_list(list: &ListNode, id: NodeId) -> Option<(usize, String)> {
+fn in_list(list: &ListNode, id: NodeId) -> Option<(u32, String)> {
     list.nodes.iter().find_map(|node| in_node(node, id))
 }
 
-fn in_node(node: &Node, id: NodeId) -> Option<(usize, String)> {
+fn in_node(node: &Node, id: NodeId) -> Option<(u32, String)> {
     match node {
         Node::Text(_) | Node::Break | Node::Continue => None,
         Node::Action { id: own, position, pipe } => {
@@ -38,7 +38,7 @@ fn in_node(node: &Node, id: NodeId) -> Option<(usize, String)> {
     }
 }
 
-fn in_branch(word: &str, branch: &Branch, id: NodeId) -> Option<(usize, String)> {
+fn in_branch(word: &str, branch: &Branch, id: NodeId) -> Option<(u32, String)> {
     if branch.id == id {
         return Some((branch.position, format!("{{{{{word} {}}}}}", show_pipe(&branch.pipe))));
     }
@@ -47,19 +47,19 @@ fn in_branch(word: &str, branch: &Branch, id: NodeId) -> Option<(usize, String)>
         .or_else(|| branch.otherwise.as_ref().and_then(|l| in_list(l, id)))
 }
 
-fn in_pipe(pipe: &Pipe, id: NodeId) -> Option<(usize, String)> {
+fn in_pipe(pipe: &Pipe, id: NodeId) -> Option<(u32, String)> {
     if pipe.id == id {
         return Some((pipe.position, show_pipe(pipe)));
     }
-    pipe.commands.iter().find_map(|command| {
+    pipe.commands().find_map(|command| {
         if command.id == id {
             return Some((command.position, show_command(command)));
         }
-        command.args.iter().find_map(|arg| in_expr(arg, id))
+        command.operands().find_map(|operand| in_expr(operand, id))
     })
 }
 
-fn in_expr(expr: &Expr, id: NodeId) -> Option<(usize, String)> {
+fn in_expr(expr: &Expr, id: NodeId) -> Option<(u32, String)> {
     if expr.id == id {
         return Some((expr.position, show_expr(expr)));
     }
@@ -75,14 +75,13 @@ pub(crate) fn show_pipe(pipe: &Pipe) -> String {
     if !pipe.declared.is_empty() {
         let _ = write!(out, "{} {} ", pipe.declared.join(", "), if pipe.assign { "=" } else { ":=" });
     }
-    let commands: Vec<String> = pipe.commands.iter().map(show_command).collect();
+    let commands: Vec<String> = pipe.commands().map(show_command).collect();
     out + &commands.join(" | ")
 }
 
 fn show_command(command: &Command) -> String {
     let args: Vec<String> = command
-        .args
-        .iter()
+        .operands()
         .map(|arg| match &arg.kind {
             ExprKind::Pipe(pipe) => format!("({})", show_pipe(pipe)),
             _ => show_expr(arg),
@@ -97,17 +96,17 @@ pub(crate) fn show_expr(expr: &Expr) -> String {
         ExprKind::Dot => ".".to_owned(),
         ExprKind::Nil => "nil".to_owned(),
         ExprKind::Number(number) => number.text.clone(),
-        ExprKind::String { quoted, .. } => quoted.clone(),
-        ExprKind::Field(path) => path.iter().fold(String::new(), |out, name| out + "." + name),
-        ExprKind::Variable(path) => path.join("."),
-        ExprKind::Identifier(name) => name.to_string(),
+        ExprKind::String(string) => string.quoted.to_string(),
+        ExprKind::Field(path) => format!(".{path}"),
+        ExprKind::Variable(path) => path.to_string(),
+        ExprKind::Function(function) => function.name.to_owned(),
         ExprKind::Pipe(pipe) => show_pipe(pipe),
         ExprKind::Chain(inner, path) => {
             let head = match &inner.kind {
                 ExprKind::Pipe(pipe) => format!("({})", show_pipe(pipe)),
                 _ => show_expr(inner),
             };
-            path.iter().fold(head, |out, name| out + "." + name)
+            format!("{head}.{path}")
         }
     }
 }

@@ -110,7 +110,7 @@ impl Emitter {
                 self.mapping(entries, indent, depth)?;
             }
             Value::Files(files) => {
-                let entries = files.iter().map(|(k, v)| (k.to_string(), Value::Bytes(v.clone()))).collect();
+                let entries = files.iter().map(|(k, v)| (k.to_owned(), Value::Bytes(v.into()))).collect();
                 self.mapping(entries, indent, depth)?;
             }
             Value::Struct(s) => {
@@ -220,9 +220,8 @@ impl Emitter {
     }
 
     fn string(&mut self, text: &str, indent: isize, context: Context) -> Option<()> {
-        if self.style == Style::Kubernetes
-            && super::parse::check_characters(json_escaped(text).as_bytes()).is_err()
-        {
+        // On the way through JSON control characters below space are escaped, and the others refused by its reader.
+        if self.style == Style::Kubernetes && !text.chars().all(|c| c < ' ' || super::parse::is_allowed(c)) {
             return None;
         }
         let analysis = analyze(text);
@@ -471,11 +470,6 @@ fn is_old_bool(text: &str) -> bool {
 
 fn is_yaml12_word(text: &str) -> bool {
     matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE")
-}
-
-/// The text as it stands in the JSON that go-yaml reads back: control characters below space are escaped there.
-fn json_escaped(text: &str) -> String {
-    text.chars().filter(|c| *c >= ' ').collect()
 }
 
 fn is_break(c: char) -> bool {

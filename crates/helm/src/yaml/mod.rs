@@ -1,13 +1,15 @@
 //! YAML as Helm reads and writes it: YAML 1.1 by way of JSON, with go-yaml's rules for what is a number, a word, a quote.
 
+mod decode;
 mod emit;
 mod parse;
 mod resolve;
 mod scan;
 mod sort;
 
+pub(crate) use decode::Yaml;
 pub(crate) use emit::{Style, to_yaml};
-pub(crate) use parse::{Yaml, parse_document};
+pub(crate) use parse::parse_document;
 
 use std::collections::BTreeMap;
 
@@ -20,7 +22,7 @@ pub(crate) fn from_yaml(text: &[u8]) -> Result<Value, String> {
 }
 
 /// A JSON-able value from a YAML one.
-pub(crate) fn json_value(yaml: &Yaml, depth: usize) -> Result<Value, String> {
+pub(crate) fn json_value(yaml: &Yaml<'_>, depth: usize) -> Result<Value, String> {
     if depth > MAX_NESTING {
         return Err("exceeded max depth".to_owned());
     }
@@ -33,23 +35,23 @@ pub(crate) fn json_value(yaml: &Yaml, depth: usize) -> Result<Value, String> {
             return Err(format!("json: unsupported value: {}", crate::strconv::format_g(*f, None)));
         }
         Yaml::Float(f) => Value::Float(*f),
-        Yaml::String(s) => Value::string(s.as_bytes()),
+        Yaml::String(s) => Value::string(&**s),
         Yaml::Sequence(items) => {
             Value::list(items.iter().map(|i| json_value(i, depth + 1)).collect::<Result<_, _>>()?)
         }
         Yaml::Mapping(entries) => {
             let mut map = BTreeMap::new();
             for (key, value) in entries {
-                map.insert(json_key(key, value)?, json_value(value, depth + 1)?);
+                map.insert(json_key(key)?, json_value(value, depth + 1)?);
             }
             Value::map(map)
         }
     })
 }
 
-fn json_key(key: &Yaml, value: &Yaml) -> Result<Str, String> {
+fn json_key(key: &Yaml<'_>) -> Result<Str, String> {
     Ok(match key {
-        Yaml::String(s) => s.as_bytes().into(),
+        Yaml::String(s) => (**s).into(),
         Yaml::Int(i) => i.to_string().into(),
         Yaml::Bool(b) => b.to_string().into(),
         Yaml::Float(f) => match crate::strconv::format_g(f64::from(*f as f32), None).as_str() {
@@ -58,17 +60,14 @@ fn json_key(key: &Yaml, value: &Yaml) -> Result<Str, String> {
             "NaN" => ".nan".into(),
             _ => format!("{}", *f as f32).into(),
         },
-        other => {
-            let _ = value;
-            return Err(format!("unsupported map key of type: {}", other.type_name()));
-        }
+        other => return Err(format!("unsupported map key of type: {}", other.type_name())),
     })
 }
 
 /// What a typed reader (a Go struct field of type string) makes of a scalar.
-pub(crate) fn coerced_string(yaml: &Yaml) -> Option<String> {
+pub(crate) fn coerced_string(yaml: &Yaml<'_>) -> Option<String> {
     match yaml {
-        Yaml::String(s) => Some(String::from_utf8_lossy(s.as_bytes()).into_owned()),
+        Yaml::String(s) => Some(crate::strconv::lossy(s).into_owned()),
         Yaml::Int(i) => Some(i.to_string()),
         Yaml::Uint(u) => Some(u.to_string()),
         Yaml::Float(f) => Some(float32(*f)),

@@ -1,121 +1,72 @@
-//! Builds YAML values from tokens: nodes, anchors, merge keys and tags.
+//! Builds the nodes of a YAML document from tokens: collections, anchors, tags.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::resolve::{self, Resolved};
-use super::scan::{Scanner, TokenKind};
+use super::decode::{self, Yaml};
+use super::scan::{Payload, Scanner, TokenKind};
 
-/// A YAML value with the types go-yaml tells apart.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Yaml {
-    Null,
-    Bool(bool),
-    Int(i64),
-    Uint(u64),
-    Float(f64),
-    String(Rc<YamlString>),
-    Sequence(Vec<Yaml>),
-    Mapping(Vec<(Yaml, Yaml)>),
-}
-
-/// Text; bytes when it came from `!!binary`.
-#[derive(Debug, PartialEq)]
-pub(crate) struct YamlString(Vec<u8>);
-
-impl YamlString {
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl Yaml {
-    pub(crate) fn text(bytes: Vec<u8>) -> Yaml {
-        Yaml::String(Rc::new(YamlString(bytes)))
-    }
-
-    /// The value of a string key in a mapping.
-    pub(crate) fn get(&self, key: &str) -> Option<&Yaml> {
-        match self {
-            Yaml::Mapping(entries) => entries
-                .iter()
-                .rev()
-                .find(|(k, _)| matches!(k, Yaml::String(s) if s.as_bytes() == key.as_bytes()))
-                .map(|(_, v)| v),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn type_name(&self) -> &'static str {
-        match self {
-            Yaml::Null => "%!s(<nil>)",
-            Yaml::Bool(_) => "bool",
-            Yaml::Int(_) => "int",
-            Yaml::Uint(_) => "uint64",
-            Yaml::Float(_) => "float64",
-            Yaml::String(_) => "string",
-            Yaml::Sequence(_) => "[]interface {}",
-            Yaml::Mapping(_) => "map[interface {}]interface {}",
-        }
-    }
-}
-
-enum Node {
-    Scalar { value: Vec<u8>, tag: String, implicit: bool },
-    Alias(String, Rc<Node>),
-    Sequence(Vec<Rc<Node>>),
-    Mapping(Vec<(Rc<Node>, Rc<Node>)>),
+/// A node as it stands in the document.
+pub(super) enum Node<'a> {
+    Scalar {
+        value: Cow<'a, [u8]>,
+        tag: String,
+        /// Whether nothing but the text says what it means.
+        implicit: bool,
+    },
+    Alias(String, Rc<Node<'a>>),
+    Sequence(Vec<Node<'a>>),
+    Mapping(Vec<(Node<'a>, Node<'a>)>),
+    /// A node that aliases may name.
+    Anchored(Rc<Node<'a>>),
 }
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Most nodes a document may expand to through its aliases.
-const MAX_NODES: usize = 4_000_000;
-
 /// Reads the first document of a text; an empty text is null.
-pub(crate) fn parse_document(text: &[u8]) -> Result<Yaml> {
+pub(crate) fn parse_document(text: &[u8]) -> Result<Yaml<'_>> {
     check_characters(text)?;
     let mut parser =
-        Parser { scanner: Scanner::new(text), anchors: HashMap::new(), tags: default_tags(), depth: 0 };
-    let Some(root) = parser.document()? else { return Ok(Yaml::Null) };
-    let mut decoder = Decoder { count: 0, aliased: 0, alias_depth: 0 };
-    decoder.value(&root)
-}
-
-fn default_tags() -> HashMap<String, String> {
-    HashMap::from([("!".to_owned(), "!".to_owned()), ("!!".to_owned(), "tag:yaml.org,2002:".to_owned())])
+        Parser { scanner: Scanner::new(text), anchors: HashMap::new(), tags: HashMap::new(), depth: 0 };
+    match parser.document()? {
+        Some(root) => decode::decode(root),
+        None => Ok(Yaml::Null),
+    }
 }
 
 /// Refuses what YAML does not allow in a stream at all.
 pub(super) fn check_characters(text: &[u8]) -> Result<()> {
-    let text = std::str::from_utf8(text).map_err(|_| "invalid leading UTF-8 octet".to_owned())?;
-    let allowed = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..);
-    if text.bytes().all(|b| b == b'\n' || (b' '..=b'~').contains(&b)) || text.chars().all(allowed) {
-        Ok(())
-    } else {
-        Err("control characters are not allowed".to_owned())
+    // Whole blocks at a time, which the compiler turns into a few wide instructions.
+    let harmless =
+        |block: &[u8]| block.iter().fold(true, |ok, b| ok & ((*b == b'\n') | (*b >= b' ') & (*b <= b'~')));
+    if text.chunks(64).all(harmless) {
+        return Ok(());
     }
+    let text = std::str::from_utf8(text).map_err(|_| "invalid leading UTF-8 octet".to_owned())?;
+    if text.chars().all(is_allowed) { Ok(()) } else { Err("control characters are not allowed".to_owned()) }
+}
+
+/// Whether a character may stand in a stream.
+pub(super) fn is_allowed(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
 }
 
 struct Parser<'a> {
     scanner: Scanner<'a>,
-    anchors: HashMap<String, Rc<Node>>,
+    anchors: HashMap<String, Rc<Node<'a>>>,
+    /// The document's own tag handles.
     tags: HashMap<String, String>,
     depth: usize,
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
     fn kind(&mut self) -> Result<TokenKind> {
-        // Scalars are taken, not copied, by `node`.
-        Ok(match &self.scanner.peek()?.kind {
-            TokenKind::Scalar { plain, .. } => TokenKind::Scalar { value: Vec::new(), plain: *plain },
-            other => other.clone(),
-        })
+        Ok(self.scanner.peek()?.kind)
     }
 
     fn is(&mut self, kinds: &[TokenKind]) -> Result<bool> {
-        let kind = &self.scanner.peek()?.kind;
-        Ok(kinds.contains(kind))
+        Ok(kinds.contains(&self.scanner.peek()?.kind))
     }
 
     fn error<T>(&mut self, problem: &str) -> Result<T> {
@@ -123,7 +74,7 @@ impl Parser<'_> {
         Err(if line == 0 { problem.to_owned() } else { format!("line {line}: {problem}") })
     }
 
-    fn document(&mut self) -> Result<Option<Rc<Node>>> {
+    fn document(&mut self) -> Result<Option<Node<'a>>> {
         let mut explicit = false;
         loop {
             match self.kind()? {
@@ -131,9 +82,14 @@ impl Parser<'_> {
                     return self.error("did not find expected <document start>");
                 }
                 TokenKind::StreamEnd => return Ok(None),
-                TokenKind::VersionDirective => explicit = true,
-                TokenKind::TagDirective(handle, prefix) => {
-                    self.tags.insert(handle, prefix);
+                TokenKind::VersionDirective => {
+                    self.scanner.skip_token();
+                    explicit = true;
+                }
+                TokenKind::TagDirective => {
+                    if let Payload::Pair(handle, prefix) = self.scanner.take_token() {
+                        self.tags.insert(handle, prefix);
+                    }
                     explicit = true;
                 }
                 TokenKind::DocumentStart => {
@@ -143,12 +99,11 @@ impl Parser<'_> {
                 _ if explicit => return self.error("did not find expected <document start>"),
                 _ => break,
             }
-            self.scanner.skip_token();
         }
         let empty = matches!(
             self.kind()?,
             TokenKind::VersionDirective
-                | TokenKind::TagDirective(..)
+                | TokenKind::TagDirective
                 | TokenKind::DocumentStart
                 | TokenKind::DocumentEnd
                 | TokenKind::StreamEnd
@@ -158,57 +113,40 @@ impl Parser<'_> {
         Ok(Some(root))
     }
 
-    fn node(&mut self, block: bool, indentless: bool) -> Result<Rc<Node>> {
+    fn node(&mut self, block: bool, indentless: bool) -> Result<Node<'a>> {
         self.depth += 1;
         let node = self.node_inner(block, indentless);
         self.depth -= 1;
         node
     }
 
-    fn node_inner(&mut self, block: bool, indentless: bool) -> Result<Rc<Node>> {
+    fn node_inner(&mut self, block: bool, indentless: bool) -> Result<Node<'a>> {
         if self.depth > 600 {
             return self.error("exceeded max depth");
         }
         let (mut anchor, mut tag) = (None, None);
         loop {
             match self.kind()? {
-                TokenKind::Alias(name) if anchor.is_none() && tag.is_none() => {
-                    self.scanner.skip_token();
+                TokenKind::Alias if anchor.is_none() && tag.is_none() => {
+                    let name = self.name();
                     let Some(target) = self.anchors.get(&name).cloned() else {
                         return Err(format!("unknown anchor '{name}' referenced"));
                     };
-                    return Ok(Rc::new(Node::Alias(name, target)));
+                    return Ok(Node::Alias(name, target));
                 }
-                TokenKind::Anchor(name) if anchor.is_none() => anchor = Some(name),
-                TokenKind::Tag(handle, suffix) if tag.is_none() => {
-                    tag = Some(if handle.is_empty() {
-                        suffix
-                    } else {
-                        match self.tags.get(&handle) {
-                            Some(prefix) => format!("{prefix}{suffix}"),
-                            None => return self.error("found undefined tag handle"),
-                        }
-                    });
-                }
+                TokenKind::Anchor if anchor.is_none() => anchor = Some(self.name()),
+                TokenKind::Tag if tag.is_none() => tag = Some(self.tag()?),
                 _ => break,
             }
-            self.scanner.skip_token();
         }
         let node = match self.kind()? {
             TokenKind::BlockEntry if indentless => self.indentless_sequence()?,
-            TokenKind::Scalar { plain, .. } => {
-                let value = match self.scanner.peek()?.kind.clone() {
-                    TokenKind::Scalar { value, .. } => value,
-                    _ => Vec::new(),
-                };
-                self.scanner.skip_token();
+            kind @ (TokenKind::PlainScalar | TokenKind::Scalar) => {
+                let value = self.scanner.take_token().into_text();
                 let tag = tag.unwrap_or_default();
-                let implicit = tag.is_empty() && plain || tag == "!";
-                Node::Scalar {
-                    value,
-                    tag: if tag == "!" { String::new() } else { tag },
-                    implicit: implicit && plain,
-                }
+                let unspecific = tag.is_empty() || tag == "!";
+                let implicit = unspecific && kind == TokenKind::PlainScalar;
+                Node::Scalar { value, tag: if unspecific { String::new() } else { tag }, implicit }
             }
             TokenKind::FlowSequenceStart => self.flow_sequence()?,
             TokenKind::FlowMappingStart => self.flow_mapping()?,
@@ -216,29 +154,47 @@ impl Parser<'_> {
             TokenKind::BlockMappingStart if block => self.block_mapping()?,
             _ if anchor.is_some() || tag.is_some() => {
                 let tag = tag.unwrap_or_default();
-                Node::Scalar { value: Vec::new(), implicit: tag.is_empty(), tag }
+                Node::Scalar { value: Cow::Borrowed(&[]), implicit: tag.is_empty(), tag }
             }
             _ => return self.error("did not find expected node content"),
         };
+        let Some(name) = anchor else { return Ok(node) };
         let node = Rc::new(node);
-        if let Some(name) = anchor {
-            self.anchors.insert(name, node.clone());
-        }
-        Ok(node)
+        self.anchors.insert(name, node.clone());
+        Ok(Node::Anchored(node))
     }
 
-    fn block_sequence(&mut self) -> Result<Node> {
+    /// Takes an alias or anchor.
+    fn name(&mut self) -> String {
+        crate::strconv::lossy(&self.scanner.take_token().into_text()).into_owned()
+    }
+
+    /// Takes a tag.
+    fn tag(&mut self) -> Result<String> {
+        let (handle, suffix) = match &self.scanner.peek()?.payload {
+            Payload::Pair(handle, suffix) => (handle.clone(), suffix.clone()),
+            _ => Default::default(),
+        };
+        let prefix = match (self.tags.get(&handle), handle.as_str()) {
+            (Some(prefix), _) => prefix,
+            (None, "") => "",
+            (None, "!") => "!",
+            (None, "!!") => "tag:yaml.org,2002:",
+            _ => return self.error("found undefined tag handle"),
+        };
+        let tag = format!("{prefix}{suffix}");
+        self.scanner.skip_token();
+        Ok(tag)
+    }
+
+    fn block_sequence(&mut self) -> Result<Node<'a>> {
         self.scanner.skip_token();
         let mut items = Vec::new();
         loop {
             match self.kind()? {
                 TokenKind::BlockEntry => {
                     self.scanner.skip_token();
-                    if self.is(&[TokenKind::BlockEntry, TokenKind::BlockEnd])? {
-                        items.push(empty_scalar());
-                    } else {
-                        items.push(self.node(true, false)?);
-                    }
+                    items.push(self.unless(&[TokenKind::BlockEntry, TokenKind::BlockEnd], (true, false))?);
                 }
                 TokenKind::BlockEnd => {
                     self.scanner.skip_token();
@@ -249,20 +205,18 @@ impl Parser<'_> {
         }
     }
 
-    fn indentless_sequence(&mut self) -> Result<Node> {
+    fn indentless_sequence(&mut self) -> Result<Node<'a>> {
+        const NEXT: [TokenKind; 4] =
+            [TokenKind::BlockEntry, TokenKind::Key, TokenKind::Value, TokenKind::BlockEnd];
         let mut items = Vec::new();
         while self.is(&[TokenKind::BlockEntry])? {
             self.scanner.skip_token();
-            if self.is(&[TokenKind::BlockEntry, TokenKind::Key, TokenKind::Value, TokenKind::BlockEnd])? {
-                items.push(empty_scalar());
-            } else {
-                items.push(self.node(true, false)?);
-            }
+            items.push(self.unless(&NEXT, (true, false))?);
         }
         Ok(Node::Sequence(items))
     }
 
-    fn block_mapping(&mut self) -> Result<Node> {
+    fn block_mapping(&mut self) -> Result<Node<'a>> {
         const NEXT: [TokenKind; 3] = [TokenKind::Key, TokenKind::Value, TokenKind::BlockEnd];
         self.scanner.skip_token();
         let mut entries = Vec::new();
@@ -270,15 +224,7 @@ impl Parser<'_> {
             match self.kind()? {
                 TokenKind::Key => {
                     self.scanner.skip_token();
-                    let key = if self.is(&NEXT)? { empty_scalar() } else { self.node(true, true)? };
-                    let mut value = empty_scalar();
-                    if self.is(&[TokenKind::Value])? {
-                        self.scanner.skip_token();
-                        if !self.is(&NEXT)? {
-                            value = self.node(true, true)?;
-                        }
-                    }
-                    entries.push((key, value));
+                    entries.push(self.entry(&NEXT, &NEXT, (true, true))?);
                 }
                 TokenKind::BlockEnd => {
                     self.scanner.skip_token();
@@ -289,55 +235,38 @@ impl Parser<'_> {
         }
     }
 
-    fn flow_sequence(&mut self) -> Result<Node> {
-        self.scanner.skip_token();
+    fn flow_sequence(&mut self) -> Result<Node<'a>> {
         let mut items = Vec::new();
-        let mut first = true;
-        loop {
-            if self.is(&[TokenKind::FlowSequenceEnd])? {
-                break;
-            }
-            if !first {
-                if !self.is(&[TokenKind::FlowEntry])? {
-                    return self.error("did not find expected ',' or ']'");
-                }
-                self.scanner.skip_token();
-            }
-            first = false;
-            match self.kind()? {
-                TokenKind::Key => {
-                    self.scanner.skip_token();
-                    const ENDS: [TokenKind; 3] =
-                        [TokenKind::Value, TokenKind::FlowEntry, TokenKind::FlowSequenceEnd];
-                    let key = if self.is(&ENDS)? { empty_scalar() } else { self.node(false, false)? };
-                    let mut value = empty_scalar();
-                    if self.is(&[TokenKind::Value])? {
-                        self.scanner.skip_token();
-                        if !self.is(&[TokenKind::FlowEntry, TokenKind::FlowSequenceEnd])? {
-                            value = self.node(false, false)?;
-                        }
-                    }
-                    items.push(Rc::new(Node::Mapping(vec![(key, value)])));
-                }
-                TokenKind::FlowSequenceEnd => break,
-                _ => items.push(self.node(false, false)?),
-            }
-        }
-        self.scanner.skip_token();
+        self.flow(TokenKind::FlowSequenceEnd, "did not find expected ',' or ']'", |item| {
+            items.push(match item {
+                (key, Some(value)) => Node::Mapping(vec![(key, value)]),
+                (item, None) => item,
+            });
+        })?;
         Ok(Node::Sequence(items))
     }
 
-    fn flow_mapping(&mut self) -> Result<Node> {
-        self.scanner.skip_token();
+    fn flow_mapping(&mut self) -> Result<Node<'a>> {
         let mut entries = Vec::new();
+        self.flow(TokenKind::FlowMappingEnd, "did not find expected ',' or '}'", |(key, value)| {
+            entries.push((key, value.unwrap_or_else(empty_scalar)));
+        })?;
+        Ok(Node::Mapping(entries))
+    }
+
+    /// Reads what is between brackets or braces: entries with their values, and nodes that are no entries.
+    fn flow(
+        &mut self,
+        end: TokenKind,
+        problem: &str,
+        mut add: impl FnMut((Node<'a>, Option<Node<'a>>)),
+    ) -> Result<()> {
+        self.scanner.skip_token();
         let mut first = true;
-        loop {
-            if self.is(&[TokenKind::FlowMappingEnd])? {
-                break;
-            }
+        while !self.is(&[end])? {
             if !first {
                 if !self.is(&[TokenKind::FlowEntry])? {
-                    return self.error("did not find expected ',' or '}'");
+                    return self.error(problem);
                 }
                 self.scanner.skip_token();
             }
@@ -345,155 +274,39 @@ impl Parser<'_> {
             match self.kind()? {
                 TokenKind::Key => {
                     self.scanner.skip_token();
-                    const ENDS: [TokenKind; 3] =
-                        [TokenKind::Value, TokenKind::FlowEntry, TokenKind::FlowMappingEnd];
-                    let key = if self.is(&ENDS)? { empty_scalar() } else { self.node(false, false)? };
-                    let mut value = empty_scalar();
-                    if self.is(&[TokenKind::Value])? {
-                        self.scanner.skip_token();
-                        if !self.is(&[TokenKind::FlowEntry, TokenKind::FlowMappingEnd])? {
-                            value = self.node(false, false)?;
-                        }
-                    }
-                    entries.push((key, value));
+                    let no_key = [TokenKind::Value, TokenKind::FlowEntry, end];
+                    let (key, value) = self.entry(&no_key, &no_key[1..], (false, false))?;
+                    add((key, Some(value)));
                 }
-                TokenKind::FlowMappingEnd => break,
-                _ => entries.push((self.node(false, false)?, empty_scalar())),
+                kind if kind == end => break,
+                _ => add((self.node(false, false)?, None)),
             }
         }
         self.scanner.skip_token();
-        Ok(Node::Mapping(entries))
-    }
-}
-
-fn empty_scalar() -> Rc<Node> {
-    Rc::new(Node::Scalar { value: Vec::new(), tag: String::new(), implicit: true })
-}
-
-struct Decoder {
-    count: usize,
-    aliased: usize,
-    alias_depth: usize,
-}
-
-impl Decoder {
-    fn value(&mut self, node: &Node) -> Result<Yaml> {
-        self.count += 1;
-        if self.alias_depth > 0 {
-            self.aliased += 1;
-        }
-        // go-yaml's guard against documents that expand through their aliases.
-        let allowed = match self.count {
-            0..=400_000 => 0.99,
-            400_001..4_000_000 => 0.99 - 0.89 * ((self.count - 400_000) as f64 / 3_600_000.0),
-            _ => 0.10,
-        };
-        if self.aliased > 100 && self.count > 1000 && self.aliased as f64 / self.count as f64 > allowed
-            || self.count > MAX_NODES
-        {
-            return Err("document contains excessive aliasing".to_owned());
-        }
-        match node {
-            Node::Alias(name, target) => {
-                if self.alias_depth > 100 {
-                    return Err(format!("anchor '{name}' value contains itself"));
-                }
-                self.alias_depth += 1;
-                let value = self.value(target);
-                self.alias_depth -= 1;
-                value
-            }
-            Node::Scalar { value, tag, implicit } => scalar(value, tag, *implicit),
-            Node::Sequence(items) => {
-                Ok(Yaml::Sequence(items.iter().map(|i| self.value(i)).collect::<Result<_>>()?))
-            }
-            Node::Mapping(entries) => {
-                let mut out = Vec::with_capacity(entries.len());
-                self.mapping(entries, &mut out)?;
-                Ok(Yaml::Mapping(out))
-            }
-        }
-    }
-
-    fn mapping(&mut self, entries: &[(Rc<Node>, Rc<Node>)], out: &mut Vec<(Yaml, Yaml)>) -> Result<()> {
-        for (key, value) in entries {
-            if is_merge(key) {
-                self.merge(value, out)?;
-                continue;
-            }
-            let key = self.value(key)?;
-            if matches!(key, Yaml::Sequence(_) | Yaml::Mapping(_)) {
-                return Err("invalid map key".to_owned());
-            }
-            let value = self.value(value)?;
-            set(out, key, value);
-        }
         Ok(())
     }
 
-    fn merge(&mut self, node: &Node, out: &mut Vec<(Yaml, Yaml)>) -> Result<()> {
-        let want_map = || Err("map merge requires map or sequence of maps as the value".to_owned());
-        match node {
-            Node::Mapping(entries) => self.mapping(entries, out),
-            Node::Alias(_, target) => match &**target {
-                Node::Mapping(entries) => {
-                    self.alias_depth += 1;
-                    let result = self.mapping(entries, out);
-                    self.alias_depth -= 1;
-                    result
-                }
-                _ => want_map(),
-            },
-            Node::Sequence(items) => {
-                for item in items.iter().rev() {
-                    match &**item {
-                        Node::Sequence(_) | Node::Scalar { .. } => return want_map(),
-                        map => self.merge(map, out)?,
-                    }
-                }
-                Ok(())
-            }
-            Node::Scalar { .. } => want_map(),
+    /// A key and its value, each empty when one of the tokens that follow it comes at once.
+    fn entry(
+        &mut self,
+        after_key: &[TokenKind],
+        after_value: &[TokenKind],
+        style: (bool, bool),
+    ) -> Result<(Node<'a>, Node<'a>)> {
+        let key = self.unless(after_key, style)?;
+        if !self.is(&[TokenKind::Value])? {
+            return Ok((key, empty_scalar()));
         }
+        self.scanner.skip_token();
+        Ok((key, self.unless(after_value, style)?))
+    }
+
+    /// A node, or nothing when one of these tokens comes instead.
+    fn unless(&mut self, instead: &[TokenKind], (block, indentless): (bool, bool)) -> Result<Node<'a>> {
+        if self.is(instead)? { Ok(empty_scalar()) } else { self.node(block, indentless) }
     }
 }
 
-/// Sets a key as a Go map would: a later value replaces an earlier one.
-fn set(out: &mut Vec<(Yaml, Yaml)>, key: Yaml, value: Yaml) {
-    // Only small maps are searched; duplicates in large ones are settled when the map is sorted by its reader.
-    if out.len() < 32
-        && let Some(slot) = out.iter_mut().find(|(k, _)| *k == key)
-    {
-        slot.1 = value;
-        return;
-    }
-    out.push((key, value));
-}
-
-fn is_merge(node: &Node) -> bool {
-    matches!(node, Node::Scalar { value, tag, implicit }
-        if value == b"<<" && (*implicit || tag == "tag:yaml.org,2002:merge"))
-}
-
-fn scalar(value: &[u8], tag: &str, implicit: bool) -> Result<Yaml> {
-    if tag.is_empty() && !implicit {
-        return Ok(Yaml::text(value.to_vec()));
-    }
-    let text = String::from_utf8_lossy(value);
-    match resolve::resolve(tag, &text)? {
-        Resolved::Null => Ok(Yaml::Null),
-        Resolved::Bool(b) => Ok(Yaml::Bool(b)),
-        Resolved::Int(i) => Ok(Yaml::Int(i)),
-        Resolved::Uint(u) => Ok(Yaml::Uint(u)),
-        Resolved::Float(f) => Ok(Yaml::Float(f)),
-        Resolved::Timestamp | Resolved::String => Ok(Yaml::text(value.to_vec())),
-        Resolved::Binary => {
-            use base64::Engine as _;
-            let compact: Vec<u8> = value.iter().copied().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
-            base64::engine::general_purpose::STANDARD
-                .decode(compact)
-                .map(Yaml::text)
-                .map_err(|_| "!!binary value contains invalid base64 data".to_owned())
-        }
-    }
+fn empty_scalar<'a>() -> Node<'a> {
+    Node::Scalar { value: Cow::Borrowed(&[]), tag: String::new(), implicit: true }
 }

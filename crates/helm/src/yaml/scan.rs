@@ -1,13 +1,15 @@
 //! Splits YAML text into tokens: the classic YAML 1.1 scanner with its indentation and simple-key bookkeeping.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// What a token is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
     StreamEnd,
     VersionDirective,
-    TagDirective(String, String),
+    /// Its handle and prefix are a [`Payload::Pair`].
+    TagDirective,
     DocumentStart,
     DocumentEnd,
     BlockSequenceStart,
@@ -21,16 +23,40 @@ pub(super) enum TokenKind {
     FlowEntry,
     Key,
     Value,
-    Alias(String),
-    Anchor(String),
-    Tag(String, String),
-    Scalar { value: Vec<u8>, plain: bool },
+    Alias,
+    Anchor,
+    /// Its handle and suffix are a [`Payload::Pair`].
+    Tag,
+    /// Text without quotes, which may mean a number or a word.
+    PlainScalar,
+    /// Quoted or block text.
+    Scalar,
+}
+
+/// What a token carries.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Payload<'a> {
+    #[default]
+    Nothing,
+    /// A scalar's or an anchor's text; part of the document wherever it stands there as it is.
+    Text(Cow<'a, [u8]>),
+    Pair(String, String),
+}
+
+impl<'a> Payload<'a> {
+    pub(super) fn into_text(self) -> Cow<'a, [u8]> {
+        match self {
+            Payload::Text(text) => text,
+            _ => Cow::Borrowed(&[]),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Token {
+pub(super) struct Token<'a> {
     pub(super) kind: TokenKind,
     pub(super) line: usize,
+    pub(super) payload: Payload<'a>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +74,8 @@ struct SimpleKey {
     mark: Mark,
 }
 
+mod scalars;
+
 /// Collections within collections: far beyond real documents, and within a small thread's stack.
 const MAX_DEPTH: usize = 250;
 
@@ -56,7 +84,7 @@ pub(super) struct Scanner<'a> {
     text: &'a [u8],
     position: usize,
     mark: Mark,
-    tokens: VecDeque<Token>,
+    tokens: VecDeque<Token<'a>>,
     parsed: usize,
     ended: bool,
     indent: isize,
@@ -85,19 +113,24 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(super) fn peek(&mut self) -> Result<&Token> {
+    pub(super) fn peek(&mut self) -> Result<&Token<'a>> {
         self.fetch_more()?;
         self.tokens.front().ok_or_else(|| "unexpected end of tokens".to_owned())
     }
 
-    pub(super) fn skip_token(&mut self) {
-        if let Some(token) = self.tokens.front()
-            && token.kind == TokenKind::StreamEnd
-        {
-            return;
+    /// Passes the token that was seen last, and returns what it carries.
+    pub(super) fn take_token(&mut self) -> Payload<'a> {
+        match self.tokens.front() {
+            Some(token) if token.kind != TokenKind::StreamEnd => {
+                self.parsed += 1;
+                self.tokens.pop_front().map(|token| token.payload).unwrap_or_default()
+            }
+            _ => Payload::Nothing,
         }
-        self.parsed += 1;
-        self.tokens.pop_front();
+    }
+
+    pub(super) fn skip_token(&mut self) {
+        self.take_token();
     }
 
     fn fetch_more(&mut self) -> Result<()> {
@@ -178,35 +211,25 @@ impl<'a> Scanner<'a> {
         self.skip();
     }
 
-    fn skip_line(&mut self) {
-        let mut dropped = Vec::new();
-        self.read_line(&mut dropped);
-    }
-
-    fn read_line(&mut self, out: &mut Vec<u8>) {
-        let width = match self.at(0) {
-            b'\r' if self.at(1) == b'\n' => {
-                out.push(b'\n');
-                2
-            }
-            b'\r' | b'\n' => {
-                out.push(b'\n');
-                1
-            }
-            0xC2 => {
-                out.push(b'\n');
-                2
-            }
-            0xE2 => {
-                out.extend_from_slice(&self.text[self.position..(self.position + 3).min(self.text.len())]);
-                3
-            }
-            _ => return,
+    /// Passes a line break, and returns what it means.
+    fn skip_line(&mut self) -> &'a [u8] {
+        let (width, meaning): (usize, &[u8]) = match self.at(0) {
+            b'\r' if self.at(1) == b'\n' => (2, b"\n"),
+            b'\r' | b'\n' => (1, b"\n"),
+            0xC2 => (2, b"\n"),
+            0xE2 => (3, &self.text[self.position..(self.position + 3).min(self.text.len())]),
+            _ => return b"",
         };
         self.position += width;
         self.mark.index += 1;
         self.mark.column = 0;
         self.mark.line += 1;
+        meaning
+    }
+
+    fn read_line(&mut self, out: &mut Vec<u8>) {
+        let meaning = self.skip_line();
+        out.extend_from_slice(meaning);
     }
 
     fn error<T>(&self, line: usize, problem: &str) -> Result<T> {
@@ -219,7 +242,42 @@ impl<'a> Scanner<'a> {
     }
 
     fn push(&mut self, kind: TokenKind, line: usize) {
-        self.tokens.push_back(Token { kind, line });
+        self.push_with(kind, line, Payload::Nothing);
+    }
+
+    fn push_with(&mut self, kind: TokenKind, line: usize, payload: Payload<'a>) {
+        self.tokens.push_back(Token { kind, line, payload });
+    }
+
+    /// Passes over bytes within a line.
+    fn pass(&mut self, bytes: usize) {
+        let passed = &self.text[self.position..self.position + bytes];
+        let characters = passed.iter().filter(|b| **b & 0xC0 != 0x80).count();
+        self.position += bytes;
+        self.mark.index += characters;
+        self.mark.column += isize::try_from(characters).unwrap_or(isize::MAX);
+    }
+
+    /// How many bytes there are before the end of the line.
+    fn rest_of_line(&self) -> usize {
+        let rest = &self.text[self.position..];
+        let mut length = 0;
+        loop {
+            length += rest[length..]
+                .iter()
+                .position(|b| matches!(b, b'\n' | b'\r' | 0xC2 | 0xE2))
+                .unwrap_or(rest.len() - length);
+            if self.is_breakz(length) {
+                return length;
+            }
+            length += 1;
+        }
+    }
+
+    fn skip_comment(&mut self) {
+        if self.at(0) == b'#' {
+            self.pass(self.rest_of_line());
+        }
     }
 
     fn fetch_next(&mut self) -> Result<()> {
@@ -314,7 +372,7 @@ impl<'a> Scanner<'a> {
             if self.indents.len() > MAX_DEPTH {
                 return self.fail("exceeded max depth of 250");
             }
-            let token = Token { kind, line };
+            let token = Token { kind, line, payload: Payload::Nothing };
             match at {
                 Some(number) => self.tokens.insert(number - self.parsed, token),
                 None => self.tokens.push_back(token),
@@ -364,21 +422,23 @@ impl<'a> Scanner<'a> {
         self.simple_key_allowed = false;
         let line = self.mark.line;
         let start = self.position;
-        while !self.is_breakz(0) {
-            self.skip();
-        }
-        let text = String::from_utf8_lossy(&self.text[start..self.position]).into_owned();
+        self.pass(self.rest_of_line());
+        let text = crate::strconv::lossy(&self.text[start..self.position]).into_owned();
         let body = text.split(" #").next().unwrap_or_default();
         let words: Vec<&str> = body.split_ascii_whitespace().collect();
-        let kind = match words.as_slice() {
-            ["%YAML", version] if version.split_once('.').is_some() => TokenKind::VersionDirective,
-            ["%TAG", handle, prefix] => TokenKind::TagDirective((*handle).to_owned(), (*prefix).to_owned()),
+        let (kind, payload) = match words.as_slice() {
+            ["%YAML", version] if version.split_once('.').is_some() => {
+                (TokenKind::VersionDirective, Payload::Nothing)
+            }
+            ["%TAG", handle, prefix] => {
+                (TokenKind::TagDirective, Payload::Pair((*handle).to_owned(), (*prefix).to_owned()))
+            }
             _ => return self.error(line, "found unknown directive name"),
         };
         if self.is_break_at(0) {
             self.skip_line();
         }
-        self.push(kind, line);
+        self.push_with(kind, line, payload);
         Ok(())
     }
 
@@ -448,7 +508,7 @@ impl<'a> Scanner<'a> {
         let last = self.simple_keys.len() - 1;
         if self.simple_key_valid(last)? {
             let key = self.simple_keys[last];
-            let token = Token { kind: TokenKind::Key, line: key.mark.line };
+            let token = Token { kind: TokenKind::Key, line: key.mark.line, payload: Payload::Nothing };
             self.tokens.insert(key.token - self.parsed, token);
             self.roll_indent(key.mark.column, Some(key.token), TokenKind::BlockMappingStart, key.mark.line)?;
             self.simple_keys[last].possible = false;
@@ -475,13 +535,14 @@ impl<'a> Scanner<'a> {
         while self.at(0).is_ascii_alphanumeric() || matches!(self.at(0), b'_' | b'-') {
             self.skip();
         }
-        let name = String::from_utf8_lossy(&self.text[start..self.position]).into_owned();
+        let name = &self.text[start..self.position];
         let ends =
             self.is_blankz(0) || matches!(self.at(0), b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`');
         if name.is_empty() || !ends {
             return self.fail("did not find expected alphabetic or numeric character");
         }
-        self.push(if alias { TokenKind::Alias(name) } else { TokenKind::Anchor(name) }, line);
+        let kind = if alias { TokenKind::Alias } else { TokenKind::Anchor };
+        self.push_with(kind, line, Payload::Text(Cow::Borrowed(name)));
         Ok(())
     }
 
@@ -493,7 +554,7 @@ impl<'a> Scanner<'a> {
         while !(self.is_blankz(0) || self.flow_level > 0 && self.at(0) == b',') {
             self.skip();
         }
-        let text = String::from_utf8_lossy(&self.text[start..self.position]).into_owned();
+        let text = crate::strconv::lossy(&self.text[start..self.position]).into_owned();
         let (handle, suffix) = if let Some(uri) = text.strip_prefix("!<").and_then(|t| t.strip_suffix('>')) {
             (String::new(), uri.to_owned())
         } else if let Some(rest) = text.strip_prefix("!!") {
@@ -508,7 +569,7 @@ impl<'a> Scanner<'a> {
         if suffix.is_empty() {
             return self.error(line, "did not find expected tag URI");
         }
-        self.push(TokenKind::Tag(handle, suffix), line);
+        self.push_with(TokenKind::Tag, line, Payload::Pair(handle, suffix));
         Ok(())
     }
 
@@ -522,11 +583,7 @@ impl<'a> Scanner<'a> {
             {
                 self.skip();
             }
-            if self.at(0) == b'#' {
-                while !self.is_breakz(0) {
-                    self.skip();
-                }
-            }
+            self.skip_comment();
             if !self.is_break_at(0) {
                 return;
             }
@@ -535,276 +592,5 @@ impl<'a> Scanner<'a> {
                 self.simple_key_allowed = true;
             }
         }
-    }
-
-    fn block_scalar(&mut self, literal: bool) -> Result<()> {
-        self.remove_simple_key()?;
-        self.simple_key_allowed = true;
-        let line = self.mark.line;
-        self.skip();
-        let (mut chomping, mut increment) = (0, 0isize);
-        for _ in 0..2 {
-            match self.at(0) {
-                b'+' if chomping == 0 => chomping = 1,
-                b'-' if chomping == 0 => chomping = -1,
-                b'0' if increment == 0 => {
-                    return self.error(line, "found an indentation indicator equal to 0");
-                }
-                digit @ b'1'..=b'9' if increment == 0 => increment = isize::from(digit - b'0'),
-                _ => break,
-            }
-            self.skip();
-        }
-        while self.is_blank_at(0) {
-            self.skip();
-        }
-        if self.at(0) == b'#' {
-            while !self.is_breakz(0) {
-                self.skip();
-            }
-        }
-        if !self.is_breakz(0) {
-            return self.fail("did not find expected comment or line break");
-        }
-        if self.is_break_at(0) {
-            self.skip_line();
-        }
-        let mut indent = if increment > 0 { self.indent.max(0) + increment } else { 0 };
-        let mut value = Vec::new();
-        let mut leading_break = Vec::new();
-        let mut trailing = Vec::new();
-        self.block_scalar_breaks(&mut indent, &mut trailing)?;
-        let mut leading_blank = false;
-        while self.mark.column == indent && !self.is_end() {
-            let trailing_blank = self.is_blank_at(0);
-            if !literal && !leading_blank && !trailing_blank && leading_break.first() == Some(&b'\n') {
-                if trailing.is_empty() {
-                    value.push(b' ');
-                }
-            } else {
-                value.extend_from_slice(&leading_break);
-            }
-            leading_break.clear();
-            value.append(&mut trailing);
-            leading_blank = self.is_blank_at(0);
-            while !self.is_breakz(0) {
-                self.read(&mut value);
-            }
-            self.read_line(&mut leading_break);
-            self.block_scalar_breaks(&mut indent, &mut trailing)?;
-        }
-        if chomping != -1 {
-            value.extend_from_slice(&leading_break);
-        }
-        if chomping == 1 {
-            value.extend_from_slice(&trailing);
-        }
-        self.push(TokenKind::Scalar { value, plain: false }, line);
-        Ok(())
-    }
-
-    fn block_scalar_breaks(&mut self, indent: &mut isize, breaks: &mut Vec<u8>) -> Result<()> {
-        let mut deepest = 0;
-        loop {
-            while (*indent == 0 || self.mark.column < *indent) && self.at(0) == b' ' {
-                self.skip();
-            }
-            deepest = deepest.max(self.mark.column);
-            if (*indent == 0 || self.mark.column < *indent) && self.at(0) == b'\t' {
-                return self.fail("found a tab character where an indentation space is expected");
-            }
-            if !self.is_break_at(0) {
-                break;
-            }
-            self.read_line(breaks);
-        }
-        if *indent == 0 {
-            *indent = deepest.max(self.indent + 1).max(1);
-        }
-        Ok(())
-    }
-
-    fn quoted_scalar(&mut self, single: bool) -> Result<()> {
-        self.save_simple_key()?;
-        self.simple_key_allowed = false;
-        let line = self.mark.line;
-        let quote = if single { b'\'' } else { b'"' };
-        self.skip();
-        let mut value = Vec::new();
-        loop {
-            if self.document_indicator(b"---") || self.document_indicator(b"...") {
-                return self.fail("found unexpected document indicator");
-            }
-            if self.is_end() {
-                return self.fail("found unexpected end of stream");
-            }
-            let mut leading_blanks = false;
-            while !self.is_blankz(0) {
-                let c = self.at(0);
-                if single && c == b'\'' && self.at(1) == b'\'' {
-                    value.push(b'\'');
-                    self.skip();
-                    self.skip();
-                } else if c == quote {
-                    break;
-                } else if !single && c == b'\\' && self.is_break_at(1) {
-                    self.skip();
-                    self.skip_line();
-                    leading_blanks = true;
-                    break;
-                } else if !single && c == b'\\' {
-                    self.escape(&mut value)?;
-                } else {
-                    self.read(&mut value);
-                }
-            }
-            if self.at(0) == quote && !self.is_end() {
-                break;
-            }
-            self.fold(&mut value, leading_blanks);
-        }
-        self.skip();
-        self.push(TokenKind::Scalar { value, plain: false }, line);
-        Ok(())
-    }
-
-    /// Joins the white space within a quoted scalar: spaces stay, a break becomes a space, more breaks stay.
-    fn fold(&mut self, value: &mut Vec<u8>, mut leading_blanks: bool) {
-        let (mut spaces, mut first_break, mut breaks) = (Vec::new(), Vec::new(), Vec::new());
-        while self.is_blank_at(0) || self.is_break_at(0) {
-            if self.is_blank_at(0) {
-                if leading_blanks {
-                    self.skip();
-                } else {
-                    self.read(&mut spaces);
-                }
-            } else if leading_blanks {
-                self.read_line(&mut breaks);
-            } else {
-                spaces.clear();
-                self.read_line(&mut first_break);
-                leading_blanks = true;
-            }
-        }
-        if !leading_blanks {
-            value.append(&mut spaces);
-        } else if first_break.first() == Some(&b'\n') {
-            if breaks.is_empty() {
-                value.push(b' ');
-            }
-            value.append(&mut breaks);
-        } else {
-            value.append(&mut first_break);
-            value.append(&mut breaks);
-        }
-    }
-
-    fn escape(&mut self, value: &mut Vec<u8>) -> Result<()> {
-        let mut digits = 0;
-        match self.at(1) {
-            b'0' => value.push(0),
-            b'a' => value.push(7),
-            b'b' => value.push(8),
-            b't' | b'\t' => value.push(9),
-            b'n' => value.push(10),
-            b'v' => value.push(11),
-            b'f' => value.push(12),
-            b'r' => value.push(13),
-            b'e' => value.push(27),
-            c @ (b' ' | b'"' | b'\'' | b'\\') => value.push(c),
-            b'N' => value.extend_from_slice("\u{85}".as_bytes()),
-            b'_' => value.extend_from_slice("\u{a0}".as_bytes()),
-            b'L' => value.extend_from_slice("\u{2028}".as_bytes()),
-            b'P' => value.extend_from_slice("\u{2029}".as_bytes()),
-            b'x' => digits = 2,
-            b'u' => digits = 4,
-            b'U' => digits = 8,
-            _ => return self.fail("found unknown escape character"),
-        }
-        self.skip();
-        self.skip();
-        if digits > 0 {
-            let text = self.text.get(self.position..self.position + digits).unwrap_or_default();
-            let code = std::str::from_utf8(text)
-                .ok()
-                .filter(|t| t.len() == digits && t.bytes().all(|b| b.is_ascii_hexdigit()))
-                .and_then(|t| u32::from_str_radix(t, 16).ok());
-            let Some(code) = code else { return self.fail("did not find expected hexdecimal number") };
-            let Some(c) = char::from_u32(code) else {
-                return self.fail("found invalid Unicode character escape code");
-            };
-            value.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            for _ in 0..digits {
-                self.skip();
-            }
-        }
-        Ok(())
-    }
-
-    fn plain_scalar(&mut self) -> Result<()> {
-        self.save_simple_key()?;
-        self.simple_key_allowed = false;
-        let line = self.mark.line;
-        let indent = self.indent + 1;
-        let mut value = Vec::new();
-        let (mut spaces, mut first_break, mut breaks) = (Vec::new(), Vec::new(), Vec::new());
-        let mut leading_blanks = false;
-        loop {
-            if self.document_indicator(b"---") || self.document_indicator(b"...") || self.at(0) == b'#' {
-                break;
-            }
-            while !self.is_blankz(0) {
-                let c = self.at(0);
-                if c == b':' && self.is_blankz(1)
-                    || self.flow_level > 0 && matches!(c, b',' | b'?' | b'[' | b']' | b'{' | b'}')
-                {
-                    break;
-                }
-                if leading_blanks {
-                    if first_break.first() == Some(&b'\n') {
-                        if breaks.is_empty() {
-                            value.push(b' ');
-                        }
-                    } else {
-                        value.append(&mut first_break);
-                    }
-                    value.append(&mut breaks);
-                    first_break.clear();
-                    leading_blanks = false;
-                } else {
-                    value.append(&mut spaces);
-                }
-                self.read(&mut value);
-            }
-            if !self.is_blank_at(0) && !self.is_break_at(0) {
-                break;
-            }
-            while self.is_blank_at(0) || self.is_break_at(0) {
-                if self.is_blank_at(0) {
-                    if leading_blanks && self.mark.column < indent && self.at(0) == b'\t' {
-                        return self.fail("found a tab character that violates indentation");
-                    }
-                    if leading_blanks {
-                        self.skip();
-                    } else {
-                        self.read(&mut spaces);
-                    }
-                } else if leading_blanks {
-                    self.read_line(&mut breaks);
-                } else {
-                    spaces.clear();
-                    self.read_line(&mut first_break);
-                    leading_blanks = true;
-                }
-            }
-            if self.flow_level == 0 && self.mark.column < indent {
-                break;
-            }
-        }
-        if leading_blanks {
-            self.simple_key_allowed = true;
-        }
-        self.push(TokenKind::Scalar { value, plain: true }, line);
-        Ok(())
     }
 }
