@@ -6,7 +6,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_dial::{BoxStream, Dial, Dialing, Direct, Target};
+use ipnet::IpNet;
 use tokio::sync::watch;
+
+use crate::dhcp::Dhcp;
 
 /// Takes the server end of each new connection.
 pub type Acceptor = Arc<dyn Fn(BoxStream) + Send + Sync>;
@@ -18,6 +21,7 @@ pub struct Fabric {
     changes: Arc<watch::Sender<u64>>,
     names: Arc<Mutex<HashMap<String, String>>>,
     outside: Arc<Mutex<BTreeSet<String>>>,
+    dhcp: Arc<Mutex<Option<Dhcp>>>,
 }
 
 impl Fabric {
@@ -31,6 +35,23 @@ impl Fabric {
     pub fn close(&self, target: &Target) {
         self.services.lock().unwrap_or_else(PoisonError::into_inner).remove(target);
         self.changes.send_modify(|version| *version += 1);
+    }
+
+    /// Lets a DHCP server answer, instead of the one there was.
+    pub fn serve_dhcp(&self, dhcp: Dhcp) {
+        *self.dhcp.lock().unwrap_or_else(PoisonError::into_inner) = Some(dhcp);
+    }
+
+    /// The DHCP server as it is now.
+    pub(crate) fn dhcp(&self) -> Option<Dhcp> {
+        self.dhcp.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the DHCP server gives to a network card: its address and the gateway.
+    pub(crate) fn lease(&self, mac: &str) -> Option<(IpNet, Option<IpAddr>)> {
+        let mut dhcp = self.dhcp.lock().unwrap_or_else(PoisonError::into_inner);
+        let dhcp = dhcp.as_mut()?;
+        Some((dhcp.lease(mac)?, dhcp.gateway))
     }
 
     /// Makes a DNS name lead to an address.

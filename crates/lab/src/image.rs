@@ -3,6 +3,8 @@
 //! A qcow2 image has a true version-3 header (so its virtual size can be read as from any other), followed by a JSON
 //! trailer. The trailer is what the simulated machine boots.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -32,6 +34,9 @@ pub struct SystemImage {
     /// Whether this is installation media rather than an installed disk.
     #[serde(default)]
     pub installer: bool,
+    /// Initial META values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub meta: BTreeMap<u8, String>,
 }
 
 /// A file format the Image Factory gives out.
@@ -168,6 +173,7 @@ mod tests {
             extensions: vec!["siderolabs/qemu-guest-agent".into()],
             kernel_args: vec![],
             installer: false,
+            meta: BTreeMap::new(),
         }
     }
 

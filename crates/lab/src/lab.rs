@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use daedal_dial::Dialer;
 use serde::{Deserialize, Serialize};
 
+use crate::dhcp::Dhcp;
 use crate::factory::{Factory, PUBLIC_FACTORY, SavedFactory};
 use crate::faults::Faults;
 use crate::outside::{Outside, Runner, SavedOutside};
@@ -32,6 +33,8 @@ pub struct LabSpec {
     pub factories: Vec<String>,
     /// Who runs what is inside the VMs; the lab itself unless told.
     pub runner: Option<Runner>,
+    /// The DHCP server of the network, if it has one.
+    pub dhcp: Option<Dhcp>,
 }
 
 impl Default for LabSpec {
@@ -43,6 +46,7 @@ impl Default for LabSpec {
             datacenter: DatacenterSpec::default(),
             factories: vec![PUBLIC_FACTORY.into()],
             runner: None,
+            dhcp: None,
         }
     }
 }
@@ -99,6 +103,8 @@ struct World {
     factory: SavedFactory,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     outside: Option<(Runner, SavedOutside)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dhcp: Option<Dhcp>,
 }
 
 /// A running lab. Cheap to clone; all clones are one.
@@ -134,6 +140,7 @@ impl Lab {
             SavedFactory::default(),
         )?;
         parts.run_outside(spec.runner.map(|runner| (runner, SavedOutside::default())));
+        spec.dhcp.into_iter().for_each(|dhcp| parts.fabric.serve_dhcp(dhcp));
         name(&parts.fabric, &spec.datacenter);
         let datacenter = Datacenter::start(&spec.datacenter, parts.surroundings())?;
         Ok(parts.assemble(datacenter))
@@ -155,6 +162,7 @@ impl Lab {
         let mut parts =
             Parts::new(world.seed, world.factories, world.pki, pace, world.machines, world.factory)?;
         parts.run_outside(world.outside);
+        world.dhcp.into_iter().for_each(|dhcp| parts.fabric.serve_dhcp(dhcp));
         parts.set_resuming(true);
         let datacenter = Datacenter::resume(world.datacenter, parts.surroundings())?;
         parts.set_resuming(false);
@@ -173,6 +181,7 @@ impl Lab {
             machines: inner.machines.save(),
             factory: inner.factory.save(),
             outside: inner.outside.as_ref().map(|outside| (outside.runner().clone(), outside.save())),
+            dhcp: inner.fabric.dhcp(),
         };
         let path = dir.join(WORLD);
         let shown = path.display().to_string();

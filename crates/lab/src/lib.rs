@@ -1,6 +1,7 @@
 //! A datacenter in a process: Proxmox, Talos, the Image Factory and Kubernetes.
 
 mod activity;
+mod dhcp;
 mod distant;
 mod fabric;
 mod factory;
@@ -22,6 +23,7 @@ mod proxy;
 mod serve;
 mod talos;
 
+pub use dhcp::Dhcp;
 pub use distant::Distant;
 pub use fabric::{Acceptor, Fabric};
 pub use factory::{Factory, SavedFactory};

@@ -35,6 +35,8 @@ struct Registered {
     yaml: String,
     extensions: Vec<String>,
     kernel_args: Vec<String>,
+    #[serde(default)]
+    meta: std::collections::BTreeMap<u8, String>,
 }
 
 /// What the factory must remember: the schematics that were posted.
@@ -151,6 +153,7 @@ impl Factory {
             yaml: yaml.clone(),
             extensions: schematic.extensions,
             kernel_args: schematic.kernel_args,
+            meta: schematic.meta.into_iter().map(|value| (value.key, value.value)).collect(),
         };
         self.lock().insert(id.clone(), registered);
         crate::http::json(StatusCode::CREATED, &json!({"id": id, "schematic": yaml}))
@@ -195,6 +198,7 @@ impl Factory {
             extensions: schematic.extensions,
             kernel_args: schematic.kernel_args,
             installer: format == Format::Iso,
+            meta: schematic.meta,
         };
         let mut bytes = system.encode(format);
         if packed {

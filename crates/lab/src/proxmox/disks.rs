@@ -115,6 +115,23 @@ impl State {
         Ok(format!("{storage}:{name}"))
     }
 
+    /// The drive for cloud-init has a name of its own.
+    fn name_cloudinit(&mut self, host: &str, volid: &str, vmid: u32) -> Result<String, Fail> {
+        let (storage, name) = volid.split_once(':').unwrap_or_default();
+        let stem = format!("vm-{vmid}-cloudinit");
+        let new = match name.rsplit_once('.') {
+            Some((_, ending)) => format!("{vmid}/{stem}.{ending}"),
+            None => stem,
+        };
+        let volume = self.remove_volume(host, volid);
+        let store = self.store_mut(host, storage)?;
+        if store.volumes.contains_key(&new) {
+            return Err(Fail::internal(format!("disk image '{new}' already exists")));
+        }
+        store.volumes.extend(volume.map(|volume| (new.clone(), volume)));
+        Ok(format!("{storage}:{new}"))
+    }
+
     /// Where a volume lies on its host, for messages.
     pub(super) fn volume_path(&self, storage: &str, name: &str) -> String {
         let root = if storage == "local" { "/var/lib/vz".to_owned() } else { format!("/mnt/pve/{storage}") };
@@ -177,8 +194,13 @@ impl State {
             .into_iter()
             .filter(|(_, value)| vmconfig::is_cdrom(value))
             .filter_map(|(_, value)| vmconfig::drive_volume(&value))
-            .filter_map(|volid| self.volume(&vm.host, &volid))
-            .map(|volume| volume.bytes.bytes().to_vec())
+            .filter_map(|volid| {
+                let volume = self.volume(&vm.host, &volid)?;
+                match volid.contains("-cloudinit") {
+                    true => super::cloudinit::iso(&vm.config),
+                    false => Some(volume.bytes.bytes().to_vec()),
+                }
+            })
             .collect()
     }
 
@@ -234,7 +256,9 @@ pub(super) async fn create_disks(
                 job.pass(job.dc.durations().allocate).await?;
                 drive.set("media", "cdrom");
                 job.dc.with(|state| {
-                    state.allocate(&job.host, &storage, vmid, "qcow2", TPM_SIZE, Blob::default())
+                    let made =
+                        state.allocate(&job.host, &storage, vmid, "qcow2", TPM_SIZE, Blob::default())?;
+                    state.name_cloudinit(&job.host, &made, vmid)
                 })?
             }
             Wish::New { storage, gib } => {

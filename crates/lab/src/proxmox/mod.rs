@@ -20,6 +20,7 @@ mod access;
 mod api;
 mod blob;
 mod build;
+mod cloudinit;
 mod context;
 mod disks;
 mod durations;

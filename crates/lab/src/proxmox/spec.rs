@@ -214,6 +214,7 @@ const VM_PRIVILEGES: &[&str] = &[
     "VM.Clone",
     "VM.Config.CDROM",
     "VM.Config.CPU",
+    "VM.Config.Cloudinit",
     "VM.Config.Disk",
     "VM.Config.HWType",
     "VM.Config.Memory",

@@ -264,8 +264,12 @@ pub(crate) fn store_config(shared: &Arc<Shared>, node: &Arc<Node>, text: &str) {
 async fn maintenance(shared: &Arc<Shared>, node: &Arc<Node>, cidata: Option<&Cidata>, image: &SystemImage) {
     let hardware = node.hardware();
     let network_config = cidata.and_then(|c| c.network_config.clone());
-    let links =
-        network::configure(&hardware.macs, None, network_config.as_deref(), image.platform == "metal");
+    let mut links =
+        network::configure(&hardware.macs, None, network_config.as_deref(), network::predictable(image));
+    if let Some(meta) = meta_network(shared, node, image) {
+        network::platform_resource(&mut links, &meta);
+    }
+    network::ask_dhcp(&mut links, &shared.fabric);
     let hostname = cidata.and_then(Cidata::hostname).unwrap_or_else(|| stable_hostname(&hardware.uuid));
     node.update(|s| {
         s.links = links;
@@ -298,6 +302,16 @@ async fn maintenance(shared: &Arc<Shared>, node: &Arc<Node>, cidata: Option<&Cid
     node.set_stage(Stage::Booting, shared.pace.now());
 }
 
+/// The network configuration in META, which only the metal platform reads.
+fn meta_network(shared: &Arc<Shared>, node: &Arc<Node>, image: &SystemImage) -> Option<String> {
+    const NETWORK: u8 = 0x0a;
+    let written = {
+        let world = shared.world();
+        node.disk.as_deref().and_then(|disk| world.disks.get(disk)?.meta.get(&NETWORK).cloned())
+    };
+    written.or_else(|| image.meta.get(&NETWORK).cloned()).filter(|_| image.platform == "metal")
+}
+
 /// Network and hostname of a configured machine.
 fn settle_identity(shared: &Arc<Shared>, node: &Arc<Node>, config: &MachineConfig, cidata: Option<&Cidata>) {
     let hardware = node.hardware();
@@ -315,8 +329,16 @@ fn settle_identity(shared: &Arc<Shared>, node: &Arc<Node>, config: &MachineConfi
         }
         (saved.network_config.clone(), saved.hostname.clone())
     };
-    let metal = { node.state().image.as_ref().is_some_and(|i| i.platform == "metal") };
-    let links = network::configure(&hardware.macs, Some(config), network_config.as_deref(), metal);
+    let image = { node.state().image.clone() };
+    let predictable = image.as_ref().is_some_and(network::predictable);
+    let mut links = network::configure(&hardware.macs, Some(config), network_config.as_deref(), predictable);
+    // What the platform says counts only where the configuration says nothing.
+    if links.iter().all(|link| link.addresses.is_empty())
+        && let Some(meta) = image.and_then(|image| meta_network(shared, node, &image))
+    {
+        network::platform_resource(&mut links, &meta);
+    }
+    network::ask_dhcp(&mut links, &shared.fabric);
     let hostname = config
         .hostname()
         .map(str::to_owned)

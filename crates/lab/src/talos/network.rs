@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::config::MachineConfig;
+use crate::image::SystemImage;
 
 /// A network card as the node configured it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,39 @@ pub fn configure(
         documents(&mut links, config);
     }
     links
+}
+
+/// Whether cards are named after where they are (`ens18`) instead of counted (`eth0`).
+pub fn predictable(image: &SystemImage) -> bool {
+    image.platform == "metal" && !image.kernel_args.iter().any(|arg| arg == "net.ifnames=0")
+}
+
+/// Applies a platform network configuration as META holds one.
+pub fn platform_resource(links: &mut [Link], text_: &str) {
+    let Ok(parsed) = yaml_serde::from_str::<Value>(text_) else { return };
+    for address in list(&parsed, "addresses") {
+        if let Some(link) = named(links, text(address, "linkName")) {
+            link.addresses.extend(parse_net(text(address, "address")));
+        }
+    }
+    for route in list(&parsed, "routes") {
+        if let Some(link) = named(links, text(route, "outLinkName")) {
+            default_route(link, text(route, "dst"), text(route, "gateway"));
+        }
+    }
+}
+
+/// Where nobody configured any card, all of them ask for an address.
+pub fn ask_dhcp(links: &mut [Link], network: &crate::Fabric) {
+    if links.iter().any(|link| !link.addresses.is_empty()) {
+        return;
+    }
+    for link in links {
+        if let Some((address, gateway)) = network.lease(&link.mac) {
+            link.addresses.push(address);
+            link.gateway = gateway;
+        }
+    }
 }
 
 fn documents(links: &mut [Link], config: &MachineConfig) {

@@ -94,6 +94,7 @@ pub fn image(version: &str) -> SystemImage {
         extensions: vec!["siderolabs/qemu-guest-agent".into()],
         kernel_args: vec![],
         installer: false,
+        meta: Default::default(),
     }
 }
 
