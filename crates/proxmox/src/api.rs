@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     client::{Ask, Client, Repeat},
-    create::CreateVm,
+    create::{CloneVm, CreateVm},
     error::{Error, Kind},
     lenient::as_text,
     model::{
@@ -193,6 +193,19 @@ impl Client {
         let path = format!("/nodes/{}/qemu", segment(node));
         let operation = format!("create VM {} ({}) on node {node}", vm.vmid, vm.name);
         self.ask(Ask::change(Method::POST, path, Repeat::Once, operation).form(vm.params())).await
+    }
+
+    /// `POST …/clone`: the task carries the source's VMID. Never repeated once sent.
+    pub async fn clone_vm(&self, node: &str, vmid: u32, clone: &CloneVm) -> Result<Upid, Error> {
+        let operation = format!("clone VM {vmid} on node {node} to VM {}", clone.newid);
+        let ask = Ask::change(Method::POST, vm_path(node, vmid, "/clone"), Repeat::Once, operation);
+        self.ask(ask.form(clone.params())).await
+    }
+
+    /// `POST …/template`: the VM becomes a template, for good. It must be stopped.
+    pub async fn make_template(&self, node: &str, vmid: u32) -> Result<Option<Upid>, Error> {
+        let operation = format!("make a template of VM {vmid} on node {node}");
+        self.ask(Ask::change(Method::POST, vm_path(node, vmid, "/template"), Repeat::Once, operation)).await
     }
 
     /// `GET …/config`: with changes that wait for the next start already in.

@@ -64,6 +64,38 @@ pub struct CreateVm {
     pub extra: BTreeMap<String, String>,
 }
 
+/// A VM to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CloneVm {
+    /// VMID of the clone.
+    pub newid: u32,
+    /// Its name.
+    pub name: String,
+    /// Its description, instead of the source's.
+    pub description: Option<String>,
+    /// A full copy; otherwise linked, which only templates allow.
+    pub full: bool,
+    /// Storage of a full copy, if another than the source's.
+    pub storage: Option<String>,
+    /// Node it goes to, if another than the source's; disks must be shared then.
+    pub target: Option<String>,
+    /// Resource pool.
+    pub pool: Option<String>,
+}
+
+impl CloneVm {
+    /// The parameters of `POST …/clone`.
+    pub fn params(&self) -> Params {
+        let mut params = Params::new();
+        params.set("newid", self.newid).set("name", &self.name);
+        params.set_some("description", self.description.as_ref());
+        params.flag("full", self.full);
+        params.set_some("storage", self.storage.as_ref()).set_some("target", self.target.as_ref());
+        params.set_some("pool", self.pool.as_ref());
+        params
+    }
+}
+
 /// A disk to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDisk {

@@ -67,7 +67,7 @@ pub use access::{AclEntry, Holder, NewToken, RoleRow, TokenRow, UserRow};
 pub use api::Download;
 pub use classify::from_task_text;
 pub use client::{BuildError, Builder, Client, LoginError, Retry};
-pub use create::{CreateVm, DiskSource, NewDisk};
+pub use create::{CloneVm, CreateVm, DiskSource, NewDisk};
 pub use daedal_dial::{Fingerprint, Trust, TrustError};
 pub use error::{Cause, Error, Kind, Missing};
 pub use model::{
