@@ -6,7 +6,7 @@ use std::sync::Arc;
 use daedal_dial::{Dialer, Direct, Proxy, Trust};
 use daedal_engine::{Effects, Engine, Entropy, Limits, Parts, SystemClock};
 use daedal_inventory::{Cluster, Reach, TlsTrust};
-use daedal_planner::{ImageRef, World};
+use daedal_planner::{Images, World};
 use daedal_store::{Lock, Owner, Store};
 
 use crate::cli;
@@ -29,7 +29,7 @@ pub struct Session {
     /// Where secrets are kept.
     pub store: Store,
     /// The image the nodes boot from.
-    pub image: ImageRef,
+    pub image: Images,
 }
 
 /// How Proxmox, the factory and the nodes are reached and trusted.
@@ -61,7 +61,7 @@ impl Session {
         let outputs = outputs_folder(target, &folder, &cluster.name);
         let store = Store::in_folder(&state, &cluster.name, cluster.uuid.to_string());
         let engine = Engine::new(parts(&cluster, access, store.clone(), outputs)?);
-        let image = engine.image(&cluster);
+        let image = engine.images(&cluster);
         Ok(Self { inventory: path, cluster, warnings: loaded.warnings, engine, store, image })
     }
 

@@ -25,6 +25,10 @@ pub enum EffectKind {
     UploadMedia,
     /// A VM is created.
     CreateVm,
+    /// A VM is turned into a template.
+    MakeTemplate,
+    /// A template is cloned.
+    CloneVm,
     /// A disk is grown.
     GrowDisk,
     /// A VM's options change.
@@ -33,6 +37,8 @@ pub enum EffectKind {
     AttachMedia,
     /// A VM is started.
     StartVm,
+    /// A node in maintenance mode is given its config.
+    GiveConfig,
     /// etcd is bootstrapped.
     Bootstrap,
     /// Config media is taken out of the drive.

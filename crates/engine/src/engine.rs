@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use daedal_dial::Dialer;
 use daedal_inventory::Cluster;
-use daedal_planner::ImageRef;
+use daedal_planner::Images;
 use daedal_store::Store;
 use daedal_talos::SecretsBundle;
 use jiff::Timestamp;
@@ -70,9 +70,9 @@ impl Engine {
         Self { parts, outputs }
     }
 
-    /// The disk image the cluster's nodes boot from, computed offline.
-    pub fn image(&self, cluster: &Cluster) -> ImageRef {
-        image::reference(cluster)
+    /// What the cluster's nodes boot from, computed offline.
+    pub fn images(&self, cluster: &Cluster) -> Images {
+        image::references(cluster)
     }
 
     /// The state of a cluster as a table.

@@ -6,7 +6,7 @@
 //! ```text
 //! let engine = Engine::new(parts);
 //! let world  = engine.observe(&cluster).await?;            // what is there, and what could not be seen
-//! let image  = engine.image(&cluster);                     // computed offline
+//! let image  = engine.images(&cluster);                     // computed offline
 //! let plan   = daedal_planner::plan_apply(&cluster, &image, &world)?;
 //!                                                          // pure
 //! let report = engine.execute(&cluster, &world, &plan, &run).await?;

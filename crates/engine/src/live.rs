@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
-use daedal_planner::{ImageRef, Level, Ownership, PlanError, World, plan_apply};
+use daedal_planner::{Images, Level, Ownership, PlanError, World, plan_apply};
 use daedal_proxmox::{Client, Permissions, permitted};
 use futures::future::join_all;
 use serde::Serialize;
@@ -99,7 +99,7 @@ impl Engine {
             Err(_) => BTreeSet::new(),
         };
         hosts(&mut report, cluster, &world, &known);
-        planned(&mut report, cluster, &world, &self.image(cluster));
+        planned(&mut report, cluster, &world, &self.images(cluster));
         self.addresses(&mut report, cluster, &world).await;
         self.clocks(&mut report, &world).await;
         quorum(&mut report, proxmox).await;
@@ -225,11 +225,16 @@ fn release(version: &str) -> (u32, u32) {
 
 fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
     let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
-    if release(version) >= (8, 4) {
+    let (major, minor) = release(version);
+    if (major, minor) >= (8, 4) || (major >= 8 && !cluster.boot.imports()) {
         report.good(what, format!("version {version}, the token is accepted"));
+    } else if major < 8 {
+        let found = format!("version {version} is too old; 8.0 or newer is needed");
+        report.add(CheckVerdict::Bad, what, found, Some("upgrade Proxmox VE".to_owned()));
     } else {
         let found = format!("version {version} cannot import disk images; 8.4 or newer is needed");
-        report.add(CheckVerdict::Bad, what, found, Some("upgrade Proxmox VE".to_owned()));
+        let fix = "upgrade Proxmox VE, or boot from an ISO: `boot: {from: iso, config: cidata}`";
+        report.add(CheckVerdict::Bad, what, found, Some(fix.to_owned()));
     }
     if cluster.proxmox.tls == TlsTrust::Insecure {
         report.add(
@@ -242,8 +247,8 @@ fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
 }
 
 /// What the plan would say: room, and whatever keeps a node from being made.
-fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, image: &ImageRef) {
-    let plan = match plan_apply(cluster, image, world) {
+fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, images: &Images) {
+    let plan = match plan_apply(cluster, images, world) {
         Ok(plan) => plan,
         Err(error) => {
             let what = if matches!(error, PlanError::NoRoom(_)) { "capacity" } else { "plan" };
@@ -333,6 +338,13 @@ async fn pool(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client) {
     }
 }
 
+/// Which files the boot path keeps on the images storage.
+fn files(cluster: &Cluster) -> Vec<&'static str> {
+    let boot = &cluster.boot;
+    let kinds = [(boot.imports(), "import"), (boot.installs() || boot.by_medium(), "iso")];
+    kinds.into_iter().filter(|(wanted, _)| *wanted).map(|(_, kind)| kind).collect()
+}
+
 fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTreeSet<String>) {
     let proxmox = &cluster.proxmox;
     for host in &proxmox.hosts {
@@ -352,7 +364,7 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
         }
         report.good(format!("host {name}"), format!("online, {} CPUs, {} GiB", view.cpus, view.memory >> 30));
         for (storage, content) in
-            [(&proxmox.disks_storage, vec!["images"]), (&proxmox.images_storage, vec!["import", "iso"])]
+            [(&proxmox.disks_storage, vec!["images"]), (&proxmox.images_storage, files(cluster))]
         {
             let what = format!("storage {storage} on {name}");
             let Some(found) = view.storages.get(storage) else {
@@ -364,12 +376,11 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
             };
             let missing: Vec<&str> =
                 content.into_iter().filter(|kind| !found.content.contains(*kind)).collect();
-            let pin = world.image_pin.as_ref();
             let there = |file: &str| world.volumes.iter().any(|v| v.host == *name && v.volid.ends_with(file));
-            let room = match pin {
-                Some(pin) if there(&pin.file) => 0,
-                Some(pin) => pin.size,
-                None => IMAGE_ROOM,
+            let room = match &world.image_pins[..] {
+                _ if cluster.boot.iso.is_some() => 0,
+                [] => IMAGE_ROOM,
+                pins => pins.iter().filter(|pin| !there(&pin.file)).map(|pin| pin.size).max().unwrap_or(0),
             };
             if !found.active {
                 let fix =

@@ -1,7 +1,11 @@
 //! From the inventory to what Talos and Proxmox are told of one node: its machine config, its media, its VM.
 
-use daedal_inventory::{Cluster, Node, Role};
-use daedal_proxmox::{CreateVm, NewDisk, Nic};
+use std::collections::BTreeMap;
+
+use daedal_inventory::{BootConfig, Cluster, Node, Role};
+use daedal_planner::TemplateMark;
+use daedal_planner::names::{media_file, media_volid, template_name};
+use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, cdrom};
 use daedal_talos::config::{
     ClusterOptions, Cni, Discovery, Hostname, Install, KubeSpan, Link, MachineConfig, NodeOptions, Patch,
     RegistryMirror, Role as TalosRole, Route,
@@ -19,6 +23,8 @@ use crate::status::endpoint_url;
 pub(crate) const SYSTEM_DISK: &str = "scsi0";
 /// Slot of the drive the config media goes into.
 pub(crate) const MEDIA_DRIVE: &str = "ide2";
+/// Slot of the drive a boot ISO goes into. A q35 machine has these two only.
+pub(crate) const BOOT_DRIVE: &str = "ide0";
 /// The NIC that carries the node's address.
 pub(crate) const FIRST_NIC: &str = "net0";
 
@@ -149,14 +155,52 @@ fn install(cluster: &Cluster) -> Install {
     }
 }
 
+/// What a VM is made from, by volume id.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sources<'a> {
+    /// The image to import; none for an empty disk.
+    pub(crate) image: Option<&'a str>,
+    /// The boot ISO.
+    pub(crate) iso: Option<&'a str>,
+    /// The config medium.
+    pub(crate) media: Option<&'a str>,
+}
+
 /// The one call that makes a node's VM, marks and all.
-pub(crate) fn vm(cluster: &Cluster, node: &Node, image: &str, media: &str) -> CreateVm {
+pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> CreateVm {
     let proxmox = &cluster.proxmox;
+    let disk = match sources.image {
+        Some(image) => NewDisk::import(&proxmox.disks_storage, image),
+        None => NewDisk::blank(&proxmox.disks_storage, node.disk >> 30),
+    };
+    let drives = [(MEDIA_DRIVE, sources.media), (BOOT_DRIVE, sources.iso)];
+    // An empty disk does not boot, so the ISO's turn comes until the system is installed, and never again.
+    let boots = [Some(SYSTEM_DISK), sources.iso.map(|_| BOOT_DRIVE)];
     CreateVm {
         vmid: node.vmid,
         name: node.name.clone(),
         cores: node.cores,
         memory_mib: node.memory >> 20,
+        on_boot: true,
+        // A token whose rights come through a pool may set tags only once the VM is in it.
+        tags: if proxmox.pool.is_some() { Vec::new() } else { daedal_planner::names::tags(cluster, node) },
+        description: Some(daedal_planner::first_description(cluster, node)),
+        smbios_uuid: Some(node.uuid.to_string()),
+        disks: [(SYSTEM_DISK.to_owned(), disk)].into(),
+        cdroms: drives
+            .iter()
+            .filter_map(|(slot, volid)| Some(((*slot).to_owned(), Some((*volid)?.to_owned()))))
+            .collect(),
+        nics: vec![nic(cluster, node)],
+        boot_order: boots.into_iter().flatten().map(str::to_owned).collect(),
+        extra: cloud_init(cluster, node),
+        ..hardware(cluster)
+    }
+}
+
+/// The machine itself, the same for every node and template.
+fn hardware(cluster: &Cluster) -> CreateVm {
+    CreateVm {
         // Talos and the kubelet count on all of the memory being there.
         balloon_mib: Some(0),
         // The least Talos runs on; the same on every host, so that a VM can be migrated.
@@ -166,21 +210,81 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, image: &str, media: &str) -> Cr
         ostype: Some("l26".to_owned()),
         scsihw: Some("virtio-scsi-single".to_owned()),
         agent: has_agent(cluster),
-        on_boot: true,
         serial_console: true,
-        // A token whose rights come through a pool may set tags only once the VM is in it.
-        tags: if proxmox.pool.is_some() { Vec::new() } else { daedal_planner::names::tags(cluster, node) },
-        description: Some(daedal_planner::description(cluster, node)),
-        smbios_uuid: Some(node.uuid.to_string()),
-        disks: [(SYSTEM_DISK.to_owned(), NewDisk::import(&proxmox.disks_storage, image))].into(),
-        efi_storage: Some(proxmox.disks_storage.clone()),
+        efi_storage: Some(cluster.proxmox.disks_storage.clone()),
         efi_keys: false,
-        cdroms: [(MEDIA_DRIVE.to_owned(), Some(media.to_owned()))].into(),
-        nics: vec![nic(cluster, node)],
-        boot_order: vec![SYSTEM_DISK.to_owned()],
-        pool: proxmox.pool.clone(),
+        pool: cluster.proxmox.pool.clone(),
         ..CreateVm::default()
     }
+}
+
+/// The call that makes what becomes a role's template: the image and what Talos needs, and nothing of any node.
+pub(crate) fn template(cluster: &Cluster, role: Role, vmid: u32, image: &str, digest: &str) -> CreateVm {
+    let proxmox = &cluster.proxmox;
+    let mark = TemplateMark { cluster: cluster.uuid, role, vmid, digest: digest.to_owned() };
+    let of_role = cluster.nodes.iter().find(|node| node.role == role);
+    let schematic = image::references(cluster).shared.map(|image| image.schematic_id).unwrap_or_default();
+    CreateVm {
+        vmid,
+        name: template_name(cluster, role, &schematic),
+        cores: of_role.map_or(2, |node| node.cores),
+        memory_mib: of_role.map_or(2048, |node| node.memory >> 20),
+        description: Some(format!(
+            "Talos v{}, a template of cluster {}, made and kept by daedal. The line below says so; please leave it.\n\n{}",
+            cluster.talos.version,
+            cluster.name,
+            mark.line()
+        )),
+        disks: [(SYSTEM_DISK.to_owned(), NewDisk::import(&proxmox.disks_storage, image))].into(),
+        boot_order: vec![SYSTEM_DISK.to_owned()],
+        tags: if proxmox.pool.is_some() { Vec::new() } else { vec!["daedal".to_owned()] },
+        ..hardware(cluster)
+    }
+}
+
+/// What a clone must be told: everything that Proxmox invents (uuid, MAC) or takes from the template.
+pub(crate) fn clone_update(cluster: &Cluster, node: &Node) -> UpdateVm {
+    let mut update = UpdateVm::new()
+        .set("cores", node.cores)
+        .set("memory", node.memory >> 20)
+        .set("onboot", 1)
+        .set("tags", daedal_planner::names::tags(cluster, node).join(";"))
+        .set("description", daedal_planner::first_description(cluster, node))
+        .set("smbios1", format!("uuid={}", node.uuid))
+        .set(FIRST_NIC, nic(cluster, node).property_string());
+    if cluster.boot.by_medium() {
+        let file = media_file(cluster, node);
+        let volid = media_volid(&cluster.proxmox.images_storage, &file);
+        update = update.set(MEDIA_DRIVE, cdrom(Some(&volid)));
+    }
+    for (option, value) in cloud_init(cluster, node) {
+        update = update.set(option, value);
+    }
+    update
+}
+
+/// Proxmox's own drive with the node's static network, where the boot path has one; it holds no secrets.
+fn cloud_init(cluster: &Cluster, node: &Node) -> BTreeMap<String, String> {
+    if cluster.boot.config != BootConfig::CloudInitDrive {
+        return BTreeMap::new();
+    }
+    let network = &cluster.network;
+    let (ip, gw) = match network.gateway {
+        std::net::IpAddr::V4(_) => ("ip", "gw"),
+        std::net::IpAddr::V6(_) => ("ip6", "gw6"),
+    };
+    let resolvers: Vec<String> = network.dns.iter().map(ToString::to_string).collect();
+    let drive = format!("{}:cloudinit", cluster.proxmox.disks_storage);
+    let address = format!("{ip}={},{gw}={}", node.address, network.gateway);
+    let mut options = BTreeMap::from([
+        (MEDIA_DRIVE.to_owned(), drive),
+        ("citype".to_owned(), "nocloud".to_owned()),
+        ("ipconfig0".to_owned(), address),
+    ]);
+    if !resolvers.is_empty() {
+        options.insert("nameserver".to_owned(), resolvers.join(" "));
+    }
+    options
 }
 
 /// The first NIC as declared.
@@ -193,7 +297,7 @@ pub(crate) fn nic(cluster: &Cluster, node: &Node) -> Nic {
 }
 
 /// Whether the image has the guest agent in it; without it Proxmox would wait for one in vain.
-fn has_agent(cluster: &Cluster) -> bool {
+pub(crate) fn has_agent(cluster: &Cluster) -> bool {
     cluster.talos.extensions.iter().any(|name| name.rsplit('/').next() == Some("qemu-guest-agent"))
 }
 
@@ -233,7 +337,8 @@ spec:
     fn a_vm_is_asked_for_as_talos_wants_it() {
         let cluster = cluster();
         let node = &cluster.nodes[0];
-        let params = vm(&cluster, node, "local:import/talos.qcow2", "local:iso/cp-1.iso").params();
+        let (image, media) = (Some("local:import/talos.qcow2"), Some("local:iso/cp-1.iso"));
+        let params = vm(&cluster, node, Sources { image, media, iso: None }).params();
         let (mac, uuid) = (&node.mac, &node.uuid);
         let expected = [
             ("agent", "enabled=1".to_owned()),
@@ -265,5 +370,17 @@ spec:
             params.iter().map(|(key, value)| (key, value.to_owned())).collect();
         found.sort();
         assert_eq!(found, expected);
+    }
+
+    /// Boot ISO and config ISO together on one VM (H13): an empty disk of the right size, and both in their drives.
+    #[test]
+    fn a_vm_that_installs_itself_has_an_empty_disk_and_two_drives() {
+        let cluster = cluster();
+        let (iso, media) = (Some("local:iso/talos.iso"), Some("local:iso/cp-1.iso"));
+        let params = vm(&cluster, &cluster.nodes[0], Sources { image: None, iso, media }).params();
+        assert_eq!(params.get("scsi0"), Some("local-lvm:40,discard=on,iothread=1,ssd=1"));
+        assert_eq!(params.get("ide0"), Some("local:iso/talos.iso,media=cdrom"));
+        assert_eq!(params.get("ide2"), Some("local:iso/cp-1.iso,media=cdrom"));
+        assert_eq!(params.get("boot"), Some("order=scsi0;ide0"));
     }
 }

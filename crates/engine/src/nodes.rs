@@ -1,6 +1,7 @@
 //! The nodes' Talos API, spoken over mTLS with credentials minted from the secrets.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use daedal_talos::client::{
 use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, SecretsBundle};
 use jiff::SignedDuration;
 use rand::rngs::StdRng;
+use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::error::{Error, chain};
@@ -36,6 +38,37 @@ pub(crate) enum Probe {
     OtherCluster,
     /// Does not answer, and why.
     Unreachable(String),
+}
+
+/// What is behind an address.
+pub(crate) enum Door {
+    /// A node that waits for a config.
+    Waits(Box<Waiting>),
+    /// A node of ours with its config.
+    Ours,
+    /// A node of another cluster.
+    OtherCluster,
+    /// Nothing that answers, and why.
+    Silent(String),
+}
+
+/// A node in maintenance mode, and what it says of itself.
+pub(crate) struct Waiting {
+    /// A connection that only the node with the key seen first can hold.
+    pub(crate) client: Client,
+    uuid: Option<Uuid>,
+    macs: Vec<String>,
+}
+
+impl Waiting {
+    /// Whether it says that it is this node's VM: by its SMBIOS uuid, or where it has none, by its MAC.
+    pub(crate) fn is(&self, node: &Node) -> bool {
+        match self.uuid {
+            // Some firmware writes the first fields the other way round.
+            Some(uuid) => uuid == node.uuid || Uuid::from_bytes_le(*uuid.as_bytes()) == node.uuid,
+            None => self.macs.iter().any(|mac| mac.eq_ignore_ascii_case(&node.mac)),
+        }
+    }
 }
 
 /// What a control plane says of etcd.
@@ -191,6 +224,39 @@ impl Nodes {
             Ok(Ok(client::Probe::Configured)) => Probe::Unreachable(chain(error)),
             Ok(Ok(client::Probe::Unreachable(error)) | Err(error)) => Probe::Unreachable(chain(&error)),
             Err(_) => Probe::Unreachable("no answer in time".to_owned()),
+        }
+    }
+
+    /// Looks who is behind an address, and if it waits for a config, holds on to it by its key. Nothing of ours is shown.
+    pub(crate) async fn door(&self, address: IpAddr, patience: Duration) -> Door {
+        let (target, options) = (Target::new(address.to_string(), API_PORT), self.options(patience));
+        let look = async {
+            let found =
+                client::probe(self.dialer.clone(), target.clone(), &self.credentials, &options).await?;
+            let fingerprint = match found {
+                client::Probe::Maintenance { fingerprint } => fingerprint,
+                client::Probe::Configured => return Ok(Door::Ours),
+                client::Probe::OtherCluster { .. } => return Ok(Door::OtherCluster),
+                client::Probe::Unreachable(error) => return Err(error),
+            };
+            let dialer = self.dialer.clone();
+            let (client, _) =
+                Client::connect_maintenance(dialer, target.clone(), Some(&fingerprint), &options).await?;
+            let kind = "SystemInformations.hardware.talos.dev";
+            let system = client.get("hardware", kind, "systeminformation").await?;
+            let uuid = system.and_then(|system| system.spec().get("uuid")?.as_str()?.parse().ok());
+            let links = match uuid {
+                Some(_) => Vec::new(),
+                None => client.list("network", "LinkStatuses.net.talos.dev").await?,
+            };
+            let mac = |link: client::Resource| Some(link.spec().get("hardwareAddr")?.as_str()?.to_owned());
+            let macs = links.into_iter().filter_map(mac).collect();
+            Ok::<_, TalosError>(Door::Waits(Box::new(Waiting { client, uuid, macs })))
+        };
+        match tokio::time::timeout(patience, look).await {
+            Ok(Ok(door)) => door,
+            Ok(Err(error)) => Door::Silent(chain(&error)),
+            Err(_) => Door::Silent("no answer in time".to_owned()),
         }
     }
 

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use daedal_inventory::Cluster;
+use daedal_inventory::{BootConfig, Cluster};
 use serde::Serialize;
+
+use crate::machine;
 
 /// One role on one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -67,7 +69,7 @@ impl Scope {
             disks: BTreeSet::from([proxmox.disks_storage.clone()]),
             images: BTreeSet::from([proxmox.images_storage.clone()]),
             bridges: BTreeSet::from([proxmox.bridge.clone()]),
-            uses: BTreeSet::new(),
+            uses: uses(cluster),
         }
     }
 
@@ -158,6 +160,20 @@ impl Grant {
              --propagate {propagate}"
         )
     }
+}
+
+/// What a cluster's boot path does besides making VMs.
+fn uses(cluster: &Cluster) -> BTreeSet<Use> {
+    let (boot, mut uses) = (&cluster.boot, BTreeSet::new());
+    if boot.clones() {
+        uses.insert(Use::Clone);
+    }
+    match boot.config {
+        BootConfig::CloudInitDrive => drop(uses.insert(Use::CloudInit)),
+        BootConfig::Maintenance if machine::has_agent(cluster) => drop(uses.insert(Use::Agent)),
+        _ => {}
+    }
+    uses
 }
 
 fn grant(path: &str, role: &'static str, privileges: &[&'static str]) -> Grant {

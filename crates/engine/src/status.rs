@@ -73,6 +73,7 @@ impl StatusReport {
                         }
                         Ownership::Ours { node: owner, .. } => (format!("is our node {owner}"), false),
                         Ownership::Foreign => ("foreign".to_owned(), false),
+                        Ownership::Template { .. } => ("template".to_owned(), false),
                         Ownership::LookAlike { .. } => ("look-alike".to_owned(), false),
                         Ownership::HalfMade { task_running: true, .. } => ("creating".to_owned(), false),
                         Ownership::HalfMade { .. } => ("stuck in lock: create".to_owned(), false),

@@ -234,14 +234,75 @@ pub struct Network {
     pub mtu: Option<u16>,
 }
 
-/// How a node boots and gets its config.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+/// How a node boots and gets its config: its boot path, from which everything that differs between paths follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct Boot {
     /// What the VM boots from.
     pub from: BootFrom,
     /// How the config reaches it.
     pub config: BootConfig,
+    /// Volume id of a boot ISO that is on a storage already, such as `local:iso/talos-1.12.0.iso`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iso: Option<String>,
+    /// Where the templates are, if VMs are cloned from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<Templates>,
+}
+
+/// The templates that VMs are cloned from: one for each role, on each host where disks are local.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Templates {
+    /// VMID of the control planes' template on the first host.
+    pub control_plane: u32,
+    /// VMID of the workers' template on the first host.
+    pub worker: u32,
+    /// Whether clones are full copies.
+    pub full: bool,
+}
+
+impl Templates {
+    /// The VMID of a role's template on a host, by the host's place in the inventory.
+    pub fn vmid(&self, role: Role, host: usize) -> u32 {
+        let first = match role {
+            Role::ControlPlane => self.control_plane,
+            Role::Worker => self.worker,
+        };
+        u32::try_from(host).map_or(0, |host| first.saturating_sub(host.saturating_mul(2)))
+    }
+}
+
+impl Boot {
+    /// Whether the config travels on a medium of ours, in a CD drive.
+    pub fn by_medium(&self) -> bool {
+        self.config == BootConfig::Cidata
+    }
+
+    /// Whether the node first waits in maintenance mode, where it is given its config.
+    pub fn through_maintenance(&self) -> bool {
+        matches!(self.config, BootConfig::CloudInitDrive | BootConfig::Maintenance | BootConfig::Meta)
+    }
+
+    /// Whether the system disk is made from a disk image, directly or for the template.
+    pub fn imports(&self) -> bool {
+        matches!(self.from, BootFrom::DiskImage | BootFrom::Template)
+    }
+
+    /// Whether VMs are cloned.
+    pub fn clones(&self) -> bool {
+        self.from == BootFrom::Template
+    }
+
+    /// Whether a boot ISO installs to an empty disk.
+    pub fn installs(&self) -> bool {
+        self.from == BootFrom::Iso
+    }
+
+    /// Whether every node has an image of its own, with its network in it.
+    pub fn own_images(&self) -> bool {
+        self.config == BootConfig::Meta
+    }
 }
 
 /// What a VM boots from.
@@ -343,6 +404,16 @@ pub struct Node {
 }
 
 impl Cluster {
+    /// The VMIDs of all templates this cluster may have: role and host for each.
+    pub fn templates(&self) -> impl Iterator<Item = (u32, Role, &Host)> {
+        let hosts = self.boot.template.into_iter().flat_map(|templates| {
+            self.proxmox.hosts.iter().enumerate().map(move |(at, host)| (templates, at, host))
+        });
+        hosts.flat_map(|(templates, at, host)| {
+            [Role::ControlPlane, Role::Worker].map(|role| (templates.vmid(role, at), role, host))
+        })
+    }
+
     /// The control planes, the first of which is bootstrapped.
     pub fn control_planes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|n| n.role == Role::ControlPlane)

@@ -196,8 +196,15 @@ refuses! {
     hosts_twice: "[atlas, borea]" => "[atlas, {name: atlas}]";
     storage_with_options: "disks: local-lvm" => "disks: \"local-lvm,cache=none\"";
 
-    boot_from_template: "environment: lab" => "boot: {from: template}";
+    boot_templates_on_a_nodes_vmid: "environment: lab" => "boot: {from: template, template: {controlplane: 302, worker: 301}}";
+    boot_templates_of_hosts_meet: "environment: lab" => "boot: {from: template, template: {controlplane: 9000, worker: 9002}}";
+    boot_templates_unused: "environment: lab" => "boot: {template: {clone: full}}";
     boot_config_by_snippet: "environment: lab" => "boot: {config: snippet}";
+    boot_template_with_meta: "environment: lab" => "boot: {from: template, config: meta}";
+    boot_iso_without_from: "environment: lab" => "boot: {iso: \"local:iso/talos.iso\"}";
+    boot_iso_is_no_volume: "environment: lab" => "boot: {from: iso, iso: talos.iso}";
+    boot_iso_with_meta: "environment: lab" => "boot: {from: iso, config: meta, iso: \"local:iso/talos.iso\"}";
+    boot_maintenance_without_agent: "environment: lab" => "boot: {config: maintenance}\n  protect: yes";
     reach_by_ssh: "environment: lab" => "reach: {ssh: {host: atlas.lan}}";
     reach_unknown: "environment: lab" => "reach: indirect";
 

@@ -18,7 +18,7 @@ struct Basis<'w> {
     online: Vec<&'w str>,
     unlisted: Vec<&'w str>,
     secrets_stored: bool,
-    image_pin: &'w Option<ImagePin>,
+    image_pins: &'w [ImagePin],
     endpoint_answers: bool,
     outputs_current: bool,
 }
@@ -46,19 +46,24 @@ struct Config<'w> {
     tags: &'w [String],
     on_boot: bool,
     media: Option<&'w str>,
+    iso: Option<&'w str>,
+    base: Option<u32>,
+    waiting: bool,
     protected: bool,
     pending: bool,
 }
 
 /// Digest of what a plan for this cluster relies on.
 pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
-    let vmids: HashSet<u32> = cluster.nodes.iter().map(|node| node.vmid).collect();
+    let templates = cluster.templates().map(|(vmid, ..)| vmid);
+    let vmids: HashSet<u32> = cluster.nodes.iter().map(|node| node.vmid).chain(templates).collect();
     let concerns = |guest: &&GuestView| vmids.contains(&guest.vmid) || guest.ownership != Ownership::Foreign;
     let mut volumes: Vec<_> = world
         .volumes
         .iter()
         .filter(|volume| {
             volume.content == "import"
+                || names::is_boot_iso(cluster, &volume.volid)
                 || names::media_node(cluster, names::volid_file(&volume.volid)).is_some()
         })
         .map(|volume| (volume.host.as_str(), volume.volid.as_str(), volume.size))
@@ -75,7 +80,7 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
         online: world.hosts.iter().filter(|(_, host)| host.online).map(|(name, _)| name.as_str()).collect(),
         unlisted: world.unlisted_hosts.iter().map(String::as_str).collect(),
         secrets_stored: world.secrets_stored,
-        image_pin: &world.image_pin,
+        image_pins: &world.image_pins,
         endpoint_answers: world.endpoint_answers,
         outputs_current: world.outputs_current,
     })
@@ -83,8 +88,8 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
 
 fn guest(guest: &GuestView) -> Guest<'_> {
     let config = guest.config.as_ref().map(|config| {
-        let VmConfig { cores, memory, disk, mac, bridge, vlan, tags, on_boot, media, protected, pending } =
-            config;
+        let VmConfig { cores, memory, disk, mac, bridge, vlan, tags, on_boot, .. } = config;
+        let VmConfig { media, iso, base, waiting, protected, pending, .. } = config;
         Config {
             cores: *cores,
             memory: *memory,
@@ -95,6 +100,9 @@ fn guest(guest: &GuestView) -> Guest<'_> {
             tags,
             on_boot: *on_boot,
             media: media.as_deref(),
+            iso: iso.as_deref(),
+            base: *base,
+            waiting: *waiting,
             protected: *protected,
             pending: *pending,
         }

@@ -48,9 +48,9 @@ pub(crate) fn judge(
             State::Present(present) => match sight.view.talos {
                 TalosView::Configured { .. } => sight.view.etcd != EtcdView::NotJoined,
                 TalosView::Maintenance => false,
-                // Its medium is only taken out after it answered once. As long as it is in, we wait for its answer and
-                // ask it; once out, it had a life we know nothing of.
-                _ => present.own_medium(cluster).is_none() || !reachable(*at),
+                // As long as nothing says that it answered once, we wait for its answer and ask it; afterwards, it had a
+                // life we know nothing of.
+                _ => !present.newborn(cluster) || !reachable(*at),
             },
         })
         .map(|(_, sight)| sight.node.name.clone())

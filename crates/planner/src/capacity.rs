@@ -14,7 +14,7 @@ use crate::names;
 use crate::plan::{Budget, HostBudget};
 use crate::size;
 use crate::survey::{State, Survey};
-use crate::world::{HostView, Ownership, World};
+use crate::world::{HostView, ImagePin, Ownership, World};
 
 /// What a node takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,6 +134,7 @@ impl Rooms {
         let nowhere = HostView::default();
         let view = world.hosts.get(name);
         let unusable = judge_host(cluster, name, view)
+            .or_else(|| lacks_iso(cluster, world, name))
             .or_else(|| view.and_then(|view| room_for_image(cluster, world, name, view)))
             .map(|(why, fix)| UnusableHost { host: name.to_owned(), why, fix });
         let view = view.unwrap_or(&nowhere);
@@ -295,9 +296,12 @@ fn judge_host(cluster: &Cluster, name: &str, view: Option<&HostView>) -> Option<
         return Some(("its CPU and memory could not be read".to_owned(), Some(fix)));
     }
     let proxmox = &cluster.proxmox;
-    for (storage, wanted) in
-        [(&proxmox.disks_storage, &["images"][..]), (&proxmox.images_storage, &["import", "iso"][..])]
-    {
+    let files = match (cluster.boot.imports(), cluster.boot.by_medium() || cluster.boot.installs()) {
+        (true, true) => &["import", "iso"][..],
+        (true, false) => &["import"],
+        (false, _) => &["iso"],
+    };
+    for (storage, wanted) in [(&proxmox.disks_storage, &["images"][..]), (&proxmox.images_storage, files)] {
         let Some(seen) = view.storages.get(storage) else {
             let fix =
                 format!("check `proxmox.storage`, or give the token Datastore.Audit on /storage/{storage}");
@@ -324,6 +328,16 @@ fn judge_host(cluster: &Cluster, name: &str, view: Option<&HostView>) -> Option<
     None
 }
 
+/// An ISO that is declared must be where a node is to boot from it.
+fn lacks_iso(cluster: &Cluster, world: &World, name: &str) -> Option<(String, Option<String>)> {
+    let iso = cluster.boot.iso.as_ref()?;
+    if world.volumes.iter().any(|volume| volume.volid == *iso && volume.host == name) {
+        return None;
+    }
+    let fix = format!("put it there, or leave out `boot.iso` and let {name} download one");
+    Some((format!("{iso} is not there"), Some(fix)))
+}
+
 /// Why the disk image cannot be brought to a host that lacks it; its size is known once it was measured.
 fn room_for_image(
     cluster: &Cluster,
@@ -331,16 +345,19 @@ fn room_for_image(
     name: &str,
     view: &HostView,
 ) -> Option<(String, Option<String>)> {
-    let pin = world.image_pin.as_ref()?;
     let storage = &cluster.proxmox.images_storage;
     let seen = view.storages.get(storage).filter(|seen| seen.total > 0)?;
-    let there = world.volumes.iter().any(|volume| {
-        volume.storage == *storage
-            && (seen.shared || volume.host == name)
-            && names::volid_file(&volume.volid) == pin.file
-            && volume.size == pin.size
-    });
-    (!there && seen.available < pin.size).then(|| {
+    let there = |pin: &ImagePin| {
+        world.volumes.iter().any(|volume| {
+            volume.storage == *storage
+                && (seen.shared || volume.host == name)
+                && names::volid_file(&volume.volid) == pin.file
+                && volume.size == pin.size
+        })
+    };
+    // Which of several will be needed here is decided later; each must fit.
+    let pin = world.image_pins.iter().filter(|pin| !there(pin)).max_by_key(|pin| pin.size)?;
+    (seen.available < pin.size).then(|| {
         let (free, wanted) = (size::show(seen.available), size::show(pin.size));
         let why = format!("storage {storage} has {free} free there, and the disk image takes {wanted}");
         (why, Some(format!("free some of {storage} on {name}")))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use daedal_inventory::options::{Machine, RegistryMirror};
-use daedal_inventory::{Boot, Cluster, Kubernetes, Network, Node, Patch, Talos};
+use daedal_inventory::{BootConfig, BootFrom, Cluster, Kubernetes, Network, Node, Patch, Talos};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -38,11 +38,18 @@ struct Asked<'a> {
     talos: &'a Talos,
     kubernetes: &'a Kubernetes,
     network: &'a Network,
-    boot: Boot,
+    boot: Path,
     cluster_patches: &'a [Patch],
     // Left out where nothing is said, so that clusters from before have the digests they had.
     #[serde(skip_serializing_if = "no_mirrors")]
     registry_mirrors: &'a BTreeMap<String, RegistryMirror>,
+}
+
+/// What of the boot path decides a config; which ISO it was does not.
+#[derive(Serialize)]
+struct Path {
+    from: BootFrom,
+    config: BootConfig,
 }
 
 #[derive(Serialize)]
@@ -70,6 +77,13 @@ fn nothing_said(machine: &&Machine) -> bool {
 /// Digest of what was asked for one node's machine config; stands in the VM's mark and in its medium's name.
 pub fn node_digest(cluster: &Cluster, node: &Node) -> String {
     Digester::new(cluster).of(node)
+}
+
+/// Digest of what a role's template is made of.
+pub fn template_digest(cluster: &Cluster, role: daedal_inventory::Role, image_file: &str) -> String {
+    let mut digest = of(&(image_file, role, &cluster.proxmox.disks_storage));
+    digest.truncate(32);
+    digest
 }
 
 /// The digests of all nodes of a cluster, each made once.
@@ -101,7 +115,7 @@ impl Digester {
             talos: &cluster.talos,
             kubernetes: &cluster.kubernetes,
             network: &cluster.network,
-            boot: cluster.boot,
+            boot: Path { from: cluster.boot.from, config: cluster.boot.config },
             cluster_patches: &cluster.patches,
             registry_mirrors: &cluster.registry_mirrors,
         }));

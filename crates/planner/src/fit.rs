@@ -8,7 +8,7 @@ use crate::apply::{FORMAT, plan_apply};
 use crate::destroy::plan_destroy;
 use crate::digest;
 use crate::error::PlanError;
-use crate::names::ImageRef;
+use crate::names::Images;
 use crate::plan::{Plan, Purpose, Step};
 use crate::world::World;
 
@@ -37,7 +37,7 @@ const NAMED: usize = 3;
 
 /// Makes the plan anew and compares. Room is proved again on the way. What only words the plan (reasons, notes, the
 /// table of hosts) may differ; steps and their order may not.
-pub fn fits(plan: &Plan, cluster: &Cluster, image: &ImageRef, world: &World) -> Result<(), Unfit> {
+pub fn fits(plan: &Plan, cluster: &Cluster, images: &Images, world: &World) -> Result<(), Unfit> {
     if plan.format != FORMAT {
         return Err(Unfit::Other(format!("its format is {}, this version knows {FORMAT}", plan.format)));
     }
@@ -48,7 +48,7 @@ pub fn fits(plan: &Plan, cluster: &Cluster, image: &ImageRef, world: &World) -> 
         return Err(Unfit::Inventory);
     }
     let now = match plan.purpose {
-        Purpose::Apply => plan_apply(cluster, image, world),
+        Purpose::Apply => plan_apply(cluster, images, world),
         Purpose::Destroy => plan_destroy(cluster, world),
     }
     .map_err(Unfit::NoPlan)?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use daedal_inventory::*;
 use uuid::Uuid;
 
-use crate::names::{ImageRef, image_file};
+use crate::names::{Content, ImageRef, Images, image_file};
 use crate::{HostView, StorageView, World};
 
 pub(crate) const GIB: u64 = 1 << 30;
@@ -116,10 +116,28 @@ pub(crate) fn home() -> Cluster {
 /// The image every fixture cluster uses.
 pub(crate) fn image(cluster: &Cluster) -> ImageRef {
     let schematic_id = "613e1592b2da41ae5e265e8789429f22e121aab91cb4deb6bc3c0b6262961245".to_owned();
+    let content = if cluster.boot.installs() { Content::Iso } else { Content::Import };
     ImageRef {
+        content,
         file: image_file(cluster, &schematic_id),
         url: format!("https://factory.talos.dev/image/{schematic_id}/v1.12.0/nocloud-amd64.qcow2"),
         schematic_id,
+    }
+}
+
+/// What the nodes of a fixture cluster boot from.
+pub(crate) fn images(cluster: &Cluster) -> Images {
+    let installer = cluster.boot.installs().then(|| image(cluster).schematic_id);
+    let of_node = |node: &Node| {
+        let schematic_id = node.uuid.simple().to_string().repeat(2);
+        let image = ImageRef { file: image_file(cluster, &schematic_id), schematic_id, ..image(cluster) };
+        (node.name.clone(), image)
+    };
+    match &cluster.boot {
+        boot if boot.own_images() => {
+            Images { shared: None, own: cluster.nodes.iter().map(of_node).collect(), installer }
+        }
+        boot => Images { shared: boot.iso.is_none().then(|| image(cluster)), installer, ..Images::default() },
     }
 }
 

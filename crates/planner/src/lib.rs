@@ -40,11 +40,13 @@ mod world;
 pub use apply::plan_apply;
 pub use check::{Finding, Rule, check};
 pub use destroy::plan_destroy;
-pub use digest::{intent, node_digest};
+pub use digest::{intent, node_digest, template_digest};
 pub use error::{NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing};
 pub use fit::{Unfit, fits};
-pub use mark::{FoundMark, Identity, Judge, Mark, description};
-pub use names::ImageRef;
+pub use mark::{
+    CloneMark, FoundMark, Identity, Judge, Mark, TemplateMark, description, first_description, remark,
+};
+pub use names::{Content, ImageRef, Images};
 pub use plan::*;
 pub use text::{RenderOptions, render, summary};
 pub use world::*;

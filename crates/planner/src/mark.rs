@@ -23,10 +23,15 @@ pub struct Mark {
     pub generation: u32,
     /// Digest of what was asked for.
     pub digest: String,
+    /// It still waits for its first config, which it gets in maintenance mode.
+    #[serde(default)]
+    pub waiting: bool,
 }
 
 /// What the line starts with.
 const PREFIX: &str = "daedal-mark ";
+/// What it ends with while the node waits for its first config.
+const WAITING: &str = " state=waiting";
 
 impl Mark {
     /// The mark a node's VM gets when it is made.
@@ -37,20 +42,29 @@ impl Mark {
             vmid: node.vmid,
             generation: 1,
             digest: node_digest(cluster, node),
+            waiting: false,
         }
+    }
+
+    /// The mark of a VM that is made now: on some boot paths it waits for its config then.
+    pub fn newborn(cluster: &Cluster, node: &Node) -> Self {
+        Self { waiting: cluster.boot.through_maintenance(), ..Self::of(cluster, node) }
     }
 
     /// The line, without a line break.
     pub fn line(&self) -> String {
+        let state = if self.waiting { WAITING } else { "" };
         format!(
-            "{PREFIX}cluster={} node={} vmid={} generation={} digest={}",
+            "{PREFIX}cluster={} node={} vmid={} generation={} digest={}{state}",
             self.cluster, self.node, self.vmid, self.generation, self.digest
         )
     }
 
     /// Reads one line; none if it is not exactly what [`Mark::line`] writes.
     pub fn parse(line: &str) -> Option<Self> {
-        let mut words = line.trim().strip_prefix(PREFIX)?.split(' ');
+        let fields = line.trim().strip_prefix(PREFIX)?;
+        let waiting = fields.ends_with(WAITING);
+        let mut words = fields.strip_suffix(WAITING).unwrap_or(fields).split(' ');
         let mut value = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
         let mark = Self {
             cluster: value("cluster")?.parse().ok()?,
@@ -58,6 +72,7 @@ impl Mark {
             vmid: value("vmid")?.parse().ok()?,
             generation: value("generation")?.parse().ok()?,
             digest: value("digest")?.to_owned(),
+            waiting,
         };
         (words.next().is_none() && mark.line() == line.trim()).then_some(mark)
     }
@@ -73,6 +88,108 @@ impl Mark {
     }
 }
 
+/// A description with another mark in it; whatever people wrote around it stays.
+pub fn remark(description: &str, mark: &Mark) -> String {
+    let lines = description.lines().map(|line| match line.trim_start().starts_with(PREFIX) {
+        true => mark.line(),
+        false => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The line of a template's description that says whose it is and what it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateMark {
+    /// Cluster uuid.
+    pub cluster: Uuid,
+    /// The role it is for.
+    pub role: Role,
+    /// VMID it was made with.
+    pub vmid: u32,
+    /// Digest of what it is made of.
+    pub digest: String,
+}
+
+impl TemplateMark {
+    const PREFIX: &str = "daedal-template ";
+
+    /// The line, without a line break.
+    pub fn line(&self) -> String {
+        let role = role_word(self.role);
+        let Self { cluster, vmid, digest, .. } = self;
+        format!("{}cluster={cluster} role={role} vmid={vmid} digest={digest}", Self::PREFIX)
+    }
+
+    /// The only such line of a description, if it is exactly what [`TemplateMark::line`] writes.
+    pub fn find(description: &str) -> Option<Self> {
+        let line = only_line(description, Self::PREFIX)?;
+        let mut words = line.trim().strip_prefix(Self::PREFIX)?.split(' ');
+        let mut value = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
+        let mark = Self {
+            cluster: value("cluster")?.parse().ok()?,
+            role: match value("role")? {
+                "controlplane" => Role::ControlPlane,
+                "worker" => Role::Worker,
+                _ => return None,
+            },
+            vmid: value("vmid")?.parse().ok()?,
+            digest: value("digest")?.to_owned(),
+        };
+        (mark.line() == line.trim()).then_some(mark)
+    }
+}
+
+/// The line of a clone's description until it has its own uuid, network card and mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloneMark {
+    /// Cluster uuid.
+    pub cluster: Uuid,
+    /// Node it becomes.
+    pub node: String,
+    /// VMID it was cloned to.
+    pub vmid: u32,
+}
+
+impl CloneMark {
+    const PREFIX: &str = "daedal-clone ";
+
+    /// The mark of a node's clone.
+    pub fn of(cluster: &Cluster, node: &Node) -> Self {
+        Self { cluster: cluster.uuid, node: node.name.clone(), vmid: node.vmid }
+    }
+
+    /// The line, without a line break.
+    pub fn line(&self) -> String {
+        let Self { cluster, node, vmid } = self;
+        format!("{}cluster={cluster} node={node} vmid={vmid}", Self::PREFIX)
+    }
+
+    /// The only such line of a description, if it is exactly what [`CloneMark::line`] writes.
+    pub fn find(description: &str) -> Option<Self> {
+        let line = only_line(description, Self::PREFIX)?;
+        let mut words = line.trim().strip_prefix(Self::PREFIX)?.split(' ');
+        let mut value = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
+        let mark = Self {
+            cluster: value("cluster")?.parse().ok()?,
+            node: value("node")?.to_owned(),
+            vmid: value("vmid")?.parse().ok()?,
+        };
+        (mark.line() == line.trim()).then_some(mark)
+    }
+}
+
+fn only_line<'a>(description: &'a str, prefix: &str) -> Option<&'a str> {
+    let mut lines = description.lines().filter(|line| line.trim_start().starts_with(prefix));
+    lines.next().filter(|_| lines.next().is_none())
+}
+
+fn role_word(role: Role) -> &'static str {
+    match role {
+        Role::ControlPlane => "controlplane",
+        Role::Worker => "worker",
+    }
+}
+
 /// What a description says about ownership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FoundMark {
@@ -84,8 +201,17 @@ pub enum FoundMark {
     Damaged,
 }
 
-/// The whole description a node's VM gets: a sentence for people, then the mark.
+/// The whole description a node's VM has: a sentence for people, then the mark.
 pub fn description(cluster: &Cluster, node: &Node) -> String {
+    described(cluster, node, &Mark::of(cluster, node))
+}
+
+/// The description a node's VM is made with.
+pub fn first_description(cluster: &Cluster, node: &Node) -> String {
+    described(cluster, node, &Mark::newborn(cluster, node))
+}
+
+fn described(cluster: &Cluster, node: &Node, mark: &Mark) -> String {
     let role = match node.role {
         Role::ControlPlane => "control plane",
         Role::Worker => "worker",
@@ -94,7 +220,7 @@ pub fn description(cluster: &Cluster, node: &Node) -> String {
         "Talos {role} {} of cluster {}, made and kept by daedal. The line below says so; please leave it.\n\n{}",
         node.name,
         cluster.name,
-        Mark::of(cluster, node).line()
+        mark.line()
     )
 }
 
@@ -138,6 +264,24 @@ impl<'a> Judge<'a> {
     pub fn judge(&self, guest: &Identity<'_>) -> Ownership {
         let look_alike = |why: String| Ownership::LookAlike { why };
         let same_uuid = guest.smbios.and_then(|uuid| self.by_uuid.get(&uuid));
+        if let Some(mark) = TemplateMark::find(guest.description)
+            && mark.cluster == self.cluster.uuid
+            && same_uuid.is_none()
+        {
+            return match mark.vmid == guest.vmid {
+                true => Ownership::Template { role: mark.role, digest: mark.digest },
+                // What was cloned from it by hand inherits the description.
+                false => Ownership::Foreign,
+            };
+        }
+        // A clone gets its own uuid and mark in the call after the one that makes it.
+        if let Some(mark) = CloneMark::find(guest.description)
+            && mark.cluster == self.cluster.uuid
+            && mark.vmid == guest.vmid
+            && self.by_name.get(mark.node.as_str()).is_some_and(|node| node.vmid == guest.vmid)
+        {
+            return Ownership::HalfMade { node: mark.node, task_running: true, upid: String::new() };
+        }
         match Mark::find(guest.description) {
             FoundMark::One(mark) if mark.cluster == self.cluster.uuid => {
                 if mark.vmid != guest.vmid {
@@ -202,6 +346,39 @@ mod tests {
         // Proxmox strips trailing white space; people add lines and carriage returns.
         let edited = format!("note to self\r\n{}\r\n\r\nmore", text.trim_end());
         assert_eq!(Mark::find(&edited), FoundMark::One(Mark::of(&cluster, node)));
+    }
+
+    #[test]
+    fn a_mark_says_whether_its_node_waits_for_a_config() {
+        let mut cluster = fixture::home();
+        cluster.boot.config = daedal_inventory::BootConfig::Maintenance;
+        let node = &cluster.nodes[0];
+        let first = format!("mine\n{}\nmore", first_description(&cluster, node));
+        let FoundMark::One(mark) = Mark::find(&first) else { panic!("{first}") };
+        assert!(mark.waiting);
+        let later = remark(&first, &Mark { waiting: false, ..mark });
+        assert_eq!(Mark::find(&later), FoundMark::One(Mark::of(&cluster, node)));
+        assert!(later.starts_with("mine\n") && later.ends_with("\nmore"), "{later}");
+    }
+
+    #[test]
+    fn templates_and_unfinished_clones_have_marks_of_their_own() {
+        let cluster = fixture::home();
+        let judge = Judge::new(&cluster);
+        let node = &cluster.nodes[0];
+        let (role, digest) = (Role::Worker, "ab".repeat(16));
+        let template = TemplateMark { cluster: cluster.uuid, role, vmid: 999, digest: digest.clone() };
+        let text = format!("a template\n{}", template.line());
+        assert_eq!(TemplateMark::find(&text), Some(template));
+        assert_eq!(judge.judge(&identity(999, &text, None, &[])), Ownership::Template { role, digest });
+        assert_eq!(judge.judge(&identity(120, &text, None, &[])), Ownership::Foreign);
+        let clone = CloneMark::of(&cluster, node).line();
+        let half = judge.judge(&identity(300, &clone, Some(Uuid::nil()), &[]));
+        assert!(
+            matches!(&half, Ownership::HalfMade { node, task_running: true, .. } if node == "cp-1"),
+            "{half:?}"
+        );
+        assert_eq!(judge.judge(&identity(301, &clone, Some(Uuid::nil()), &[])), Ownership::Foreign);
     }
 
     #[test]

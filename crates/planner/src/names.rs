@@ -1,15 +1,20 @@
 //! Names of the files and marks we leave in the world, and how they are read back without mistaking others' for ours.
 
+use std::collections::BTreeMap;
+
 use daedal_inventory::{Arch, Cluster, Node};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::digest::{hex12, node_digest};
 
-/// The disk image to import, as computed from the inventory by whoever knows the Image Factory.
+/// What nodes boot from, as computed from the inventory by whoever knows the Image Factory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageRef {
+    /// What Proxmox takes it for.
+    #[serde(default)]
+    pub content: Content,
     /// File name on the images storage, see [`image_file`].
     pub file: String,
     /// Where Proxmox downloads it from.
@@ -18,18 +23,109 @@ pub struct ImageRef {
     pub schematic_id: String,
 }
 
-/// File name of the disk image: version, first twelve digits of the schematic id, platform and architecture.
+impl ImageRef {
+    /// Its volume id on a storage.
+    pub fn volid(&self, storage: &str) -> String {
+        self.content.volid(storage, &self.file)
+    }
+}
+
+/// What an image is to Proxmox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// A disk image, to be imported.
+    #[default]
+    Import,
+    /// A boot ISO.
+    Iso,
+}
+
+impl Content {
+    /// Proxmox's word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Import => "import",
+            Self::Iso => "iso",
+        }
+    }
+
+    /// The volume id of such a file on a storage.
+    pub fn volid(self, storage: &str, file: &str) -> String {
+        format!("{storage}:{}/{file}", self.as_str())
+    }
+}
+
+/// What the nodes of a cluster boot from: one image for all, or one of its own for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Images {
+    /// The image of every node that has none of its own; none where all of them do, or where the ISO that is declared
+    /// lies on the storage already.
+    pub shared: Option<ImageRef>,
+    /// Images of single nodes, by node name.
+    pub own: BTreeMap<String, ImageRef>,
+    /// What installers are made of, where nodes install themselves from something that we do not download.
+    pub installer: Option<String>,
+}
+
+impl Images {
+    /// The image of a node.
+    pub fn of(&self, node: &str) -> Option<&ImageRef> {
+        self.own.get(node).or(self.shared.as_ref())
+    }
+
+    /// Every image once.
+    pub fn all(&self) -> impl Iterator<Item = &ImageRef> {
+        self.shared.iter().chain(self.own.values())
+    }
+}
+
+impl From<ImageRef> for Images {
+    fn from(image: ImageRef) -> Self {
+        Self { shared: Some(image), ..Self::default() }
+    }
+}
+
+/// File name of an image: version, first twelve digits of the schematic id, platform and architecture.
 pub fn image_file(cluster: &Cluster, schematic_id: &str) -> String {
     let arch = match cluster.talos.arch {
         Arch::Amd64 => "amd64",
         Arch::Arm64 => "arm64",
     };
-    format!("talos-v{}-{}-nocloud-{arch}.qcow2", cluster.talos.version, hex12(schematic_id))
+    let platform = if cluster.boot.own_images() { "metal" } else { "nocloud" };
+    let ending = if cluster.boot.installs() { "iso" } else { "qcow2" };
+    format!("talos-v{}-{}-{platform}-{arch}.{ending}", cluster.talos.version, hex12(schematic_id))
 }
 
-/// Volume id of the disk image on the images storage.
+/// The name of a role's template: its version and schematic, as a DNS name.
+pub fn template_name(cluster: &Cluster, role: daedal_inventory::Role, schematic_id: &str) -> String {
+    let version = cluster.talos.version.to_string().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let role = match role {
+        daedal_inventory::Role::ControlPlane => "controlplane",
+        daedal_inventory::Role::Worker => "worker",
+    };
+    format!("talos-v{version}-{}-{role}", hex12(schematic_id))
+}
+
+/// Volume id of a disk image on the images storage.
 pub fn image_volid(storage: &str, file: &str) -> String {
-    format!("{storage}:import/{file}")
+    Content::Import.volid(storage, file)
+}
+
+/// Whether a volume is a boot ISO as this cluster's nodes get one, of whatever version; never a config medium.
+pub fn is_boot_iso(cluster: &Cluster, volid: &str) -> bool {
+    if cluster.boot.iso.as_deref() == Some(volid) {
+        return true;
+    }
+    let file = volid_file(volid);
+    let words: Vec<&str> = file.strip_suffix(".iso").unwrap_or_default().rsplitn(4, '-').collect();
+    let [_, platform, schematic, rest] = words[..] else { return false };
+    Content::Iso.volid(&cluster.proxmox.images_storage, file) == volid
+        && rest.starts_with("talos-v")
+        && matches!(platform, "nocloud" | "metal")
+        && schematic.len() == 12
+        && schematic.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 /// Volume id of a config medium on the images storage.
@@ -121,6 +217,28 @@ mod tests {
     #[test]
     fn the_image_is_named_by_version_and_schematic() {
         let id = "613e1592b2da41ae5e265e8789429f22e121aab91cb4deb6bc3c0b6262961245";
-        assert_eq!(image_file(&fixture::home(), id), "talos-v1.12.0-613e1592b2da-nocloud-amd64.qcow2");
+        let mut home = fixture::home();
+        assert_eq!(image_file(&home, id), "talos-v1.12.0-613e1592b2da-nocloud-amd64.qcow2");
+        home.boot.from = daedal_inventory::BootFrom::Iso;
+        assert_eq!(image_file(&home, id), "talos-v1.12.0-613e1592b2da-nocloud-amd64.iso");
+    }
+
+    #[test]
+    fn boot_isos_are_told_from_media_and_other_peoples_files() {
+        let mut home = fixture::home();
+        home.boot.from = daedal_inventory::BootFrom::Iso;
+        home.boot.iso = Some("nas:iso/talos.iso".into());
+        let medium = media_volid("local", &media_file(&home, &home.nodes[0]));
+        for (volid, is) in [
+            ("local:iso/talos-v1.11.3-613e1592b2da-nocloud-amd64.iso", true),
+            ("local:iso/talos-v1.13.0-beta.1-613e1592b2da-metal-arm64.iso", true),
+            ("nas:iso/talos.iso", true),
+            ("local:iso/talos.iso", false),
+            ("nas:iso/talos-v1.11.3-613e1592b2da-nocloud-amd64.iso", false),
+            ("local:iso/debian-12-613e1592b2da-nocloud-amd64.iso", false),
+            (medium.as_str(), false),
+        ] {
+            assert_eq!(is_boot_iso(&home, volid), is, "{volid}");
+        }
     }
 }

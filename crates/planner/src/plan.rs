@@ -4,6 +4,8 @@ use daedal_inventory::Role;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::names::Content;
+
 /// What a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -155,6 +157,9 @@ pub enum Action {
     },
     /// Have Proxmox download the image with the pinned checksum.
     DownloadImage {
+        /// What Proxmox takes it for.
+        #[serde(default)]
+        content: Content,
         /// Storage.
         storage: String,
         /// File name on it.
@@ -167,6 +172,22 @@ pub enum Action {
         /// Volume id.
         volid: String,
     },
+    /// Make a template from the image: no config, no identity.
+    MakeTemplate {
+        /// VMID.
+        vmid: u32,
+        /// The role it is for.
+        role: Role,
+        /// Image volume id to import.
+        image: String,
+        /// Digest of what it is made of, for its mark.
+        digest: String,
+    },
+    /// Destroy a template of ours that is made of something else than is declared now.
+    DropTemplate {
+        /// VMID.
+        vmid: u32,
+    },
     /// Upload the node's config ISO (overwrites).
     UploadMedia {
         /// Storage.
@@ -174,14 +195,22 @@ pub enum Action {
         /// File name on it.
         file: String,
     },
-    /// Create the VM, importing the image, marks and all, in one call.
+    /// Create the VM with its disk, marks and all, in one call.
     CreateVm {
         /// VMID.
         vmid: u32,
-        /// Image volume id to import.
-        image: String,
+        /// Image volume id to import; none for an empty disk.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        image: Option<String>,
+        /// Boot ISO's volume id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        iso: Option<String>,
+        /// The template to clone instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        template: Option<CloneOf>,
         /// Config media volume id.
-        media: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        media: Option<String>,
         /// The mark's digest.
         digest: String,
     },
@@ -218,6 +247,12 @@ pub enum Action {
         /// VMID.
         vmid: u32,
     },
+    /// Find the node in maintenance mode, make sure that it is this VM, and give it its config, all under one pinned
+    /// key. Only for a node that never had one.
+    GiveConfig {
+        /// VMID.
+        vmid: u32,
+    },
     /// Wait until the node answers over mTLS.
     AwaitApi,
     /// Bootstrap etcd here unless some control plane already has it. Every other control plane whose VM existed
@@ -229,8 +264,13 @@ pub enum Action {
     AwaitEndpoint,
     /// Wait until Kubernetes calls the node Ready.
     AwaitReady,
-    /// Take the config media out of the drive.
+    /// Take config media and boot ISO out of their drives, and say on the VM that it has its config.
     EjectMedia {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Say on the VM that it has its config: from now on it is never given one in maintenance mode.
+    MarkConfigured {
         /// VMID.
         vmid: u32,
     },
@@ -251,6 +291,18 @@ pub enum Action {
         /// VMID.
         vmid: u32,
     },
+}
+
+/// What a VM is cloned from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloneOf {
+    /// The template's VMID.
+    pub vmid: u32,
+    /// The host it is on.
+    pub host: String,
+    /// A full copy instead of a linked one.
+    pub full: bool,
 }
 
 /// One changed option.

@@ -47,6 +47,17 @@ impl<'w> Present<'w> {
         self.config.media.as_deref().filter(of_node)
     }
 
+    /// The boot ISO in its drive; other people's ISOs do not count.
+    pub(crate) fn boot_iso(&self, cluster: &Cluster) -> Option<&'w str> {
+        self.config.iso.as_deref().filter(|volid| names::is_boot_iso(cluster, volid))
+    }
+
+    /// Whether nothing says that it ever answered: its medium is only taken out, and its mark only stops saying that it
+    /// waits, after it did.
+    pub(crate) fn newborn(&self, cluster: &Cluster) -> bool {
+        self.config.waiting || self.own_medium(cluster).is_some()
+    }
+
     /// Whether Proxmox would refuse changes.
     pub(crate) fn locked(&self) -> bool {
         self.guest.lock.is_some()
@@ -211,6 +222,14 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
                 node.vmid
             ),
         ),
+        Ownership::Template { .. } => (
+            false,
+            format!(
+                "Its VMID {} is taken by {who}, a template of this cluster. Neither is touched.",
+                node.vmid
+            ),
+            another_vmid,
+        ),
         Ownership::Ours { node: other, .. } | Ownership::HalfMade { node: other, .. } => (
             false,
             format!(
@@ -295,6 +314,25 @@ fn claimed<'w>(
                 Some(format!(
                     "remove the stale etcd member first, then apply again: its id is in `talosctl -n {asked} etcd \
                      members`, and `talosctl -n {asked} etcd remove-member ID` removes it"
+                )),
+            )
+        }
+        (Ownership::Ours { .. }, Some(config))
+            if matches!(view.talos, TalosView::Maintenance)
+                && cluster.boot.through_maintenance()
+                && !config.waiting =>
+        {
+            blocked(
+                true,
+                format!(
+                    "It had its config once, but what answers on {} waits for one and cannot prove who it is. The \
+                     config holds keys and is not sent there a second time.",
+                    node.address.addr()
+                ),
+                Some(format!(
+                    "if its disk is really lost: on {}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again",
+                    guest.host,
+                    vmid = guest.vmid
                 )),
             )
         }

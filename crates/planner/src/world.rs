@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use daedal_inventory::Role;
 use serde::{Deserialize, Serialize};
 
 /// Everything the planner may know. Always partial: [`World::blind`] says what was not seen, and why.
@@ -21,8 +22,8 @@ pub struct World {
     pub nodes: BTreeMap<String, NodeView>,
     /// Whether the secrets bundle is in the store.
     pub secrets_stored: bool,
-    /// What is known of the disk image, once it was seen: size and SHA-256.
-    pub image_pin: Option<ImagePin>,
+    /// What is known of the images, once they were seen: size and SHA-256.
+    pub image_pins: Vec<ImagePin>,
     /// Whether the API server answers on the declared endpoint (the VIP if there is one).
     pub endpoint_answers: bool,
     /// Whether the output files exist and match the inventory.
@@ -33,6 +34,13 @@ pub struct World {
     pub unlisted_hosts: BTreeSet<String>,
     /// What could not be observed.
     pub blind: Vec<Blind>,
+}
+
+impl World {
+    /// What is known of an image.
+    pub fn image_pin(&self, file: &str) -> Option<&ImagePin> {
+        self.image_pins.iter().find(|pin| pin.file == file)
+    }
 }
 
 /// One thing that could not be observed.
@@ -146,6 +154,13 @@ pub enum Ownership {
         /// The task, for messages.
         upid: String,
     },
+    /// A template of this cluster, or one in the making.
+    Template {
+        /// The role it is for.
+        role: Role,
+        /// Digest of what it is made of.
+        digest: String,
+    },
     /// Its config could not be read.
     Unreadable {
         /// Why.
@@ -175,6 +190,12 @@ pub struct VmConfig {
     pub on_boot: bool,
     /// The volume in the config drive, if any (`local:iso/x.iso`).
     pub media: Option<String>,
+    /// The volume in the boot drive, if any.
+    pub iso: Option<String>,
+    /// The template its disk is linked to.
+    pub base: Option<u32>,
+    /// Its mark says that it still waits for its first config, which it gets in maintenance mode.
+    pub waiting: bool,
     /// Proxmox's own protection flag: neither the VM nor its disks can be removed.
     pub protected: bool,
     /// Options that are set but only take effect at the next start.
@@ -197,7 +218,7 @@ pub struct VolumeView {
     pub size: u64,
 }
 
-/// Size and digest of the disk image as first seen.
+/// Size and digest of an image as first seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePin {

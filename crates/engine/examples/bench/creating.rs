@@ -8,7 +8,7 @@ use daedal_dial::Dialer;
 use daedal_engine::{Clock, Effects, Engine, Entropy, Limits, Parts, Report, Run, StepState};
 use daedal_inventory::Cluster;
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec};
-use daedal_lab::{Distant, Lab, LabSpec, Pace};
+use daedal_lab::{Dhcp, Distant, Lab, LabSpec, Pace};
 use daedal_planner::{plan_apply, plan_destroy};
 use daedal_proxmox::{CallCounter, Client, Token, Trust};
 use daedal_store::Store;
@@ -66,18 +66,18 @@ pub struct Lateness {
 }
 
 /// Makes one cluster in a lab of its own.
-pub fn measure(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Failure> {
+pub fn measure(nodes: u32, hosts: u32, latency_ms: u64, boot: &str) -> Result<Creating, Failure> {
     let began = std::time::Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-    let mut measured = runtime.block_on(create(nodes, hosts, latency_ms))?;
+    let mut measured = runtime.block_on(create(nodes, hosts, latency_ms, boot))?;
     measured.real = began.elapsed().as_secs_f64();
     measured.memory = peak_memory();
     Ok(measured)
 }
 
-async fn create(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Failure> {
+async fn create(nodes: u32, hosts: u32, latency_ms: u64, boot: &str) -> Result<Creating, Failure> {
     let names = inventory::hosts(hosts);
-    let cluster = inventory::resolve(&inventory::text(nodes, &names)?)?;
+    let cluster = inventory::resolve(&inventory::text(nodes, &names, boot)?)?;
     let host = |name: &String| HostSpec {
         storages: vec![
             StorageSpec::local(),
@@ -90,7 +90,9 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Fai
         tokens: vec![TokenSpec::minimal(inventory::TOKEN, SECRET)],
         ..DatacenterSpec::default()
     };
-    let lab = Lab::new(LabSpec { datacenter, epoch: EPOCH, ..LabSpec::default() })?;
+    // Where nothing else tells a node its address, the network's DHCP server has a reservation for it.
+    let dhcp = Dhcp::reserved(cluster.nodes.iter().map(|node| (node.mac.clone(), node.address)));
+    let lab = Lab::new(LabSpec { datacenter, epoch: EPOCH, dhcp: Some(dhcp), ..LabSpec::default() })?;
     let dialer: Dialer = Arc::new(Distant::new(lab.dialer(), Duration::from_millis(latency_ms)));
     let folder = tempfile::tempdir()?;
     let counter = Arc::new(CallCounter::new());
@@ -98,7 +100,7 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Fai
 
     let world = engine.observe(&cluster).await?;
     let first_look = counter.counts().total;
-    let plan = plan_apply(&cluster, &engine.image(&cluster), &world)?;
+    let plan = plan_apply(&cluster, &engine.images(&cluster), &world)?;
     let origin = Instant::now();
     let report = engine.execute(&cluster, &world, &plan, &Run::silent()).await?;
     for step in &report.steps {
@@ -112,7 +114,7 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64) -> Result<Creating, Fai
     let made = counter.counts();
 
     let world = engine.observe(&cluster).await?;
-    let plan_again = plan_apply(&cluster, &engine.image(&cluster), &world)?;
+    let plan_again = plan_apply(&cluster, &engine.images(&cluster), &world)?;
     if let Some(step) = plan_again.steps.first() {
         return Err(format!("the finished cluster still has something to do: {step:?}").into());
     }

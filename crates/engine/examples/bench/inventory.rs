@@ -14,7 +14,7 @@ pub fn hosts(count: u32) -> Vec<String> {
 }
 
 /// An inventory of three control planes and workers on so many hosts.
-pub fn text(nodes: u32, hosts: &[String]) -> Result<String, Failure> {
+pub fn text(nodes: u32, hosts: &[String], boot: &str) -> Result<String, Failure> {
     let workers = nodes.checked_sub(3).ok_or("at least three nodes are needed")?;
     let first = hosts.first().ok_or("at least one host is needed")?;
     let mut text = format!(
@@ -33,6 +33,7 @@ spec:
     storage: {{disks: local-lvm, images: local}}
     bridge: vmbr0
   network: {{cidr: 10.0.0.0/16, gateway: 10.0.0.1, dns: [1.1.1.1], vip: 10.0.0.20}}
+  boot: {boot}
   pools:
     - {{name: cp, role: controlplane, count: 3, cores: 2, memory: 4GiB, disk: 20GiB, vmid: 300, address: 10.0.1.1}}
 ",

@@ -10,6 +10,7 @@ mod inventory;
 #[path = "../../tests/lab/lateness.rs"]
 mod lateness;
 mod machine;
+mod paths;
 mod planning;
 mod table;
 
@@ -25,9 +26,10 @@ use crate::table::Table;
 pub type Failure = Box<dyn std::error::Error>;
 
 const USAGE: &str = "\
-usage: bench [--quick] [--calls]
+usage: bench [--quick] [--calls] | bench paths
   --quick  up to 50 nodes, and plans of 1,000
-  --calls  also which calls were made how often";
+  --calls  also which calls were made how often
+  paths    only the calls per node of each boot path";
 
 /// Nodes, hosts, milliseconds of round trip.
 const CLUSTERS: [(u32, u32, u64); 7] =
@@ -39,6 +41,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["one-cluster", nodes, hosts, latency] => one_cluster(nodes, hosts, latency),
+        ["one-path", nodes, hosts, boot] => one_path(nodes, hosts, boot),
+        ["paths"] => paths::all(),
         ["one-plan", nodes] => one_plan(nodes),
         flags if flags.iter().all(|flag| ["--quick", "--calls"].contains(flag)) => {
             all(flags.contains(&"--quick"), flags.contains(&"--calls"))
@@ -59,8 +63,13 @@ fn main() -> ExitCode {
 }
 
 fn one_cluster(nodes: &str, hosts: &str, latency: &str) -> Result<bool, Failure> {
-    let measured = creating::measure(nodes.parse()?, hosts.parse()?, latency.parse()?)?;
+    let measured = creating::measure(nodes.parse()?, hosts.parse()?, latency.parse()?, "{}")?;
     println!("{}", serde_json::to_string(&measured)?);
+    Ok(true)
+}
+
+fn one_path(nodes: &str, hosts: &str, boot: &str) -> Result<bool, Failure> {
+    println!("{}", serde_json::to_string(&creating::measure(nodes.parse()?, hosts.parse()?, 1, boot)?)?);
     Ok(true)
 }
 
@@ -114,6 +123,7 @@ fn all(quick: bool, calls: bool) -> Result<bool, Failure> {
         }
     }
     println!("{table}");
+    complete &= paths::all()?;
     if calls {
         for cluster in &clusters {
             println!("\n{} nodes, {} ms: calls", cluster.nodes, cluster.latency_ms);

@@ -34,17 +34,18 @@ pub struct Planning {
 /// Measures one size.
 pub fn measure(nodes: u32) -> Result<Planning, Failure> {
     let hosts = inventory::hosts(nodes.div_ceil(CROWD));
-    let text = inventory::text(nodes, &hosts)?;
+    let text = inventory::text(nodes, &hosts, "{}")?;
     let cluster = inventory::resolve(&text)?;
     let image = image(&cluster);
+    let images = daedal_planner::Images::from(image.clone());
     let empty = world(&cluster, &hosts);
     let full = made(&cluster, &hosts, &image);
-    let plan = plan_apply(&cluster, &image, &empty)?;
+    let plan = plan_apply(&cluster, &images, &empty)?;
     let findings = check(&cluster, &empty, &plan);
     if let Some(finding) = findings.first() {
         return Err(format!("the checker refuses the plan: {finding}").into());
     }
-    let nothing = plan_apply(&cluster, &image, &full)?;
+    let nothing = plan_apply(&cluster, &images, &full)?;
     if let Some(step) = nothing.steps.first() {
         return Err(format!("the finished cluster still has something to do: {step:?}").into());
     }
@@ -53,8 +54,8 @@ pub fn measure(nodes: u32) -> Result<Planning, Failure> {
     Ok(Planning {
         nodes,
         resolve: seconds(processor_time_of(runs, || inventory::resolve(&text).is_ok())),
-        plan_all: seconds(processor_time_of(runs, || plan_apply(&cluster, &image, &empty))),
-        plan_none: seconds(processor_time_of(runs, || plan_apply(&cluster, &image, &full))),
+        plan_all: seconds(processor_time_of(runs, || plan_apply(&cluster, &images, &empty))),
+        plan_none: seconds(processor_time_of(runs, || plan_apply(&cluster, &images, &full))),
         check: seconds(processor_time_of(runs, || check(&cluster, &empty, &plan))),
         render: seconds(processor_time_of(runs, || render(&plan, RenderOptions::default()))),
         steps: plan.steps.len(),
@@ -65,6 +66,7 @@ pub fn measure(nodes: u32) -> Result<Planning, Failure> {
 fn image(cluster: &Cluster) -> ImageRef {
     let schematic_id = "613e1592b2da41ae5e265e8789429f22e121aab91cb4deb6bc3c0b6262961245".to_owned();
     ImageRef {
+        content: daedal_planner::Content::Import,
         file: names::image_file(cluster, &schematic_id),
         url: format!("https://factory.talos.dev/image/{schematic_id}/v1.12.0/nocloud-amd64.qcow2"),
         schematic_id,
@@ -115,8 +117,8 @@ fn made(cluster: &Cluster, hosts: &[String], image: &ImageRef) -> World {
         };
         world.nodes.insert(node.name.clone(), view);
     }
-    world.image_pin =
-        Some(daedal_planner::ImagePin { file: image.file.clone(), size: GIB, sha256: "0".repeat(64) });
+    let sha256 = "0".repeat(64);
+    world.image_pins.push(daedal_planner::ImagePin { file: image.file.clone(), size: GIB, sha256 });
     world.secrets_stored = true;
     world.endpoint_answers = true;
     world.outputs_current = true;
@@ -147,6 +149,9 @@ fn guest(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
             tags,
             on_boot: true,
             media: None,
+            iso: None,
+            base: None,
+            waiting: false,
             protected: false,
             pending: false,
         }),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use daedal_planner::Step;
-use daedal_planner::names::{image_volid, media_file};
+use daedal_planner::names::media_file;
+use daedal_planner::{Content, Step};
 use daedal_proxmox::{Download, Kind, Upload};
 use daedal_store::{Pin, SecretBytes};
 use tokio::time::Instant;
@@ -37,11 +37,10 @@ impl Executor<'_> {
     }
 
     pub(super) async fn register_schematic(&self, id: &str) -> Result<Outcome, Error> {
-        let schematic = image::schematic(self.cluster);
         let parts = &self.engine.parts;
-        if schematic.id() != id {
+        let Some(schematic) = image::by_schematic(self.cluster, id) else {
             return Err(Error::Plan { why: format!("its schematic {id} is not this inventory's") });
-        }
+        };
         let call = async {
             let failed = |source| Error::Factory { what: "register the schematic", source };
             parts.factory.register(&schematic).await.map_err(failed)
@@ -59,10 +58,11 @@ impl Executor<'_> {
             return Ok(Outcome::AlreadyDone);
         }
         self.waiting(step, format!("the Image Factory to send {file}"), Duration::ZERO);
-        let image = image::image(self.cluster);
-        if image.url(&self.cluster.talos.factory) != url {
+        let source = image::by_file(self.cluster, file);
+        let image = source.map(|source| source.image);
+        let Some(image) = image.filter(|image| image.url(&self.cluster.talos.factory) == url) else {
             return Err(Error::Plan { why: format!("{url} is not this inventory's image") });
-        }
+        };
         let began = Instant::now();
         let mut told = 0;
         let measuring = parts.factory.fingerprint(&image, |so_far, of| {
@@ -82,6 +82,8 @@ impl Executor<'_> {
         };
         self.compare_with_declared(file, &measured.sha256)?;
         let pin = Pin { file: file.to_owned(), size: measured.size, sha256: measured.sha256 };
+        // The store keeps all pins in one file.
+        let _alone = self.pins.lock().await;
         let record = async { Ok::<_, Error>(parts.store.record_pin(pin).await?) };
         parts.effects.perform(EffectKind::StorePin, file, record).await?;
         Ok(Outcome::Done)
@@ -102,6 +104,7 @@ impl Executor<'_> {
     pub(super) async fn download_image(
         &self,
         step: &Step,
+        content: Content,
         storage: &str,
         file: &str,
         url: &str,
@@ -115,7 +118,7 @@ impl Executor<'_> {
             return Err(Error::Image { file: file.to_owned(), why, fix: None });
         };
         let download = &Download {
-            content: "import".to_owned(),
+            content: content.as_str().to_owned(),
             filename: file.to_owned(),
             url: url.to_owned(),
             sha256: Some(sha256),
@@ -131,7 +134,7 @@ impl Executor<'_> {
             match downloaded {
                 Ok(()) => Ok(Outcome::Done),
                 Err(Error::Proxmox(error)) if matches!(error.kind(), Kind::ChecksumMismatch { .. }) => {
-                    let (why, volid) = (crate::error::chain(&error), image_volid(storage, file));
+                    let (why, volid) = (crate::error::chain(&error), content.volid(storage, file));
                     let fix = format!("if it lies on {host} already: pvesm free {volid}; then run again");
                     Err(Error::Image { file: file.to_owned(), why, fix: Some(fix) })
                 }
@@ -142,8 +145,8 @@ impl Executor<'_> {
     }
 
     pub(super) async fn delete_image(&self, step: &Step, volid: &str) -> Result<Outcome, Error> {
-        let wanted = self.engine.image(self.cluster);
-        if volid != image_volid(&self.cluster.proxmox.images_storage, &wanted.file) {
+        let storage = &self.cluster.proxmox.images_storage;
+        if !self.engine.images(self.cluster).all().any(|image| image.volid(storage) == volid) {
             return Err(Error::Plan { why: format!("`{volid}` is not this cluster's disk image") });
         }
         self.delete_volume(step, volid, EffectKind::DeleteImage).await

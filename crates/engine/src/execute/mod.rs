@@ -1,8 +1,10 @@
 //! Executes a plan: every step finds out what is already done, and reads the world again where it cannot know.
 
 mod cluster;
+mod give;
 mod graph;
 mod image;
+mod template;
 mod vm;
 mod waiting;
 
@@ -22,6 +24,7 @@ use crate::event::stage;
 use crate::execute::graph::{Ended, Work, Worker};
 use crate::execute::waiting::Readiness;
 use crate::kubernetes::Kubernetes;
+use crate::machine::Sources;
 use crate::nodes::Nodes;
 use crate::observe::placed;
 use crate::outputs::Hosts;
@@ -86,6 +89,9 @@ pub(crate) struct Executor<'a> {
     by_name: HashMap<&'a str, &'a Node>,
     /// VMs this very run made: known to be ours without asking again.
     fresh: Mutex<BTreeSet<u32>>,
+    /// VMs this very run gave the declared config.
+    given: Mutex<BTreeSet<u32>>,
+    pins: tokio::sync::Mutex<()>,
     turnstiles: Turnstiles,
     overlaps: Semaphore,
     journal: Option<Journal>,
@@ -113,6 +119,8 @@ impl<'a> Executor<'a> {
             kubernetes: OnceCell::new(),
             by_name: cluster.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
             fresh: Mutex::default(),
+            given: Mutex::default(),
+            pins: tokio::sync::Mutex::default(),
             turnstiles: Turnstiles::new(engine, cluster, world, plan),
             overlaps: Semaphore::new(engine.parts.limits.overlaps),
             // The journal is for people: a full disk must not stop a run that could still succeed.
@@ -125,23 +133,34 @@ impl<'a> Executor<'a> {
             Action::CreateSecrets => self.create_secrets().await,
             Action::RegisterSchematic { id } => self.register_schematic(id).await,
             Action::PinImage { file, url } => self.pin_image(step, file, url).await,
-            Action::DownloadImage { storage, file, url } => {
-                self.download_image(step, storage, file, url).await
+            Action::DownloadImage { content, storage, file, url } => {
+                self.download_image(step, *content, storage, file, url).await
             }
             Action::DeleteImage { volid } => self.delete_image(step, volid).await,
             Action::UploadMedia { storage, file } => self.upload_media(step, storage, file).await,
-            Action::CreateVm { vmid, image, media, .. } => self.create_vm(step, *vmid, image, media).await,
+            Action::MakeTemplate { vmid, role, image, digest } => {
+                self.make_template(step, *vmid, *role, image, digest).await
+            }
+            Action::DropTemplate { vmid } => self.drop_template(step, *vmid).await,
+            Action::CreateVm { vmid, template: Some(template), .. } => {
+                self.clone_vm(step, *vmid, template).await
+            }
+            Action::CreateVm { vmid, image, iso, media, .. } => {
+                let (image, iso, media) = (image.as_deref(), iso.as_deref(), media.as_deref());
+                self.create_vm(step, *vmid, Sources { image, iso, media }).await
+            }
             Action::AwaitCreate { vmid, upid } => self.await_create(step, *vmid, upid).await,
             Action::GrowDisk { vmid, size } => self.grow_disk(step, *vmid, *size).await,
             Action::UpdateVm { vmid, changes } => self.update_vm(step, *vmid, changes).await,
             Action::AttachMedia { vmid, media } => self.attach_media(step, *vmid, media).await,
             Action::StartVm { vmid } => self.start_vm(step, *vmid).await,
+            Action::GiveConfig { vmid } => self.give_config(step, *vmid).await,
             Action::AwaitApi => self.await_api(step).await,
             Action::Bootstrap => self.bootstrap(step).await,
             Action::AwaitEtcd => self.await_etcd(step).await,
             Action::AwaitEndpoint => self.await_endpoint(step).await,
             Action::AwaitReady => self.await_ready(step).await,
-            Action::EjectMedia { vmid } => self.eject_media(step, *vmid).await,
+            Action::EjectMedia { vmid } | Action::MarkConfigured { vmid } => self.settle(step, *vmid).await,
             Action::DeleteMedia { volid } => self.delete_media(step, volid).await,
             Action::WriteOutputs => self.write_outputs().await,
             Action::StopVm { vmid } => self.stop_vm(step, *vmid).await,
@@ -191,6 +210,14 @@ impl<'a> Executor<'a> {
 
     pub(crate) fn is_fresh(&self, vmid: u32) -> bool {
         self.fresh.lock().unwrap_or_else(PoisonError::into_inner).contains(&vmid)
+    }
+
+    pub(crate) fn gave(&self, vmid: u32) {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).insert(vmid);
+    }
+
+    pub(crate) fn was_given(&self, vmid: u32) -> bool {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).contains(&vmid)
     }
 
     /// Which host each node is or will be on.
@@ -257,6 +284,7 @@ enum Place {
     Tasks(String),
     Uploads(String),
     Configs(String),
+    Agents(String),
 }
 
 struct Turnstiles {
@@ -282,23 +310,34 @@ impl Turnstiles {
             add(Place::Tasks(host.clone()), limits.tasks_per_host);
             add(Place::Uploads(host.clone()), limits.uploads_per_host);
             add(Place::Configs(host.clone()), limits.config_calls_per_host);
+            // An agent that is not up yet holds one of the three API workers for seconds.
+            add(Place::Agents(host.clone()), 1);
         }
         Self { places, creates }
+    }
+
+    /// Where questions to the guest agents of a host queue.
+    fn agents(&self, host: &str) -> Option<Arc<Semaphore>> {
+        self.places.get(&Place::Agents(host.to_owned())).cloned()
     }
 
     fn of(&self, step: &Step) -> Option<Arc<Semaphore>> {
         let host = step.host.clone()?;
         let place = match step.action {
-            Action::CreateVm { .. } => Place::Creates(self.creates.get(&host)?.clone()),
+            Action::CreateVm { .. } | Action::MakeTemplate { .. } => {
+                Place::Creates(self.creates.get(&host)?.clone())
+            }
             Action::GrowDisk { .. }
             | Action::StartVm { .. }
             | Action::StopVm { .. }
             | Action::DestroyVm { .. }
+            | Action::DropTemplate { .. }
             | Action::DeleteMedia { .. } => Place::Tasks(host),
             Action::UploadMedia { .. } => Place::Uploads(host),
-            Action::UpdateVm { .. } | Action::AttachMedia { .. } | Action::EjectMedia { .. } => {
-                Place::Configs(host)
-            }
+            Action::UpdateVm { .. }
+            | Action::AttachMedia { .. }
+            | Action::EjectMedia { .. }
+            | Action::MarkConfigured { .. } => Place::Configs(host),
             _ => return None,
         };
         self.places.get(&place).cloned()

@@ -3,19 +3,19 @@
 use std::future::Future;
 use std::time::Duration;
 
-use daedal_planner::names::{self, media_node, volid_file};
-use daedal_planner::{Change, Ownership, Purpose, Step};
+use daedal_planner::names::{self, is_boot_iso, media_node, volid_file};
+use daedal_planner::{Change, FoundMark, Mark, Ownership, Purpose, Step, remark};
 use daedal_proxmox::{Kind, Missing, UpdateVm, Upid, VmConfig, cdrom};
 use tokio::time::Instant;
 
 use crate::effects::EffectKind;
 use crate::error::{Error, chain};
 use crate::execute::{Executor, Outcome};
-use crate::machine::{self, FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK};
+use crate::machine::{self, BOOT_DRIVE, FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK, Sources};
 use crate::observe::guests::{is_bare, judged, maker, whose};
 
 /// Between two looks at a create that is under way.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// A VM of ours, as read from its node a moment ago.
 struct Mine {
@@ -25,7 +25,7 @@ struct Mine {
 
 /// Whether a VM that shows nothing but `lock: create` may be what a call of this step left.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reserved {
+pub(super) enum Reserved {
     MaybeByUs,
     NotByUs,
 }
@@ -35,11 +35,10 @@ impl Executor<'_> {
         &self,
         step: &Step,
         vmid: u32,
-        image: &str,
-        media: &str,
+        sources: Sources<'_>,
     ) -> Result<Outcome, Error> {
         let (node, host) = (self.node(step)?, self.host(step)?);
-        let spec = &machine::vm(self.cluster, node, image, media);
+        let spec = &machine::vm(self.cluster, node, sources);
         self.persist(step, |again| async move {
             if again && let Some(outcome) = self.inspect_created(step, vmid, Reserved::MaybeByUs).await? {
                 return Ok(outcome);
@@ -63,12 +62,18 @@ impl Executor<'_> {
     }
 
     pub(super) async fn await_create(&self, step: &Step, vmid: u32, upid: &str) -> Result<Outcome, Error> {
-        let upid: Upid = upid.parse().map_err(|_| Error::Plan { why: format!("`{upid}` is no task") })?;
+        // The task of a clone that is whole already is of no interest.
+        let upid: Option<Upid> = match upid {
+            "" => None,
+            upid => Some(upid.parse().map_err(|_| Error::Plan { why: format!("`{upid}` is no task") })?),
+        };
         self.persist(step, |_| {
             let upid = &upid;
             async move {
                 // How it ended is read off the VM, which also tells when the task is forgotten already.
-                if let Err(error) = self.finish(step, upid, &format!("create VM {vmid}")).await {
+                if let Some(upid) = upid
+                    && let Err(error) = self.finish(step, upid, &format!("create VM {vmid}")).await
+                {
                     tracing::debug!(error = %chain(&error), vmid, "an earlier create did not end well");
                 }
                 match self.inspect_created(step, vmid, Reserved::NotByUs).await? {
@@ -83,7 +88,7 @@ impl Executor<'_> {
     }
 
     /// What has become of a create whose answer is not known. None: nothing is there, so it may be tried (again).
-    async fn inspect_created(
+    pub(super) async fn inspect_created(
         &self,
         step: &Step,
         vmid: u32,
@@ -106,6 +111,14 @@ impl Executor<'_> {
                     self.made(vmid);
                     self.tag_in_pool(step, vmid, &host).await?;
                     return Ok(Some(Outcome::AlreadyDone));
+                }
+                // A clone that is whole, but not yet the node's.
+                Ownership::HalfMade { task_running: true, node, .. }
+                    if config.lock.is_none() && Some(&node) == step.node.as_ref() =>
+                {
+                    self.dress(step, vmid, &host, Some(&config)).await?;
+                    self.made(vmid);
+                    return Ok(Some(Outcome::Done));
                 }
                 Ownership::HalfMade { task_running: true, upid, .. } => {
                     let upid: Upid =
@@ -244,14 +257,40 @@ impl Executor<'_> {
         .await
     }
 
-    pub(super) async fn eject_media(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
+    /// A node has its config on its own disk: its media are taken out, and its mark says so from now on.
+    pub(super) async fn settle(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
+        let node = self.node(step)?;
         self.persist(step, |_| async move {
             let mine = self.mine_or_gone(step, vmid).await?;
-            if mine.config.cdroms.get(MEDIA_DRIVE).cloned().flatten().is_none() {
+            let config = &mine.config;
+            let mut update = UpdateVm::new();
+            let inside = |drive: &str| config.cdroms.get(drive).and_then(Option::as_deref);
+            // An empty drive is live at once; taking the drive away would wait for the next start.
+            let medium =
+                inside(MEDIA_DRIVE).filter(|v| media_node(self.cluster, volid_file(v)) == Some(&node.name));
+            if medium.is_some() {
+                update = update.set(MEDIA_DRIVE, cdrom(None));
+            }
+            if inside(BOOT_DRIVE).is_some_and(|volid| is_boot_iso(self.cluster, volid)) {
+                update = update.set(BOOT_DRIVE, cdrom(None));
+            }
+            let description = config.description.as_deref().unwrap_or_default();
+            if let FoundMark::One(mark) = Mark::find(description)
+                && mark.waiting
+            {
+                // Which config it has is known for sure only if it was given just now.
+                let given = if self.was_given(vmid) {
+                    Mark::of(self.cluster, node).digest
+                } else {
+                    mark.digest.clone()
+                };
+                let mark = Mark { waiting: false, digest: given, ..mark };
+                update = update.set("description", remark(description, &mark));
+            }
+            if update.set.is_empty() {
                 return Ok(Outcome::AlreadyDone);
             }
-            // An empty drive is live at once; taking the drive away would wait for the next start.
-            let update = UpdateVm::new().set(MEDIA_DRIVE, cdrom(None)).digest(&mine.config.digest);
+            let update = update.digest(&config.digest);
             self.put_config(vmid, &mine.host, EffectKind::EjectMedia, &update).await
         })
         .await
@@ -362,7 +401,7 @@ impl Executor<'_> {
     }
 
     /// Finds a VM wherever it is now: where it was, or else where the cluster-wide list has it.
-    async fn find(&self, hint: &str, vmid: u32) -> Result<Option<(String, VmConfig)>, Error> {
+    pub(super) async fn find(&self, hint: &str, vmid: u32) -> Result<Option<(String, VmConfig)>, Error> {
         let proxmox = &self.engine.parts.proxmox;
         let error = match proxmox.vm_config(hint, vmid).await {
             Ok(config) => return Ok(Some((hint.to_owned(), config))),
@@ -399,7 +438,7 @@ impl Executor<'_> {
         self.mine(step, vmid).await?.ok_or(Error::Gone { vmid })
     }
 
-    async fn perform<T>(
+    pub(super) async fn perform<T>(
         &self,
         kind: EffectKind,
         vmid: u32,
@@ -485,12 +524,13 @@ fn disk_size(config: &VmConfig) -> u64 {
     config.disks.get(SYSTEM_DISK).and_then(|disk| disk.size).unwrap_or(0)
 }
 
-fn not_ours(vmid: u32, host: String, found: Ownership) -> Error {
+pub(super) fn not_ours(vmid: u32, host: String, found: Ownership) -> Error {
     let why = match found {
         Ownership::Foreign => "it carries no mark of this cluster".to_owned(),
         Ownership::Ours { node, .. } => format!("it is our node {node}"),
         Ownership::LookAlike { why } | Ownership::Unreadable { why } => why,
         Ownership::HalfMade { .. } => "it is still being created".to_owned(),
+        Ownership::Template { .. } => "it is a template of this cluster".to_owned(),
     };
     Error::NotOurs { vmid, host, why }
 }

@@ -44,6 +44,11 @@ pub(super) struct News {
 }
 
 impl News {
+    /// There is something new to see.
+    pub(super) fn told(&self) {
+        self.changed.notify_one();
+    }
+
     /// Whether changes are told at the moment. Either way it is time for a look: something may have been missed.
     fn live(&self, live: bool) {
         self.live.store(live, Ordering::Relaxed);
@@ -89,7 +94,7 @@ impl<'e> Waiter<'e> {
 
     /// Looks until it has ended. The next look begins when its time has come or there is news, whether or not the ones
     /// before were answered; the first answer counts, and with it all others are dropped. Each look gets its patience.
-    async fn until<T, F>(
+    pub(super) async fn until<T, F>(
         &mut self,
         news: &News,
         mut look: impl FnMut(Duration) -> F,
@@ -162,6 +167,10 @@ impl Executor<'_> {
             match nodes.reach(node, patience).await {
                 Ok(()) | Err(Probe::Configured { .. }) => Look::Ended(Ok(())),
                 Err(Probe::OtherCluster) => Look::Ended(Err(Error::OtherCluster { node: node.name.clone() })),
+                // One that was just given its config leaves maintenance mode a moment later.
+                Err(Probe::Maintenance) if self.was_given(node.vmid) => {
+                    Look::NotYet("it takes its config".to_owned())
+                }
                 Err(Probe::Maintenance) => Look::Ended(Err(Error::Maintenance { node: node.name.clone() })),
                 Err(Probe::Unreachable(why)) => Look::NotYet(why),
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
-use daedal_planner::{GuestView, Identity, Judge, Ownership, VmConfig};
+use daedal_planner::{FoundMark, GuestView, Identity, Judge, Mark, Ownership, VmConfig};
 use daedal_proxmox::{
     Client, Kind, Resource, TaskFilter, TaskOutcome, TaskRow, TaskState, VmConfig as RawConfig, VmRow,
 };
@@ -12,7 +12,7 @@ use futures::stream::{self, StreamExt};
 
 use crate::error::chain;
 use crate::limits::Limits;
-use crate::machine::{FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK};
+use crate::machine::{BOOT_DRIVE, FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK};
 use crate::observe::Blinds;
 
 /// Looks at all guests; reads the config of those that could be ours. Also names the hosts that did not list theirs.
@@ -25,7 +25,8 @@ pub(crate) async fn look(
     blinds: &Blinds,
 ) -> (BTreeMap<u32, GuestView>, BTreeSet<String>) {
     let tag = format!("daedal-{}", cluster.name);
-    let vmids: BTreeSet<u32> = cluster.nodes.iter().map(|node| node.vmid).collect();
+    let templates = cluster.templates().map(|(vmid, ..)| vmid);
+    let vmids: BTreeSet<u32> = cluster.nodes.iter().map(|node| node.vmid).chain(templates).collect();
     let names: BTreeSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
     let could_be_ours = |vmid: u32, name: &str, tags: &[String]| {
         vmids.contains(&vmid) || names.contains(name) || tags.contains(&tag)
@@ -135,8 +136,17 @@ pub(crate) async fn whose(
     vmid: u32,
     config: RawConfig,
 ) -> Result<(Ownership, RawConfig), daedal_proxmox::Error> {
+    if config.lock.as_deref() == Some("clone") {
+        return whose_clone(proxmox, judge, cluster, host, vmid, config).await;
+    }
     if !is_bare(&config) {
         return Ok((judged(judge, vmid, &config), config));
+    }
+    if let Some((_, role, _)) = cluster.templates().find(|(of, ..)| *of == vmid) {
+        let ours = maker(proxmox, host, vmid).await?.is_some_and(|task| by_us_and_unfinished(proxmox, &task));
+        let digest = String::new();
+        let ownership = if ours { Ownership::Template { role, digest } } else { Ownership::Foreign };
+        return Ok((ownership, config));
     }
     let Some(node) = cluster.nodes.iter().find(|node| node.vmid == vmid) else {
         return Ok((Ownership::Foreign, config));
@@ -158,6 +168,42 @@ pub(crate) async fn whose(
     if is_bare(&config) { Ok((ownership, config)) } else { Ok((judged(judge, vmid, &config), config)) }
 }
 
+/// Whose a VM is that is being cloned, or whose clone died: at first nothing on it tells, and the task carries the
+/// number of its template.
+async fn whose_clone(
+    proxmox: &Client,
+    judge: &Judge<'_>,
+    cluster: &Cluster,
+    host: &str,
+    vmid: u32,
+    config: RawConfig,
+) -> Result<(Ownership, RawConfig), daedal_proxmox::Error> {
+    let Some(node) = cluster.nodes.iter().find(|node| node.vmid == vmid) else {
+        return Ok((judged(judge, vmid, &config), config));
+    };
+    let marked = matches!(judged(judge, vmid, &config), Ownership::HalfMade { .. });
+    let mut died = false;
+    for (template, ..) in cluster.templates() {
+        let filter = TaskFilter { vmid: Some(template), limit: Some(500), ..TaskFilter::default() };
+        for task in proxmox.tasks(host, &filter).await? {
+            let ours = task.upid.kind() == "qmclone" && task.upid.user() == proxmox.token_id();
+            if ours && task.running() {
+                let (node, upid) = (node.name.clone(), task.upid.to_string());
+                return Ok((Ownership::HalfMade { node, task_running: true, upid }, config));
+            }
+            died |= ours
+                && matches!(task.state(), TaskState::Ended(TaskOutcome::Failed(Kind::WorkerDied { .. })));
+        }
+    }
+    // It may have ended between the two looks.
+    let config = proxmox.vm_config(host, vmid).await?;
+    if config.lock.as_deref() != Some("clone") {
+        return Ok((judged(judge, vmid, &config), config));
+    }
+    let dead = Ownership::HalfMade { node: node.name.clone(), task_running: false, upid: String::new() };
+    Ok((if marked || died { dead } else { Ownership::Foreign }, config))
+}
+
 /// The newest task that made a VM of this number out of nothing or out of a backup: both leave it bare meanwhile.
 pub(crate) async fn maker(
     proxmox: &Client,
@@ -173,7 +219,7 @@ pub(crate) async fn maker(
 
 /// Whether our token started the task, and it runs or died: one that ended took its VM away or made it whole, so that a
 /// bare one is somebody else's.
-fn by_us_and_unfinished(proxmox: &Client, task: &TaskRow) -> bool {
+pub(crate) fn by_us_and_unfinished(proxmox: &Client, task: &TaskRow) -> bool {
     let died = |state| matches!(state, TaskState::Ended(TaskOutcome::Failed(Kind::WorkerDied { .. })));
     task.upid.kind() == "qmcreate"
         && task.upid.user() == proxmox.token_id()
@@ -211,9 +257,23 @@ fn compared(config: &RawConfig, listed: &GuestView) -> VmConfig {
         tags: config.tags.clone(),
         on_boot: config.on_boot,
         media: config.cdroms.get(MEDIA_DRIVE).cloned().flatten(),
+        iso: config.cdroms.get(BOOT_DRIVE).cloned().flatten(),
+        base: config.disks.get(SYSTEM_DISK).and_then(|disk| base(&disk.volid)),
+        waiting: matches!(
+            Mark::find(config.description.as_deref().unwrap_or_default()),
+            FoundMark::One(mark) if mark.waiting
+        ),
         protected: config.protection,
         pending: listed.running && (listed.cores, listed.memory) != (cores, memory),
     }
+}
+
+/// The template a disk is linked to, where its name tells (`local:998/base-998-disk-0.qcow2/300/vm-300-disk-0.qcow2`).
+fn base(volid: &str) -> Option<u32> {
+    let (_, rest) = volid.split_once("base-")?;
+    // A template's own disk is a base as well.
+    let linked = rest.contains("/vm-");
+    rest.split('-').next().filter(|_| linked)?.parse().ok()
 }
 
 fn from_resource(vmid: u32, row: &Resource) -> GuestView {

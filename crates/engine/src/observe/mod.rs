@@ -74,12 +74,14 @@ impl Engine {
             bridges(proxmox, &mut world.hosts, &declared, &blinds).await;
         }
 
-        let image = self.image(cluster);
-        world.image_pin = self.parts.store.pin(&image.file).await?.map(|pin| ImagePin {
-            file: pin.file,
-            size: pin.size,
-            sha256: pin.sha256,
-        });
+        for image in self.images(cluster).all() {
+            let pin = self.parts.store.pin(&image.file).await?;
+            world.image_pins.extend(pin.map(|pin| ImagePin {
+                file: pin.file,
+                size: pin.size,
+                sha256: pin.sha256,
+            }));
+        }
         let secrets = self.stored_secrets().await?;
         world.secrets_stored = secrets.is_some();
         if let Some(secrets) = secrets {
@@ -161,7 +163,22 @@ async fn volumes(
     hosts: &BTreeMap<String, HostView>,
     blinds: &Blinds,
 ) -> Vec<VolumeView> {
-    let storage = cluster.proxmox.images_storage.as_str();
+    let mut all = volumes_of(proxmox, &cluster.proxmox.images_storage, hosts, blinds).await;
+    // The boot ISO that is declared may lie on another storage.
+    let declared = cluster.boot.iso.as_deref().and_then(|iso| iso.split_once(':'));
+    if let Some((storage, _)) = declared.filter(|(storage, _)| *storage != cluster.proxmox.images_storage) {
+        all.extend(volumes_of(proxmox, storage, hosts, blinds).await);
+    }
+    all.sort_by(|a, b| (&a.host, &a.volid).cmp(&(&b.host, &b.volid)));
+    all
+}
+
+async fn volumes_of(
+    proxmox: &Client,
+    storage: &str,
+    hosts: &BTreeMap<String, HostView>,
+    blinds: &Blinds,
+) -> Vec<VolumeView> {
     let shared = hosts.values().any(|host| host.storages.get(storage).is_some_and(|view| view.shared));
     // A storage that a host does not have is a matter for the planner, not a thing unseen.
     let having: Vec<&str> = hosts
@@ -209,6 +226,5 @@ async fn volumes(
             all.extend(volumes.iter().filter(of_interest).map(|volume| view(host, volume)));
         }
     }
-    all.sort_by(|a, b| (&a.host, &a.volid).cmp(&(&b.host, &b.volid)));
     all
 }

@@ -101,7 +101,10 @@ pub(crate) async fn look(
             Probe::Maintenance => TalosView::Maintenance,
             Probe::OtherCluster => TalosView::OtherCluster,
             Probe::Unreachable(why) => {
-                blinds.say(format!("node {}", node.name), why);
+                // One that waits for its first config may do so at any address.
+                if !awaits_config(world, node) {
+                    blinds.say(format!("node {}", node.name), why);
+                }
                 TalosView::Unreachable
             }
         };
@@ -121,6 +124,11 @@ pub(crate) async fn look(
         seen.nodes.insert(node.name.clone(), view);
     }
     seen
+}
+
+fn awaits_config(world: &World, node: &Node) -> bool {
+    let guest = world.guests.get(&node.vmid).and_then(|guest| guest.config.as_ref());
+    guest.is_some_and(|config| config.waiting)
 }
 
 /// One node's own words. Boxed, because the compiler cannot see through closures over borrowed nodes that the whole

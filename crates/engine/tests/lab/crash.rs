@@ -5,21 +5,26 @@ use std::time::Duration;
 
 use daedal_engine::{Effect, EffectKind, Effects};
 
-use crate::support::{Bench, Killer, Point, assert_done};
+use crate::support::{Bench, Killer, Point, Way, assert_done};
 
 /// Every point of a creation, in parts that run side by side.
 async fn sweep_creation(control_planes: usize, workers: usize, part: usize, parts: usize) {
+    sweep(Way::USUAL, control_planes, workers, part, parts).await;
+}
+
+/// The same, however the nodes boot.
+pub async fn sweep(way: Way, control_planes: usize, workers: usize, part: usize, parts: usize) {
     let whole = Killer::never();
-    let bench = Bench::new(control_planes, workers);
+    let bench = Bench::booting(way, control_planes, workers);
     assert_done(&bench.apply_through(Effects::through(whole.clone())).await.unwrap(), "the run nobody kills");
     let effects: BTreeMap<String, Effect> =
         whole.seen().into_iter().map(|effect| (effect.to_string(), effect)).collect();
-    // Six a node, and what is made once for all.
-    assert!(effects.len() >= 6 * (control_planes + workers) + 8, "{effects:#?}");
+    // So many a node, and what is made once for all.
+    assert!(effects.len() >= 3 * (control_planes + workers) + 8, "{effects:#?}");
     let points = effects.values().flat_map(|effect| [(effect, Point::Before), (effect, Point::After)]);
     for (effect, point) in points.skip(part).step_by(parts) {
-        let after = format!("death {point:?} {effect}");
-        let bench = Bench::new(control_planes, workers);
+        let after = format!("{}: death {point:?} {effect}", way.boot);
+        let bench = Bench::booting(way, control_planes, workers);
         let killer = Killer::at(effect, point);
         let ended = killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
         assert!(ended.is_none(), "{after}: it went on");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use daedal_lab::faults::{CallRecord, Fault, TaskFault, When};
 
-use crate::support::{Bench, assert_done};
+use crate::support::{Bench, Way, assert_done};
 
 /// What may go wrong with a call.
 fn kinds() -> Vec<Fault> {
@@ -40,7 +40,11 @@ type Calls = BTreeMap<Shape, u64>;
 
 /// The wanted calls of one whole creation.
 async fn calls(wanted: impl Fn(&str, &str) -> bool) -> Calls {
-    let bench = Bench::new(1, 1);
+    calls_on(Way::USUAL, wanted).await
+}
+
+async fn calls_on(way: Way, wanted: impl Fn(&str, &str) -> bool) -> Calls {
+    let bench = Bench::booting(way, 1, 1);
     assert_done(&bench.apply().await, "apply");
     of_log(&bench, wanted)
 }
@@ -111,11 +115,24 @@ fn shape(call: &CallRecord) -> Shape {
     (call.service.clone(), call.method.clone(), format!("/{}", parts.join("/")))
 }
 
+/// Each call with a few faults, so that all of them have their turn.
+fn some(calls: &Calls) -> Vec<Case> {
+    let kinds = kinds();
+    let mut turn = kinds.iter().cycle();
+    let each = calls.iter().flat_map(|(call, times)| (1..=4).map(move |nth| (call, (nth - 1) % times + 1)));
+    each.filter_map(|(call, nth)| Some(Case { call: call.clone(), nth, fault: turn.next()?.clone() }))
+        .collect()
+}
+
 /// Whether it came to the call; a run that is not survived ends in a panic.
 async fn survives_creating(case: Case) -> bool {
-    let bench = Bench::new(1, 1);
+    survives_creating_on(Way::USUAL, case).await
+}
+
+async fn survives_creating_on(way: Way, case: Case) -> bool {
+    let bench = Bench::booting(way, 1, 1);
     case.inject(&bench);
-    let after = format!("{case:?}");
+    let after = format!("{}: {case:?}", way.boot);
     // The run may succeed or fail, but not do harm.
     if let Ok(report) = bench.apply_through(Default::default()).await {
         assert!(report.took < Duration::from_secs(3600), "{after}: {:?}", report.took);
@@ -197,6 +214,14 @@ async fn every_fault_while_destroying_is_survived() {
     let calls = of_log(&bench, |_, _| true);
     assert!(calls.len() >= 8, "{calls:#?}");
     sweep(around(&calls), survives_destroying).await;
+}
+
+/// The same on another boot path: every kind of call, with the faults in turn.
+pub async fn faults_on(way: Way) {
+    let changes = |service: &str, method: &str| service == "talos" || service == "proxmox" && method != "GET";
+    let calls = calls_on(way, changes).await;
+    assert!(calls.len() >= 8, "{calls:#?}");
+    sweep(some(&calls), move |case| survives_creating_on(way, case)).await;
 }
 
 /// Not only in turn: the whole product. Run it with `-- --ignored`.

@@ -41,7 +41,7 @@ async fn a_strangers_create_on_our_number_is_not_called_our_stuck_one() {
     let bench = with_root(1, 1);
     let engine = bench.engine();
     let world = engine.observe(&bench.cluster).await.unwrap();
-    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
     // Between the plan and its execution.
     half_made_by_root(&bench, 1000, "boreas", TaskFault::Dies).await;
     let report = engine.execute(&bench.cluster, &world, &plan, &Run::silent()).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_create_that_fails_while_its_destruction_waits_leaves_nothing() {
     bench.lab.faults().inject(when, Fault::Task(TaskFault::Slower(20)));
     let engine = bench.engine();
     let world = engine.observe(&bench.cluster).await.unwrap();
-    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
     let run = Run::silent();
     let looked = async {
         // The run dies while the slow create is under way.

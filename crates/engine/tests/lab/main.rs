@@ -3,6 +3,7 @@
 // Helpers of tests are tests, too; the linter sees only functions marked as such.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::large_futures)]
 
+mod boot;
 mod crash;
 mod faults;
 mod hands;

@@ -58,7 +58,7 @@ async fn life(bench: &Bench) -> Result<(), String> {
     let engine = bench.engine();
     let run = Run::silent();
     let world = engine.observe(&bench.cluster).await.map_err(|error| daedal_engine::chain(&error))?;
-    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world)
+    let plan = plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world)
         .map_err(|error| daedal_engine::chain(&error))?;
     if let Some(note) = plan.notes.iter().find(|note| note.level == Level::Problem) {
         return Err(format!("{}: {}", note.about, note.text));
@@ -70,7 +70,7 @@ async fn life(bench: &Bench) -> Result<(), String> {
     let report = engine.execute(&bench.cluster, &world, &plan, &run).await.unwrap();
     ended(report)?;
     let world = engine.observe(&bench.cluster).await.map_err(|error| daedal_engine::chain(&error))?;
-    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
     if !plan.is_empty() {
         return Err(format!("not done: {:?}", plan.steps));
     }

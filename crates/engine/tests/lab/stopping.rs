@@ -15,7 +15,7 @@ const MOMENTS: [u64; 8] = [0, 3, 20, 45, 80, 150, 220, 500];
 async fn stopped(bench: &Bench, tenths: u64, insist: bool) -> daedal_engine::Report {
     let engine = bench.engine_through(Effects::default());
     let world = engine.observe(&bench.cluster).await.unwrap();
-    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
     let run = Run::silent();
     let person = async {
         sleep(Duration::from_millis(tenths * 100)).await;

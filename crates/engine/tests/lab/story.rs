@@ -98,7 +98,7 @@ async fn stopping_leaves_the_rest_and_a_later_run_goes_on() {
     let bench = Bench::new(1, 1);
     let engine = bench.engine();
     let world = engine.observe(&bench.cluster).await.unwrap();
-    let plan = daedal_planner::plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    let plan = daedal_planner::plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
     let run = daedal_engine::Run::silent();
     let stop = run.stop.clone();
     let (report, ()) = tokio::join!(engine.execute(&bench.cluster, &world, &plan, &run), async {

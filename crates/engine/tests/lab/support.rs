@@ -4,17 +4,18 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use daedal_dial::Dialer;
+use daedal_dial::{Dialer, Target};
 use daedal_engine::{
     Clock, Effect, EffectKind, Effects, Engine, Entropy, Gate, Limits, Parts, Report, Run, StepState, Verdict,
 };
 use daedal_inventory::{Cluster, Source, load};
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, TokenSpec};
-use daedal_lab::{Lab, LabSpec, Pace};
+use daedal_lab::{Dhcp, Lab, LabSpec, Pace};
 use daedal_planner::{Plan, PlanError, World, plan_apply, plan_destroy};
 use daedal_proxmox::{CallCounter, Client, Counts, Token, Trust};
 use daedal_store::Store;
-use daedal_talos::SecretsBundle;
+use daedal_talos::client::{Client as TalosClient, ConnectOptions, Reset, WipedPartition};
+use daedal_talos::{ApiRole, SecretsBundle};
 use jiff::Timestamp;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -23,6 +24,33 @@ use tokio::sync::{Notify, OnceCell};
 pub const TOKEN: &str = "daedal@pve!cli";
 pub const CANARY: &str = "c0ffee00-cafe-4bad-8bad-decafc0ffee0";
 const EPOCH: i64 = 1_790_000_000;
+
+/// A way to boot, and the network it happens on.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// `boot:` as the inventory says it.
+    pub boot: &'static str,
+    /// Who gives out addresses.
+    pub dhcp: Giving,
+}
+
+/// What the network's DHCP server gives out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Giving {
+    /// There is none.
+    Nothing,
+    /// To every node the address that is declared for it.
+    Reserved,
+    /// Any address.
+    Any,
+}
+
+impl Way {
+    pub const USUAL: Self = Self { boot: "{}", dhcp: Giving::Nothing };
+    pub const fn new(boot: &'static str, dhcp: Giving) -> Self {
+        Self { boot, dhcp }
+    }
+}
 
 /// A whole test bench.
 pub struct Bench {
@@ -40,19 +68,37 @@ impl Bench {
 
     /// The same with a changed datacenter.
     pub fn with(control_planes: usize, workers: usize, change: impl FnOnce(&mut DatacenterSpec)) -> Self {
+        Self::on(Way::USUAL, control_planes, workers, change)
+    }
+
+    /// The same whose nodes boot another way.
+    pub fn booting(way: Way, control_planes: usize, workers: usize) -> Self {
+        Self::on(way, control_planes, workers, |_| {})
+    }
+
+    /// A lab for one way to boot.
+    pub fn on(
+        way: Way,
+        control_planes: usize,
+        workers: usize,
+        change: impl FnOnce(&mut DatacenterSpec),
+    ) -> Self {
+        let cluster = cluster_booting(way.boot, control_planes, workers);
         let mut datacenter = DatacenterSpec {
             hosts: vec![HostSpec::new("atlas", 64, 256 << 30), HostSpec::new("boreas", 64, 256 << 30)],
             tokens: vec![TokenSpec::minimal(TOKEN, CANARY)],
             ..DatacenterSpec::default()
         };
         change(&mut datacenter);
-        let lab = Lab::new(LabSpec { datacenter, epoch: EPOCH, ..LabSpec::default() }).unwrap();
-        Self {
-            lab,
-            cluster: cluster(control_planes, workers),
-            folder: tempfile::tempdir().unwrap(),
-            counter: Arc::new(CallCounter::new()),
-        }
+        let dhcp = match way.dhcp {
+            Giving::Nothing => None,
+            Giving::Reserved => {
+                Some(Dhcp::reserved(cluster.nodes.iter().map(|node| (node.mac.clone(), node.address))))
+            }
+            Giving::Any => Some(Dhcp::from("10.0.9.1/16".parse().unwrap())),
+        };
+        let lab = Lab::new(LabSpec { datacenter, epoch: EPOCH, dhcp, ..LabSpec::default() }).unwrap();
+        Self { lab, cluster, folder: tempfile::tempdir().unwrap(), counter: Arc::new(CallCounter::new()) }
     }
 
     /// The bench of one control plane and one worker, both up. The first caller makes it; the others get a copy.
@@ -129,7 +175,7 @@ impl Bench {
     pub async fn look(&self) -> (World, Result<Plan, PlanError>) {
         let engine = self.engine();
         let world = engine.observe(&self.cluster).await.unwrap();
-        let plan = plan_apply(&self.cluster, &engine.image(&self.cluster), &world);
+        let plan = plan_apply(&self.cluster, &engine.images(&self.cluster), &world);
         (world, plan)
     }
 
@@ -137,7 +183,7 @@ impl Bench {
     pub async fn apply_through(&self, effects: Effects) -> Result<Report, daedal_engine::Error> {
         let engine = self.engine_through(effects);
         let world = engine.observe(&self.cluster).await?;
-        let plan = plan_apply(&self.cluster, &engine.image(&self.cluster), &world)
+        let plan = plan_apply(&self.cluster, &engine.images(&self.cluster), &world)
             .unwrap_or_else(|error| panic!("no plan: {error}\n{world:#?}"));
         engine.execute(&self.cluster, &world, &plan, &Run::silent()).await
     }
@@ -166,7 +212,7 @@ impl Bench {
         let mut expected: Vec<(u32, &str, bool)> =
             self.cluster.nodes.iter().map(|node| (node.vmid, node.name.as_str(), true)).collect();
         expected.sort_unstable();
-        let vms = self.lab.datacenter().vms();
+        let vms = self.vms();
         let found: Vec<(u32, &str, bool)> = vms.iter().map(|vm| (vm.0, vm.2.as_str(), vm.3)).collect();
         assert_eq!(found, expected, "{after}: the VMs");
         self.assert_no_orphans(after);
@@ -178,9 +224,15 @@ impl Bench {
         );
     }
 
+    /// The VMs that are no templates of ours.
+    pub fn vms(&self) -> Vec<(u32, String, String, bool)> {
+        let template = |name: &str| name.starts_with("talos-v");
+        self.lab.datacenter().vms().into_iter().filter(|vm| !template(&vm.2)).collect()
+    }
+
     /// Nothing of the cluster but the image is on the storages.
     pub fn assert_destroyed(&self, after: &str) {
-        assert_eq!(self.lab.datacenter().vms(), [], "{after}: the VMs");
+        assert_eq!(self.vms(), [], "{after}: the VMs");
         self.assert_no_orphans(after);
     }
 
@@ -191,10 +243,28 @@ impl Bench {
         let disks = volumes.iter().filter(|volume| volume.contains("-disk-")).count();
         let others: Vec<&String> = volumes
             .iter()
-            .filter(|volume| !volume.contains("-disk-") && !volume.contains(".qcow2"))
+            .filter(|volume| !["-disk-", "/talos-v"].iter().any(|known| volume.contains(known)))
+            // A cloud-init drive belongs to its VM like its disks.
+            .filter(|volume| !vms.iter().any(|vmid| volume.ends_with(&format!(":vm-{vmid}-cloudinit"))))
             .collect();
         assert!(others.is_empty(), "{after}: left behind: {others:?}");
         assert_eq!(disks, 2 * vms.len(), "{after}: disks of {vms:?}: {volumes:?}");
+    }
+
+    /// A node loses its config and its data, and boots again.
+    pub async fn reset(&self, node: &str) {
+        let node = self.cluster.node(node).unwrap();
+        let (rng, from) = (&mut StdRng::seed_from_u64(3), Timestamp::from_second(EPOCH - 60).unwrap());
+        let lifetime = jiff::SignedDuration::from_hours(24);
+        let credentials = secrets().client_credentials(ApiRole::Admin, lifetime, rng, from).unwrap();
+        let pace = self.lab.pace();
+        let now: daedal_talos::client::Clock = Arc::new(move || Timestamp::from_second(pace.now()).unwrap());
+        let options = ConnectOptions { clock: Some(now), ..ConnectOptions::default() };
+        let target = Target::new(node.address.addr().to_string(), 50_000);
+        let client = TalosClient::connect(self.lab.dialer(), target, &credentials, &options).await.unwrap();
+        let partitions = vec![WipedPartition::State, WipedPartition::Ephemeral];
+        client.reset(&Reset { graceful: false, reboot: true, partitions }).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(120)).await;
     }
 
     /// How many etcd clusters were ever bootstrapped in the lab.
@@ -229,6 +299,11 @@ fn copy(from: &Path, to: &Path) {
 
 /// The inventory of a bench.
 pub fn cluster(control_planes: usize, workers: usize) -> Cluster {
+    cluster_booting("{}", control_planes, workers)
+}
+
+/// The inventory of a bench whose nodes boot in some way.
+pub fn cluster_booting(boot: &str, control_planes: usize, workers: usize) -> Cluster {
     let worker_pool = if workers == 0 {
         String::new()
     } else {
@@ -253,6 +328,7 @@ spec:
     storage: {{disks: local-lvm, images: local}}
     bridge: vmbr0
   network: {{cidr: 10.0.0.0/16, gateway: 10.0.0.1, dns: [1.1.1.1], vip: 10.0.0.20}}
+  boot: {boot}
   pools:
     - {{name: cp, role: controlplane, count: {control_planes}, cores: 2, memory: 4GiB, disk: 20GiB, vmid: 300, address: 10.0.1.1}}
 {worker_pool}"

@@ -19,7 +19,7 @@ async fn every_wait_ends_a_moment_after_its_event_although_packets_are_lost() {
         let network = Arc::new(Distant::new(bench.lab.dialer(), round_trip).silent());
         let engine = bench.engine_over(network, Effects::default());
         let world = engine.observe(&bench.cluster).await.unwrap();
-        let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+        let plan = plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
         let origin = Instant::now();
         let report = engine.execute(&bench.cluster, &world, &plan, &Run::silent()).await.unwrap();
         assert_done(&report, "apply");

@@ -233,6 +233,35 @@ pub(crate) struct Boot {
     pub(crate) from: Option<BootFrom>,
     /// How the config reaches it; `cidata` by default.
     pub(crate) config: Option<BootConfig>,
+    /// With `from: iso`, the volume of an ISO that is on a storage of every host already, such as
+    /// `local:iso/talos-1.12.0.iso`. By default Proxmox downloads it from the Image Factory.
+    pub(crate) iso: Option<String>,
+    /// With `from: template`, where the templates are and how they are cloned.
+    pub(crate) template: Option<Template>,
+}
+
+/// The templates of a cluster: one for each role, on each host where disks are local.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Template {
+    /// VMID of the control planes' template on the first host; on every further host it is two less. 998 by default.
+    #[schemars(range(min = 100, max = 999_999_999))]
+    pub(crate) controlplane: Option<u32>,
+    /// VMID of the workers' template on the first host; on every further host it is two less. 999 by default.
+    #[schemars(range(min = 100, max = 999_999_999))]
+    pub(crate) worker: Option<u32>,
+    /// `linked` (the default) shares the template's disk, `full` copies it.
+    pub(crate) clone: Option<CloneKind>,
+}
+
+/// How a template is cloned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CloneKind {
+    /// The clone's disk holds only what differs; the template must stay as long as it lives.
+    Linked,
+    /// The clone's disk is a copy.
+    Full,
 }
 
 /// What a VM boots from.

@@ -1,5 +1,6 @@
 //! A document that fits its types → a cluster with nothing left to decide, or everything that stands in the way.
 
+mod boot;
 mod clash;
 mod context;
 mod link;
@@ -20,7 +21,7 @@ use uuid::Uuid;
 pub(crate) use context::Context;
 pub(crate) use size::Refusal;
 
-use crate::cluster::{Boot, BootConfig, BootFrom, Cluster, Reach, Role};
+use crate::cluster::{Cluster, Reach, Role};
 use crate::document::{self, Document};
 use crate::path::Path;
 
@@ -34,9 +35,12 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     let proxmox = proxmox::proxmox(&spec.proxmox, &at, cx);
     let reach = reach(spec.reach.as_ref(), &at, cx);
     let network = network::network(&spec.network, &at, cx);
-    let boot = boot(spec.boot.as_ref(), &at, cx);
+    let boot = boot::boot(spec, &at, cx);
     options::cluster(spec, &at, cx);
     let nodes = node::nodes(spec, uuid, &network, cx);
+    if let Some(boot) = &boot {
+        boot::clashes(boot, spec.proxmox.hosts.len(), &nodes, &at, cx);
+    }
     let pin = placement::pins(spec, &nodes, cx);
     let kubernetes = machine::kubernetes(spec, &network, &nodes, cx);
     let patches = patch::patches(spec.patches.as_deref(), &at, cx);
@@ -123,28 +127,6 @@ fn reach(reach: Option<&document::Reach>, at: &Path<'_>, cx: &mut Context<'_>) -
             url.map(|_| Reach::Proxy(through.proxy.clone()))
         }
     }
-}
-
-fn boot(boot: Option<&document::Boot>, at: &Path<'_>, cx: &mut Context<'_>) -> Option<Boot> {
-    let from: BootFrom = boot.and_then(|b| b.from).map(Into::into).unwrap_or_default();
-    let config: BootConfig = boot.and_then(|b| b.config).map(Into::into).unwrap_or_default();
-    let at = at.key("boot");
-    let key = match (from, config) {
-        (BootFrom::DiskImage, BootConfig::Cidata) => return Some(Boot { from, config }),
-        (BootFrom::DiskImage, _) => "config",
-        _ => "from",
-    };
-    let text = |value: Option<serde_json::Value>| {
-        value.and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
-    };
-    let pair = (text(serde_json::to_value(from).ok()), text(serde_json::to_value(config).ok()));
-    cx.error(
-        "not-yet",
-        &at.key(key),
-        format!("Booting from `{}` with the config by `{}` is not supported yet.", pair.0, pair.1),
-        "The pair that works today is `boot: {from: disk-image, config: cidata}`, which is also the default.",
-    );
-    None
 }
 
 /// Says so if the number of control planes cannot keep a quorum; returns whether the cluster is highly available.

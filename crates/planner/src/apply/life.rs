@@ -80,10 +80,18 @@ impl<'w> Planner<'w> {
     }
 
     pub(super) fn await_api(&mut self, sight: &Sight<'w>, at: usize, trust: Option<StepId>) {
+        let (node, vmid) = (sight.node, sight.node.vmid);
         let track = &self.tracks[at];
-        let (running, reachable, host) = (track.running, track.reachable, track.host.clone());
-        let subject = Subject { node: Some(&sight.node.name), host: None };
+        let (mut running, reachable, host) = (track.running, track.reachable, track.host.clone());
+        let subject = Subject { node: Some(&node.name), host: None };
         if !sight.up() && reachable {
+            if track.waits {
+                let reason = "its key is pinned from the first contact on";
+                let of = Subject { node: Some(&node.name), host: host.as_deref() };
+                let needs = [running, self.secrets];
+                running = Some(self.graph.add(of, Action::GiveConfig { vmid }, reason, needs));
+                self.first_contacts.push(node.name.clone());
+            }
             let reason = match running {
                 Some(_) => "its config must be in force",
                 None => "it does not answer",
@@ -94,11 +102,22 @@ impl<'w> Planner<'w> {
         // keys need not wait for etcd or Kubernetes, and the shorter it lies on the storage the better. Should the node
         // lose the config all the same, it comes up in maintenance mode, and the next run gives it a new medium.
         let answers = sight.up() || self.tracks[at].api.is_some();
-        let (Some(host), Some(volid), true) = (host, self.tracks[at].medium.take(), answers) else { return };
-        let subject = Subject { node: Some(&sight.node.name), host: Some(&host) };
-        let action = Action::EjectMedia { vmid: sight.node.vmid };
-        let ejected = self.graph.add(subject, action, "the node has its config", [self.tracks[at].api]);
-        self.graph.add(subject, Action::DeleteMedia { volid }, "it holds keys", [Some(ejected)]);
+        let (Some(host), true) = (host, answers) else { return };
+        let subject = Subject { node: Some(&node.name), host: Some(&host) };
+        let track = &mut self.tracks[at];
+        let (medium, api) = (track.medium.take(), track.api);
+        let (action, reason) = match (medium.is_some(), track.iso, track.unsettled) {
+            (_, true, _) => (Action::EjectMedia { vmid }, "it runs from its disk"),
+            (true, false, _) => (Action::EjectMedia { vmid }, "the node has its config"),
+            (false, false, true) => {
+                (Action::MarkConfigured { vmid }, "it is never given one in maintenance mode again")
+            }
+            (false, false, false) => return,
+        };
+        let ejected = self.graph.add(subject, action, reason, [api]);
+        if let Some(volid) = medium {
+            self.graph.add(subject, Action::DeleteMedia { volid }, "it holds keys", [Some(ejected)]);
+        }
     }
 
     pub(super) fn await_ready(

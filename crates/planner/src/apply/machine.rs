@@ -6,7 +6,7 @@ use super::{Planner, Track};
 use crate::bootstrap::Interruption;
 use crate::drift::drift;
 use crate::graph::Subject;
-use crate::names::{self, ImageRef};
+use crate::names::{self, Images};
 use crate::plan::{Action, Change, Impact, Level, StepId};
 use crate::size;
 use crate::survey::{Present, Sight, State};
@@ -14,10 +14,10 @@ use crate::world::TalosView;
 
 impl<'w> Planner<'w> {
     /// Everything up to the point where the VM runs with its config in reach.
-    pub(super) fn machine(&mut self, sight: &Sight<'w>, place: Option<&str>, image: &ImageRef) -> Track {
+    pub(super) fn machine(&mut self, sight: &Sight<'w>, place: Option<&str>, images: &Images) -> Track {
         match sight.state {
             State::Absent => match place {
-                Some(host) => self.create(sight.node, host, image),
+                Some(host) => self.create(sight.node, host, images),
                 None => Track::default(),
             },
             State::Creating { guest, .. } if !self.can_come_up(sight) => {
@@ -29,15 +29,21 @@ impl<'w> Planner<'w> {
                 let action = Action::AwaitCreate { vmid, upid: upid.to_owned() };
                 let made =
                     self.graph.add(subject, action, "an earlier run began to create it", [self.secrets]);
-                let (volid, file) = self.medium_of(sight.node);
-                let uploaded = match self.volume_exists(&guest.host, &volid) {
-                    true => None,
-                    false => Some(self.upload(sight.node, &guest.host, &file, "its config medium is gone")),
-                };
-                self.known_media.insert(self.volumes.place(&guest.host, &volid));
-                self.grow_and_start(sight.node, &guest.host, volid, [Some(made), uploaded])
+                let (mut medium, mut uploaded) = (None, None);
+                if self.cluster.boot.by_medium() {
+                    let (volid, file) = self.medium_of(sight.node);
+                    if !self.volume_exists(&guest.host, &volid) {
+                        let reason = "its config medium is gone";
+                        uploaded = Some(self.upload(sight.node, &guest.host, &file, reason));
+                    }
+                    self.known_media.insert(self.volumes.place(&guest.host, &volid));
+                    medium = Some(volid);
+                }
+                let image = images.of(&sight.node.name).filter(|_| self.cluster.boot.installs());
+                let ready = image.and_then(|image| self.image.ready_on(&self.volumes, &guest.host, image));
+                self.grow_and_start(sight.node, &guest.host, medium, &[Some(made), uploaded, ready])
             }
-            State::Present(present) => self.existing(sight, present),
+            State::Present(present) => self.existing(sight, present, images),
             State::Blocked { .. } => Track::default(),
         }
     }
@@ -48,19 +54,38 @@ impl<'w> Planner<'w> {
         sight.node.role == Role::ControlPlane || sight.up() || self.control_planes_possible
     }
 
-    pub(super) fn create(&mut self, node: &Node, host: &str, image: &ImageRef) -> Track {
+    pub(super) fn create(&mut self, node: &Node, host: &str, images: &Images) -> Track {
         let subject = Subject { node: Some(&node.name), host: Some(host) };
-        let (volid, file) = self.medium_of(node);
-        let uploaded = self.upload(node, host, &file, "its machine config, for the first boot");
+        let (cluster, path) = (self.cluster, &self.cluster.boot);
+        let template = match path.clones() {
+            true => match self.template_for(node.role, host, images) {
+                Some(template) => Some(template),
+                None => return Track { host: Some(host.to_owned()), ..Track::default() },
+            },
+            false => None,
+        };
+        let (template, made_before) = template.unzip();
+        let (mut medium, mut uploaded) = (None, None);
+        if path.by_medium() {
+            let (volid, file) = self.medium_of(node);
+            uploaded = Some(self.upload(node, host, &file, "its machine config, for the first boot"));
+            medium = Some(volid);
+        }
+        let image = images.of(&node.name).filter(|_| !path.clones());
+        let volid = image.map(|image| image.volid(&cluster.proxmox.images_storage));
         let action = Action::CreateVm {
             vmid: node.vmid,
-            image: names::image_volid(&self.cluster.proxmox.images_storage, &image.file),
-            media: volid.clone(),
+            image: volid.clone().filter(|_| path.imports() && !path.clones()),
+            template,
+            iso: path.iso.clone().or(volid).filter(|_| path.installs()),
+            media: medium.clone(),
             digest: self.digests.of(node).to_owned(),
         };
-        let needs = [Some(uploaded), self.image.ready_on(&self.volumes, host, image)];
+        // A VM of ours without secrets in the store would look like one whose secrets are lost.
+        let ready = image.and_then(|image| self.image.ready_on(&self.volumes, host, image));
+        let needs = [uploaded, ready, made_before.flatten(), self.secrets.filter(|_| uploaded.is_none())];
         let made = self.graph.add(subject, action, "declared, and not there", needs);
-        let mut track = self.grow_and_start(node, host, volid, [Some(made), None]);
+        let mut track = self.grow_and_start(node, host, medium, &[Some(made)]);
         track.created = true;
         track
     }
@@ -70,26 +95,37 @@ impl<'w> Planner<'w> {
         &mut self,
         node: &Node,
         host: &str,
-        volid: String,
-        made: [Option<StepId>; 2],
+        medium: Option<String>,
+        made: &[Option<StepId>],
     ) -> Track {
         let subject = Subject { node: Some(&node.name), host: Some(host) };
-        let (vmid, size) = (node.vmid, node.disk);
-        let reason = "the imported image is smaller";
-        let grown = self.graph.add(subject, Action::GrowDisk { vmid, size }, reason, made);
-        let reason = "first boot, straight into its config";
-        let started = self.graph.add(subject, Action::StartVm { vmid }, reason, [Some(grown)]);
+        let (path, vmid, size) = (&self.cluster.boot, node.vmid, node.disk);
+        let mut ready = made.to_vec();
+        if path.imports() {
+            let reason =
+                if path.clones() { "the template's is smaller" } else { "the imported image is smaller" };
+            ready = vec![Some(self.graph.add(subject, Action::GrowDisk { vmid, size }, reason, ready))];
+        }
+        let reason = match (path.installs(), path.by_medium()) {
+            (false, true) => "first boot, straight into its config",
+            (true, true) => "it installs itself with its config",
+            (_, false) => "first boot, to wait for its config",
+        };
+        let started = self.graph.add(subject, Action::StartVm { vmid }, reason, ready);
         Track {
             host: Some(host.to_owned()),
             running: Some(started),
             reachable: true,
-            medium: Some(volid),
+            waits: path.through_maintenance(),
+            unsettled: path.through_maintenance(),
+            iso: path.installs(),
+            medium,
             ..Track::default()
         }
     }
 
     /// A VM that is there: what it lacks.
-    pub(super) fn existing(&mut self, sight: &Sight<'w>, present: Present<'w>) -> Track {
+    pub(super) fn existing(&mut self, sight: &Sight<'w>, present: Present<'w>, images: &Images) -> Track {
         let Present { guest, config, digest } = present;
         let node = sight.node;
         let subject = Subject { node: Some(&node.name), host: Some(&guest.host) };
@@ -102,8 +138,12 @@ impl<'w> Planner<'w> {
             self.known_media.insert(self.volumes.place(&guest.host, volid));
             track.medium = Some(volid.to_owned());
         }
-        let maintenance = guest.running && matches!(sight.view.talos, TalosView::Maintenance);
-        if !current && !maintenance {
+        track.iso = present.boot_iso(self.cluster).is_some();
+        track.unsettled = config.waiting;
+        // Where it waits for its config, it is given the one that is declared now.
+        track.waits = !up && config.waiting && self.cluster.boot.through_maintenance();
+        let maintenance = guest.running && matches!(sight.view.talos, TalosView::Maintenance) && !track.waits;
+        if !current && !maintenance && !track.waits {
             self.notes.warning(
                 node.name.clone(),
                 "Its declared machine config changed after it was made. A running node's config is not changed by \
@@ -111,7 +151,7 @@ impl<'w> Planner<'w> {
             );
         }
         if let Some(lock) = &guest.lock {
-            track.medium = None;
+            (track.medium, track.iso, track.unsettled, track.waits) = (None, false, false, false);
             let text = format!(
                 "Its VM {vmid} is locked ({lock}). It is left as it is{}; run again when the lock is gone.",
                 if guest.running { "" } else { ", stopped" }
@@ -195,8 +235,14 @@ impl<'w> Planner<'w> {
                 format!("Its disk has {has}, declared are {declared}: disks only grow."),
             );
         }
-        if !up {
+        if !up && !track.waits {
             done.extend(self.media_for(sight, &present, attached, maintenance, &mut track));
+        }
+        if !up
+            && track.iso
+            && let Some(image) = images.of(&node.name)
+        {
+            done.push(self.image.ready_on(&self.volumes, &guest.host, image));
         }
         let mut start = !guest.running;
         if maintenance {

@@ -4,6 +4,7 @@ mod life;
 mod machine;
 mod media;
 mod notes;
+mod template;
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,10 +17,10 @@ use crate::digest::{self, NodeDigests};
 use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
 use crate::image::ImageSteps;
-use crate::names::ImageRef;
+use crate::names::Images;
 use crate::placement::place;
 use crate::plan::{Action, Change, Fate, Plan, PlannedNode, Purpose, StepId, Versions};
-use crate::survey::{Notes, State, Survey, full_name};
+use crate::survey::{Notes, Sight, State, Survey, full_name};
 use crate::volumes::{Place, Volumes};
 use crate::world::World;
 
@@ -28,7 +29,7 @@ pub(crate) const FORMAT: u32 = 1;
 
 /// Plans how to make the world what the inventory says. Nodes that something stands in the way of are left alone and
 /// named in a note; the rest goes on as far as it can.
-pub fn plan_apply(cluster: &Cluster, image: &ImageRef, world: &World) -> Result<Plan, PlanError> {
+pub fn plan_apply(cluster: &Cluster, images: &Images, world: &World) -> Result<Plan, PlanError> {
     supported(cluster)?;
     let survey = Survey::new(cluster, world);
     let vms = Survey::vms_with_secrets(world);
@@ -71,18 +72,21 @@ pub fn plan_apply(cluster: &Cluster, image: &ImageRef, world: &World) -> Result<
         image: ImageSteps::default(),
         tracks: Vec::with_capacity(survey.nodes.len()),
         known_media: HashSet::new(),
+        first_contacts: Vec::new(),
+        templates: HashMap::new(),
     };
     planner.general_notes(&survey);
     planner.room_notes(&rooms, &hosts);
-    planner.prepare(image, &survey, &hosts);
+    planner.prepare(images, &survey, &hosts);
     for sight in &survey.nodes {
         let host = hosts.get(sight.node.name.as_str()).map(String::as_str);
-        let track = planner.machine(sight, host, image);
+        let track = planner.machine(sight, host, images);
         planner.tracks.push(track);
     }
     planner.single_points(&survey);
     let quorum = planner.cluster_life(&survey);
     planner.orphan_media(&survey);
+    planner.first_contact_note();
 
     let nodes = planner.planned_nodes(&survey);
     let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
@@ -120,7 +124,12 @@ fn supported(cluster: &Cluster) -> Result<(), PlanError> {
     if cluster.talos.arch != Arch::Amd64 {
         return Err(PlanError::Arch);
     }
-    if (cluster.boot.from, cluster.boot.config) == (BootFrom::DiskImage, BootConfig::Cidata) {
+    let built = match (cluster.boot.from, cluster.boot.config) {
+        (_, BootConfig::Snippet) | (BootFrom::Template, BootConfig::Meta) => false,
+        (BootFrom::Template, _) => cluster.boot.template.is_some(),
+        (BootFrom::DiskImage | BootFrom::Iso, _) => true,
+    };
+    if built {
         return Ok(());
     }
     let word = |value: serde_json::Result<serde_json::Value>| match value {
@@ -144,6 +153,12 @@ struct Track {
     reachable: bool,
     /// [`Action::AwaitApi`].
     api: Option<StepId>,
+    /// Whether it is given its config in maintenance mode before it can answer.
+    waits: bool,
+    /// Whether its mark still says that it waits for its config.
+    unsettled: bool,
+    /// Whether a boot ISO is in its drive.
+    iso: bool,
     /// The medium to eject and delete once it answers.
     medium: Option<String>,
     /// A change of the network card of a voting member, to be done one by one.
@@ -167,11 +182,15 @@ struct Planner<'w> {
     tracks: Vec<Track>,
     /// Media this plan uploads, leaves in a drive, or deletes together with their node's other steps.
     known_media: HashSet<Place>,
+    /// Nodes that get their config from us without having proved who they are.
+    first_contacts: Vec<String>,
+    /// Templates by role and host, as far as they were asked for.
+    templates: HashMap<(Role, String), Option<template::Ready>>,
 }
 
 impl<'w> Planner<'w> {
     /// Secrets, outputs and images.
-    fn prepare(&mut self, image: &ImageRef, survey: &Survey<'w>, hosts: &HashMap<&str, String>) {
+    fn prepare(&mut self, images: &Images, survey: &Survey<'w>, hosts: &HashMap<&str, String>) {
         let nothing = Subject::default();
         // With hosts we cannot look at, VMs with other secrets may exist: no new secrets then.
         if !self.world.secrets_stored && self.world.unlisted_hosts.is_empty() {
@@ -183,10 +202,35 @@ impl<'w> Planner<'w> {
             self.graph.add(nothing, Action::WriteOutputs, reason, [self.secrets]);
         }
         // In declared order of nodes, so that the same input gives the same bytes.
-        let wanted =
-            survey.nodes.iter().filter_map(|sight| hosts.get(sight.node.name.as_str())).map(String::as_str);
-        self.image =
-            ImageSteps::plan(self.cluster, image, self.world, &self.volumes, wanted, &mut self.graph);
+        for sight in &survey.nodes {
+            let host = match hosts.get(sight.node.name.as_str()) {
+                Some(host) => host,
+                None => match self.lost_iso(sight) {
+                    Some(host) => host,
+                    None => continue,
+                },
+            };
+            // A template's image goes where the template is made.
+            if let Some(image) = images.of(&sight.node.name).filter(|_| !self.cluster.boot.clones()) {
+                self.image.bring(self.cluster, image, self.world, &self.volumes, host, &mut self.graph);
+            }
+            if let Some(schematic) = &images.installer {
+                self.image.register(schematic, &mut self.graph);
+            }
+        }
+    }
+
+    /// The host of a VM that never ran from its disk and whose boot ISO may not be there any more.
+    fn lost_iso(&self, sight: &Sight<'w>) -> Option<&'w str> {
+        let present = match sight.state {
+            State::Present(present) => present,
+            State::Creating { guest, .. } if self.cluster.boot.installs() => return Some(&guest.host),
+            _ => return None,
+        };
+        let iso =
+            present.boot_iso(self.cluster).filter(|iso| self.cluster.boot.iso.as_deref() != Some(iso))?;
+        let lost = !sight.up() && self.volumes.find(&present.guest.host, iso).is_none();
+        lost.then_some(present.guest.host.as_str())
     }
 
     fn planned_nodes(&self, survey: &Survey<'w>) -> Vec<PlannedNode> {

@@ -49,6 +49,18 @@ impl<'w> Planner<'w> {
         }
     }
 
+    /// Says whom the plan trusts on first sight.
+    pub(super) fn first_contact_note(&mut self) {
+        if self.first_contacts.is_empty() {
+            return;
+        }
+        let text = "First contact unverified: a config with keys in it is given to whoever answers in maintenance mode \
+                    with the node's SMBIOS uuid; only from then on its key is held to.";
+        let fix = "`boot: {config: cidata}` brings the config through Proxmox instead, which is verified"
+            .to_owned();
+        self.notes.add(Level::Warning, some_of(&self.first_contacts), text, Some(fix));
+    }
+
     /// What concerns the hosts' room.
     pub(super) fn room_notes(&mut self, rooms: &Rooms, hosts: &HashMap<&str, String>) {
         let used: HashSet<&str> = hosts.values().map(String::as_str).collect();

@@ -64,8 +64,9 @@ impl Checker<'_> {
                 let medium = config.and_then(|config| config.media.as_deref()).map(names::volid_file);
                 let never_ejected =
                     medium.and_then(|file| names::media_node(self.cluster, file)) == Some(name);
+                let waiting = config.is_some_and(|config| config.waiting);
                 let no_disk = config.is_some_and(|config| config.disk == 0);
-                no_disk || (never_ejected && self.answers_before(step, name))
+                no_disk || ((never_ejected || waiting) && self.answers_before(step, name))
             }
         }
     }

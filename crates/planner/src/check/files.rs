@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use daedal_inventory::Cluster;
 
 use super::{Checker, Rule};
-use crate::names;
+use crate::names::{self, Content};
 use crate::plan::{Action, Plan, Step, StepId};
 use crate::world::{Ownership, World};
 
@@ -52,7 +52,7 @@ impl<'a> Files<'a> {
         for step in &plan.steps {
             let host = step.host.as_deref().unwrap_or_default();
             match &step.action {
-                Action::CreateVm { vmid, media, .. } | Action::AttachMedia { vmid, media } => {
+                Action::CreateVm { vmid, media: Some(media), .. } | Action::AttachMedia { vmid, media } => {
                     files.users.entry(files.place(host, media)).or_default().push(*vmid);
                 }
                 Action::UploadMedia { storage, file } => {
@@ -84,23 +84,25 @@ impl Checker<'_> {
         uploads.iter().any(|id| step.needs.contains(id) || self.after(step, |s| s.id == *id))
     }
 
-    pub(super) fn image_ready_before(&self, step: &Step, host: &str, volid: &str) -> bool {
+    pub(super) fn image_ready_before(&self, step: &Step, host: &str, content: Content, volid: &str) -> bool {
         let file = names::volid_file(volid);
-        if names::image_volid(&self.cluster.proxmox.images_storage, file) != volid {
+        if content.volid(&self.cluster.proxmox.images_storage, file) != volid {
             return false;
         }
         // Also a file that has the right size already: only the download compares what is in it.
         self.after(step, |s| {
             let same_place = self.files.shared || s.host.as_deref() == Some(host);
-            same_place && matches!(&s.action, Action::DownloadImage { file: got, .. } if got == file)
+            same_place
+                && matches!(&s.action, Action::DownloadImage { content: of, file: got, .. }
+                    if got == file && *of == content)
         })
     }
 
-    pub(super) fn download(&mut self, step: &Step, file: &str) {
-        let volid = names::image_volid(&self.cluster.proxmox.images_storage, file);
+    pub(super) fn download(&mut self, step: &Step, content: Content, file: &str) {
+        let volid = content.volid(&self.cluster.proxmox.images_storage, file);
         let host = step.host.as_deref().unwrap_or_default();
         let there = self.files.sizes.get(&self.files.place(host, &volid));
-        let pin = self.world.image_pin.as_ref().filter(|pin| pin.file == file);
+        let pin = self.world.image_pin(file);
         let compared_only = matches!((there, pin), (Some(size), Some(pin)) if *size == pin.size);
         let registered = self.after(step, |s| matches!(s.action, Action::RegisterSchematic { .. }));
         self.demand(
@@ -109,7 +111,7 @@ impl Checker<'_> {
             step,
             "The factory was not told of the schematic before",
         );
-        let pinned = self.world.image_pin.as_ref().is_some_and(|pin| pin.file == file)
+        let pinned = pin.is_some()
             || self.after(
                 step,
                 |s| matches!(&s.action, Action::PinImage { file: pinned, .. } if pinned == file),
@@ -121,9 +123,12 @@ impl Checker<'_> {
         let file = names::volid_file(volid);
         let host = step.host.as_deref().unwrap_or_default();
         let size = self.files.sizes.get(&self.files.place(host, volid)).copied();
-        let pin = self.world.image_pin.as_ref().filter(|pin| pin.file == file);
+        let pin = self.world.image_pin(file);
         let wrong = matches!((size, pin), (Some(size), Some(pin)) if size < pin.size && size != 0);
-        let named = names::image_volid(&self.cluster.proxmox.images_storage, file) == volid;
+        let storage = &self.cluster.proxmox.images_storage;
+        let named =
+            [Content::Import, Content::Iso].iter().any(|content| content.volid(storage, file) == volid)
+                && names::media_node(self.cluster, file).is_none();
         self.demand(
             wrong && named,
             Rule::Destruction,

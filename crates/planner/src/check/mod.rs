@@ -5,6 +5,7 @@ mod etcd;
 mod files;
 mod graph;
 mod room;
+mod template;
 mod vm;
 
 use std::collections::{HashMap, HashSet};
@@ -224,13 +225,18 @@ impl<'a> Checker<'a> {
                     "The factory was not told of the schematic before",
                 );
             }
-            Action::DownloadImage { file, .. } => self.download(step, file),
+            Action::DownloadImage { content, file, .. } => self.download(step, *content, file),
             Action::DeleteImage { volid } => self.delete_image(step, volid),
             Action::UploadMedia { storage, file } => self.upload(step, storage, file),
             Action::DeleteMedia { volid } => self.delete_media(step, volid),
-            Action::CreateVm { vmid, image, media, digest } => {
-                self.create_vm(step, *vmid, image, media, digest);
+            Action::CreateVm { vmid, image, iso, template, media, digest } => {
+                self.create_vm(step, *vmid, digest);
+                self.sources(step, image.as_deref(), iso.as_deref(), template.as_ref(), media.as_deref());
             }
+            Action::MakeTemplate { vmid, role, image, digest } => {
+                self.make_template(step, *vmid, *role, image, digest);
+            }
+            Action::DropTemplate { vmid } => self.drop_template(step, *vmid),
             Action::AwaitCreate { vmid, upid } => self.await_create(step, *vmid, upid),
             Action::GrowDisk { vmid, size } => self.grow(step, *vmid, *size),
             Action::UpdateVm { vmid, changes } => self.update(step, *vmid, changes),
@@ -239,6 +245,8 @@ impl<'a> Checker<'a> {
             Action::StopVm { vmid } => self.stop(step, *vmid),
             Action::DestroyVm { vmid } => self.destroy(step, *vmid),
             Action::EjectMedia { vmid } => self.eject(step, *vmid),
+            Action::MarkConfigured { vmid } => self.mark_configured(step, *vmid),
+            Action::GiveConfig { vmid } => self.give_config(step, *vmid),
             Action::AwaitApi => self.await_api(step),
             Action::Bootstrap => self.bootstrap_step(step),
             Action::AwaitEtcd => self.await_etcd(step),
@@ -262,7 +270,9 @@ impl<'a> Checker<'a> {
             self.demand(of_destroy, Rule::Destruction, step, "A plan to destroy only stops and deletes");
         }
         let least = match step.action {
-            Action::DestroyVm { .. } | Action::DeleteImage { .. } => Impact::Destroy,
+            Action::DestroyVm { .. } | Action::DeleteImage { .. } | Action::DropTemplate { .. } => {
+                Impact::Destroy
+            }
             Action::StopVm { .. } => Impact::Restart,
             _ => Impact::None,
         };
@@ -296,6 +306,9 @@ impl<'a> Checker<'a> {
             self.world.guests.get(&node.vmid).is_some_and(|guest| guest.running && is_ours(guest, node));
         let started = self.after(step, |s| s.action == Action::StartVm { vmid: node.vmid });
         self.demand(running || started, Rule::Order, step, "The node is awaited but its VM is not started");
+        let waits = self.waits_for_config(node);
+        let given = self.after(step, |s| s.action == Action::GiveConfig { vmid: node.vmid });
+        self.demand(given || !waits, Rule::Order, step, "The node is awaited but never gets its config");
         if node.role == Role::Worker {
             self.vouched(step, "A worker is awaited before a control plane that vouches for it");
         }

@@ -1,10 +1,10 @@
 //! Steps that touch VMs: only ours, only where they are, only as declared.
 
-use daedal_inventory::Role;
+use daedal_inventory::{Node, Role};
 
 use super::{Checker, Rule, is_ours, is_up};
-use crate::names;
-use crate::plan::{Action, Change, Impact, Purpose, Step};
+use crate::names::{self, Content};
+use crate::plan::{Action, Change, CloneOf, Impact, Purpose, Step};
 use crate::world::{EtcdView, Ownership, TalosView};
 
 /// Options an update may change.
@@ -20,6 +20,8 @@ pub(super) fn vmid(action: &Action) -> Option<u32> {
         | Action::AttachMedia { vmid, .. }
         | Action::StartVm { vmid }
         | Action::EjectMedia { vmid }
+        | Action::MarkConfigured { vmid }
+        | Action::GiveConfig { vmid }
         | Action::StopVm { vmid }
         | Action::DestroyVm { vmid } => Some(*vmid),
         _ => None,
@@ -66,11 +68,12 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn create_vm(&mut self, step: &Step, vmid: u32, image: &str, media: &str, digest: &str) {
+    pub(super) fn create_vm(&mut self, step: &Step, vmid: u32, digest: &str) {
         let Some(node) = self.declared(step) else { return };
         self.demand(node.vmid == vmid, Rule::Creation, step, "The inventory gives the node another VMID");
         let free = !self.world.guests.contains_key(&vmid);
         self.demand(free, Rule::Creation, step, "The VMID is taken");
+        self.secrets_before(step);
         let unclaimed = !self.claims.contains_key(node.name.as_str());
         self.demand(unclaimed, Rule::Creation, step, "A VM of this node exists");
         let seen = self.world.unlisted_hosts.is_empty();
@@ -101,14 +104,67 @@ impl Checker<'_> {
             step,
             "The node is pinned to another host",
         );
-        let storage = &self.cluster.proxmox.images_storage;
-        let file = names::media_file_of(self.cluster, &node.name, self.digests.of(node));
-        let right = media == names::media_volid(storage, &file);
-        self.demand(right, Rule::Creation, step, "The medium is not this node's");
-        let uploaded = self.uploaded_before(step, host, media);
-        self.demand(uploaded, Rule::Order, step, "The medium is not uploaded before");
-        let ready = self.image_ready_before(step, host, image);
+    }
+
+    /// What a new VM boots from, and where its config comes from: as its boot path says, and there.
+    pub(super) fn sources(
+        &mut self,
+        step: &Step,
+        image: Option<&str>,
+        iso: Option<&str>,
+        template: Option<&CloneOf>,
+        media: Option<&str>,
+    ) {
+        let Some(node) = self.declared(step) else { return };
+        let (host, path) = (step.host.as_deref().unwrap_or_default(), &self.cluster.boot);
+        let of_path =
+            (image.is_some() || template.is_some(), template.is_some(), iso.is_some(), media.is_some())
+                == (path.imports(), path.clones(), path.installs(), path.by_medium());
+        self.demand(of_path, Rule::Creation, step, "The VM is not made as its boot path says");
+        if let Some(media) = media {
+            let storage = &self.cluster.proxmox.images_storage;
+            let file = names::media_file_of(self.cluster, &node.name, self.digests.of(node));
+            let right = media == names::media_volid(storage, &file);
+            self.demand(right, Rule::Creation, step, "The medium is not this node's");
+            let uploaded = self.uploaded_before(step, host, media);
+            self.demand(uploaded, Rule::Order, step, "The medium is not uploaded before");
+        }
+        let ready = match (image, iso) {
+            (Some(image), _) => self.image_ready_before(step, host, Content::Import, image),
+            // An ISO that is declared is the user's own affair.
+            (None, Some(iso)) if path.iso.as_deref() == Some(iso) => true,
+            (None, Some(iso)) => self.image_ready_before(step, host, Content::Iso, iso),
+            (None, None) => {
+                template.is_some_and(|template| self.template_ready_before(step, node.role, template))
+            }
+        };
         self.demand(ready, Rule::Order, step, "The image is not there, or not the right one");
+    }
+
+    /// Whether a node gets its config in maintenance mode, by this plan or never.
+    pub(super) fn waits_for_config(&self, node: &Node) -> bool {
+        let guest = self.world.guests.get(&node.vmid).filter(|guest| is_ours(guest, node));
+        let config = guest.and_then(|guest| guest.config.as_ref());
+        let waiting = config.map_or(guest.is_none(), |config| config.waiting);
+        self.cluster.boot.through_maintenance() && waiting && !is_up(self.world, &node.name)
+    }
+
+    pub(super) fn give_config(&mut self, step: &Step, vmid: u32) {
+        self.owned(step, vmid);
+        self.secrets_before(step);
+        let Some(node) = self.declared(step) else { return };
+        let first = self.waits_for_config(node);
+        self.demand(first, Rule::Secrets, step, "A config with keys is given to a node that had one");
+        let running = self.world.guests.get(&vmid).is_some_and(|guest| guest.running);
+        let started = self.after(step, |s| s.action == Action::StartVm { vmid });
+        self.demand(running || started, Rule::Order, step, "The node is awaited but its VM is not started");
+    }
+
+    pub(super) fn mark_configured(&mut self, step: &Step, vmid: u32) {
+        self.owned(step, vmid);
+        let Some(node) = self.declared(step) else { return };
+        let answers = self.answers_before(step, &node.name);
+        self.demand(answers, Rule::Order, step, "The VM would say of a config what nobody knows yet");
     }
 
     pub(super) fn await_create(&mut self, step: &Step, vmid: u32, upid: &str) {
@@ -166,8 +222,10 @@ impl Checker<'_> {
             let stopped = self.after(step, |s| s.action == Action::StopVm { vmid });
             self.demand(stopped, Rule::Order, step, "The VM runs already");
         }
-        let config = guest.and_then(|guest| guest.config.as_ref());
-        if config.is_none_or(|config| config.disk < node.disk) {
+        // One that is still being made shows nothing of what it will be.
+        let config = guest.filter(|guest| is_ours(guest, node)).and_then(|guest| guest.config.as_ref());
+        // An empty disk is made as large as it should be.
+        if config.map_or(self.cluster.boot.imports(), |config| config.disk < node.disk) {
             let grown = self
                 .after(step, |s| matches!(s.action, Action::GrowDisk { vmid: grown, .. } if grown == vmid));
             self.demand(grown, Rule::Order, step, "The VM would start with a disk that is too small");
@@ -221,10 +279,16 @@ impl Checker<'_> {
         let Some(node) = self.declared(step) else { return };
         let answers = self.answers_before(step, &node.name);
         self.demand(answers, Rule::Order, step, "The medium is ejected before the node has its config");
-        let medium = self.world.guests.get(&vmid).and_then(|guest| guest.config.as_ref()?.media.as_deref());
-        let ours = medium.is_none_or(|volid| {
-            names::media_node(self.cluster, names::volid_file(volid)) == Some(node.name.as_str())
-        });
+        // Of what is in the drives, only what is ours is taken out; something must be.
+        let guest = self.world.guests.get(&vmid).filter(|guest| is_ours(guest, node));
+        let config = guest.and_then(|guest| guest.config.as_ref());
+        let medium = config.and_then(|config| config.media.as_deref());
+        let iso = config.and_then(|config| config.iso.as_deref());
+        let ours = config.is_none()
+            || iso.is_some_and(|volid| names::is_boot_iso(self.cluster, volid))
+            || medium.is_some_and(|volid| {
+                names::media_node(self.cluster, names::volid_file(volid)) == Some(node.name.as_str())
+            });
         let put =
             self.after(step, |s| matches!(s.action, Action::AttachMedia { vmid: at, .. } if at == vmid));
         self.demand(ours || put, Rule::Ownership, step, "The medium in the drive is someone else's");

@@ -1,13 +1,13 @@
 //! Whole plan texts. Someone chose every word; a change here is a change of what people read.
 
-use daedal_inventory::{Cluster, TlsTrust};
+use daedal_inventory::{Boot, BootConfig, BootFrom, Cluster, TlsTrust};
 
 use super::simulator::{IMAGE_SIZE, Sim};
 use crate::fixture::{self, GIB};
 use crate::*;
 
 fn apply_text(cluster: &Cluster, world: &World) -> String {
-    match plan_apply(cluster, &fixture::image(cluster), world) {
+    match plan_apply(cluster, &fixture::images(cluster), world) {
         Ok(plan) => {
             assert_eq!(check(cluster, world, &plan), []);
             render(&plan, RenderOptions::default())
@@ -219,7 +219,7 @@ fn multi_host_spread() {
     world.guests.insert(101, GuestView { running: false, memory: 48 * GIB, ..nas(101) });
     // The wrong image is on one host, the right one on another.
     let image = fixture::image(&cluster);
-    world.image_pin = Some(ImagePin { file: image.file.clone(), size: IMAGE_SIZE, sha256: "ab".repeat(32) });
+    world.image_pins.push(ImagePin { file: image.file.clone(), size: IMAGE_SIZE, sha256: "ab".repeat(32) });
     world.volumes = [("atlas", 9), ("boreas", IMAGE_SIZE)]
         .map(|(host, size)| VolumeView {
             host: host.into(),
@@ -273,4 +273,44 @@ fn protect() {
     let (mut cluster, sim) = made();
     cluster.protect = true;
     insta::assert_snapshot!(destroy_text(&cluster, &sim.world));
+}
+
+fn on_path(from: BootFrom, config: BootConfig) -> Cluster {
+    let mut cluster = fixture::cluster("home", &["atlas"], 1, 1);
+    cluster.boot = Boot { from, config, ..Boot::default() };
+    cluster
+}
+
+#[test]
+fn from_an_iso_through_maintenance_mode() {
+    let cluster = on_path(BootFrom::Iso, BootConfig::Maintenance);
+    insta::assert_snapshot!(apply_text(&cluster, &fixture::home_world()));
+}
+
+#[test]
+fn from_an_iso_with_a_config_medium() {
+    let cluster = on_path(BootFrom::Iso, BootConfig::Cidata);
+    insta::assert_snapshot!(apply_text(&cluster, &fixture::home_world()));
+}
+
+#[test]
+fn from_a_template() {
+    let mut cluster = on_path(BootFrom::Template, BootConfig::Cidata);
+    cluster.boot.template =
+        Some(daedal_inventory::Templates { control_plane: 998, worker: 999, full: false });
+    insta::assert_snapshot!(apply_text(&cluster, &fixture::home_world()));
+    // Another Talos, while a clone still needs the old template.
+    let mut sim = Sim::made(&cluster, &fixture::home_world());
+    let worker = sim.world.guests.get_mut(&301).unwrap();
+    worker.config.as_mut().unwrap().base = Some(999);
+    cluster.nodes.push(fixture::node(
+        cluster.uuid,
+        "worker",
+        daedal_inventory::Role::Worker,
+        2,
+        302,
+        "10.0.0.22",
+    ));
+    cluster.talos.version = "1.12.1".parse().unwrap();
+    insta::assert_snapshot!("from_a_template_that_clones_need", apply_text(&cluster, &sim.world));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use daedal_inventory::Cluster;
+use daedal_inventory::{Boot, BootConfig, BootFrom, Cluster};
 use proptest::prelude::*;
 
 use super::simulator::Sim;
@@ -48,22 +48,46 @@ fn stranger(kind: u8, vmid: u32, host: &str, node: &str) -> GuestView {
     }
 }
 
+/// Every boot path; half of the time the usual one.
+fn boots() -> impl Strategy<Value = Boot> {
+    let on_storage = Some("nas:iso/talos.iso".to_owned());
+    let templates = daedal_inventory::Templates { control_plane: 998, worker: 999, full: false };
+    let path = |from, config| Boot { from, config, ..Boot::default() };
+    prop_oneof![
+        4 => Just(Boot::default()),
+        1 => Just(path(BootFrom::DiskImage, BootConfig::Maintenance)),
+        1 => Just(path(BootFrom::Iso, BootConfig::Cidata)),
+        1 => Just(path(BootFrom::Iso, BootConfig::Maintenance)),
+        1 => Just(path(BootFrom::DiskImage, BootConfig::CloudInitDrive)),
+        1 => Just(Boot { template: Some(templates), ..path(BootFrom::Template, BootConfig::Cidata) }),
+        1 => Just(path(BootFrom::DiskImage, BootConfig::Meta)),
+        1 => Just(path(BootFrom::Iso, BootConfig::Meta)),
+        1 => Just(Boot { iso: on_storage, ..path(BootFrom::Iso, BootConfig::Maintenance) }),
+    ]
+}
+
 prop_compose! {
     pub(crate) fn scenes()(
         hosts in 1usize..4,
         control_planes in prop_oneof![Just(1u32), Just(3), Just(5)],
         workers in 0u32..5,
         shared in any::<bool>(),
+        boot in boots(),
         wrong_image in 0u8..4,
         creating in prop::option::weighted(0.2, any::<prop::sample::Index>()),
         guests in prop::collection::vec((any::<u8>(), 295u32..312, any::<prop::sample::Index>()), 0..4),
     ) -> Scene {
         let names = &["atlas", "boreas", "ceres"][..hosts];
-        let cluster = fixture::cluster("home", names, control_planes, workers);
+        let cluster = Cluster { boot, ..fixture::cluster("home", names, control_planes, workers) };
         let rooms: Vec<_> = names.iter().enumerate().map(|(i, n)| (*n, 64 << i, 256, 4000)).collect();
         let mut world = fixture::empty_world(&rooms);
         for host in world.hosts.values_mut() {
             host.storages.get_mut("local").unwrap().shared = shared;
+        }
+        if let Some(iso) = &cluster.boot.iso {
+            world.volumes.extend(names.iter().map(|host| VolumeView {
+                host: (*host).into(), storage: "nas".into(), volid: iso.clone(), content: "iso".into(), size: 100,
+            }));
         }
         let mut strangers = BTreeSet::new();
         for (kind, vmid, host) in guests {
@@ -85,12 +109,12 @@ prop_compose! {
             world.secrets_stored = true;
         }
         if wrong_image == 0 {
-            let file = fixture::image(&cluster).file;
-            world.image_pin = Some(ImagePin { file: file.clone(), size: super::simulator::IMAGE_SIZE, sha256: "ab".repeat(32) });
+            let image = fixture::image(&cluster);
+            world.image_pins.push(ImagePin { file: image.file.clone(), size: super::simulator::IMAGE_SIZE, sha256: "ab".repeat(32) });
             let on = if shared { names } else { &names[..1] };
             world.volumes.extend(on.iter().map(|host| VolumeView {
-                host: (*host).into(), storage: "local".into(), volid: names::image_volid("local", &file),
-                content: "import".into(), size: 9,
+                host: (*host).into(), storage: "local".into(), volid: image.volid("local"),
+                content: image.content.as_str().into(), size: 9,
             }));
         }
         Scene { cluster, world, strangers }
@@ -164,18 +188,18 @@ proptest! {
         untouched(&scene, &sim, &plan);
         let again = sim.plan();
         prop_assert!(unsure || again.is_empty(), "{}", render(&again, RenderOptions::default()));
-        prop_assert!(sim.world.volumes.iter().all(|v| v.content != "iso" || unsure));
+        prop_assert!(unsure || sim.media() == 0);
     }
 
     #[test]
     fn the_same_input_gives_the_same_bytes(scene in scenes()) {
-        let image = fixture::image(&scene.cluster);
-        let one = plan_apply(&scene.cluster, &image, &scene.world).unwrap();
-        let two = plan_apply(&scene.cluster, &image, &scene.world).unwrap();
+        let images = fixture::images(&scene.cluster);
+        let one = plan_apply(&scene.cluster, &images, &scene.world).unwrap();
+        let two = plan_apply(&scene.cluster, &images, &scene.world).unwrap();
         prop_assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&two).unwrap());
         let read: Plan = serde_json::from_str(&serde_json::to_string(&one).unwrap()).unwrap();
         prop_assert_eq!(&read, &one);
-        prop_assert_eq!(fits(&read, &scene.cluster, &image, &scene.world), Ok(()));
+        prop_assert_eq!(fits(&read, &scene.cluster, &images, &scene.world), Ok(()));
     }
 
     /// Kill it anywhere; meanwhile people change VMs, hosts reboot, nodes lose their config; run again: it converges.
@@ -209,7 +233,7 @@ proptest! {
             sim.run(&plan, |_| true);
         }
         prop_assert!(sim.bootstraps <= 1);
-        prop_assert!(unsure || sim.world.volumes.iter().all(|v| v.content != "iso"));
+        prop_assert!(unsure || sim.media() == 0);
     }
 
     #[test]
@@ -221,13 +245,15 @@ proptest! {
         let mut sim = Sim::new(&scene.cluster, &scene.world);
         let first = sim.plan();
         sim.run(&first, |at| survives(seed, at));
-        let images: Vec<_> = sim.world.volumes.iter().filter(|v| v.content == "import").cloned().collect();
+        let images: Vec<_> = sim.world.volumes.iter().filter(|v| !sim.is_medium(v)).cloned().collect();
         let plan = sim.plan_destroy();
         sim.run(&plan, |at| survives(again, at));
         let rest = sim.plan_destroy();
         sim.run(&rest, |_| true);
         untouched(&scene, &sim, &rest);
         prop_assert!(sim.plan_destroy().is_empty());
+        // Templates are images of a kind: they stay.
+        sim.world.guests.retain(|_, guest| !matches!(guest.ownership, Ownership::Template { .. }));
         let strangers: BTreeSet<u32> = sim.world.guests.keys().copied().collect();
         prop_assert_eq!(&strangers, &scene.strangers);
         let left: Vec<_> = sim.world.volumes.clone();

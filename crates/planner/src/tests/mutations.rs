@@ -105,7 +105,7 @@ fn damage(plan: &Plan, kind: u8, at: usize) -> Option<(String, Plan)> {
             "a smaller disk".into()
         }
         _ => {
-            let Action::CreateVm { media, .. } = &mut step.action else { return None };
+            let Action::CreateVm { media: Some(media), .. } = &mut step.action else { return None };
             *media = media.replace("cp-1", "cp-9").replace("worker-1", "cp-9");
             if plan.steps[at] == *step {
                 return None;

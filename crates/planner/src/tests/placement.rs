@@ -10,7 +10,7 @@ use crate::fixture::{self, GIB};
 use crate::*;
 
 fn plan(cluster: &Cluster, world: &World) -> Result<Plan, PlanError> {
-    plan_apply(cluster, &fixture::image(cluster), world)
+    plan_apply(cluster, &fixture::images(cluster), world)
 }
 
 fn places(cluster: &Cluster, world: &World) -> Vec<String> {

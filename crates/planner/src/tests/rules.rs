@@ -88,7 +88,7 @@ fn an_undeclared_vm_of_ours_may_hold_the_etcd() {
     sim.world.endpoint_answers = false;
     sim.world.nodes.remove("cp-3");
     sim.cluster.nodes.truncate(1);
-    let plan = plan_apply(&sim.cluster, &sim.image, &sim.world).unwrap();
+    let plan = plan_apply(&sim.cluster, &sim.images, &sim.world).unwrap();
     assert_eq!(bootstraps(&plan), [""; 0]);
     assert_eq!(rules(&sim, &plan), []);
     let touched = plan.steps.iter().any(|step| serde_json::to_string(step).unwrap().contains("302"));
@@ -217,7 +217,7 @@ fn workers_are_not_made_where_no_control_plane_can_come_up() {
     let half = Ownership::HalfMade { node: "cp-1".into(), task_running: false, upid: "UPID:x".into() };
     let guest = GuestView { vmid: 300, host: "atlas".into(), ownership: half, ..GuestView::default() };
     world.guests.insert(300, guest);
-    let plan = plan_apply(&cluster, &fixture::image(&cluster), &world).unwrap();
+    let plan = plan_apply(&cluster, &fixture::images(&cluster), &world).unwrap();
     assert!(!plan.steps.iter().any(|step| matches!(step.action, Action::CreateVm { .. })));
     assert!(plan.notes.iter().any(|note| note.about == "worker-1, worker-2"));
 }
@@ -286,8 +286,8 @@ fn a_wiped_control_plane_is_left_alone_until_its_stale_member_is_removed() {
 #[test]
 fn no_new_secrets_while_a_guest_on_our_vmid_may_be_ours() {
     let cluster = fixture::home();
-    let image = fixture::image(&cluster);
-    let fresh = plan_apply(&cluster, &image, &fixture::home_world()).unwrap();
+    let images = fixture::images(&cluster);
+    let fresh = plan_apply(&cluster, &images, &fixture::home_world()).unwrap();
     for ownership in [
         Ownership::Unreadable { why: "its host is offline".into() },
         Ownership::LookAlike { why: "its SMBIOS uuid is another".into() },
@@ -295,7 +295,7 @@ fn no_new_secrets_while_a_guest_on_our_vmid_may_be_ours() {
         let mut world = fixture::home_world();
         let guest = GuestView { vmid: 304, host: "atlas".into(), ownership, ..GuestView::default() };
         world.guests.insert(304, guest.clone());
-        let error = plan_apply(&cluster, &image, &world).unwrap_err();
+        let error = plan_apply(&cluster, &images, &world).unwrap_err();
         assert!(matches!(&error, PlanError::SecretsInDoubt { .. }), "{error}");
         assert!(error.to_string().contains("VM 304 on atlas"), "{error}");
         // A plan that makes them all the same is refused.
@@ -308,7 +308,7 @@ fn no_new_secrets_while_a_guest_on_our_vmid_may_be_ours() {
         // On a VMID that is not ours it is nobody's business.
         let mut world = fixture::home_world();
         world.guests.insert(900, GuestView { vmid: 900, ..guest });
-        assert!(plan_apply(&cluster, &image, &world).is_ok());
+        assert!(plan_apply(&cluster, &images, &world).is_ok());
     }
 }
 
@@ -344,41 +344,41 @@ fn destroy_calls_an_unseen_images_storage_a_problem() {
 #[test]
 fn a_saved_plan_fits_only_the_world_it_was_made_for() {
     let cluster = fixture::home();
-    let image = fixture::image(&cluster);
+    let images = fixture::images(&cluster);
     let world = fixture::home_world();
-    let plan = plan_apply(&cluster, &image, &world).unwrap();
-    assert_eq!(fits(&plan, &cluster, &image, &world), Ok(()));
+    let plan = plan_apply(&cluster, &images, &world).unwrap();
+    assert_eq!(fits(&plan, &cluster, &images, &world), Ok(()));
 
     let mut busier = world.clone();
     busier
         .guests
         .insert(100, GuestView { vmid: 100, host: "atlas".into(), running: true, ..GuestView::default() });
-    assert_eq!(fits(&plan, &cluster, &image, &busier), Ok(()), "someone else's guest does not matter");
+    assert_eq!(fits(&plan, &cluster, &images, &busier), Ok(()), "someone else's guest does not matter");
 
     let mut taken = world.clone();
     taken.guests.insert(301, GuestView { vmid: 301, host: "atlas".into(), ..GuestView::default() });
-    let unfit = fits(&plan, &cluster, &image, &taken).unwrap_err();
+    let unfit = fits(&plan, &cluster, &images, &taken).unwrap_err();
     assert!(unfit.to_string().contains("cp-2: create VM 301 is no longer needed or possible"), "{unfit}");
 
     let mut full = world.clone();
     full.hosts.get_mut("atlas").unwrap().memory = 1 << 30;
-    assert!(matches!(fits(&plan, &cluster, &image, &full), Err(Unfit::NoPlan(PlanError::NoRoom(_)))));
+    assert!(matches!(fits(&plan, &cluster, &images, &full), Err(Unfit::NoPlan(PlanError::NoRoom(_)))));
 
     let mut changed = cluster.clone();
     changed.nodes[0].cores = 2;
-    assert_eq!(fits(&plan, &changed, &image, &world), Err(Unfit::Inventory));
+    assert_eq!(fits(&plan, &changed, &images, &world), Err(Unfit::Inventory));
 
     let mut altered = plan;
     altered.steps.pop();
-    assert_eq!(fits(&altered, &cluster, &image, &world), Err(Unfit::Altered));
+    assert_eq!(fits(&altered, &cluster, &images, &world), Err(Unfit::Altered));
 }
 
 #[test]
-fn only_the_way_that_is_built_is_planned() {
+fn only_the_ways_that_are_built_are_planned() {
     let mut cluster = fixture::home();
-    cluster.boot.from = daedal_inventory::BootFrom::Iso;
-    let error = plan_apply(&cluster, &fixture::image(&cluster), &fixture::home_world()).unwrap_err();
-    assert!(error.to_string().contains("{from: iso, config: cidata}"), "{error}");
+    cluster.boot.config = daedal_inventory::BootConfig::Snippet;
+    let error = plan_apply(&cluster, &fixture::images(&cluster), &fixture::home_world()).unwrap_err();
+    assert!(error.to_string().contains("{from: disk-image, config: snippet}"), "{error}");
 }
 
 #[test]
@@ -418,12 +418,12 @@ fn an_image_that_is_there_is_compared_before_a_vm_is_made_from_it() {
 fn a_host_without_room_for_the_image_takes_no_node() {
     let cluster = fixture::home();
     let mut world = fixture::home_world();
-    let image = fixture::image(&cluster);
-    world.image_pin = Some(ImagePin { file: image.file.clone(), size: 2 << 30, sha256: "ab".repeat(32) });
+    let (image, images) = (fixture::image(&cluster), fixture::images(&cluster));
+    world.image_pins.push(ImagePin { file: image.file, size: 2 << 30, sha256: "ab".repeat(32) });
     for host in world.hosts.values_mut() {
         host.storages.get_mut("local").unwrap().available = 1 << 30;
     }
-    let refused = plan_apply(&cluster, &image, &world).unwrap_err().to_string();
+    let refused = plan_apply(&cluster, &images, &world).unwrap_err().to_string();
     assert!(
         refused.contains("storage local has 1 GiB free there, and the disk image takes 2 GiB"),
         "{refused}"
@@ -433,15 +433,15 @@ fn a_host_without_room_for_the_image_takes_no_node() {
 #[test]
 fn an_image_that_is_larger_than_the_known_one_is_somebody_elses_and_stays() {
     let cluster = fixture::home();
-    let image = fixture::image(&cluster);
+    let (image, images) = (fixture::image(&cluster), fixture::images(&cluster));
     for (size, deleted) in [(9, true), (3 << 30, false)] {
         let mut world = fixture::home_world();
-        world.image_pin = Some(ImagePin { file: image.file.clone(), size: 1 << 30, sha256: "ab".repeat(32) });
+        world.image_pins.push(ImagePin { file: image.file.clone(), size: 1 << 30, sha256: "ab".repeat(32) });
         let host = world.hosts.keys().next().unwrap().clone();
         let volid = names::image_volid("local", &image.file);
         let content = "import".to_owned();
         world.volumes.push(VolumeView { host, storage: "local".into(), volid, content, size });
-        let plan = plan_apply(&cluster, &image, &world).unwrap();
+        let plan = plan_apply(&cluster, &images, &world).unwrap();
         let deletes = plan.steps.iter().any(|step| matches!(step.action, Action::DeleteImage { .. }));
         assert_eq!(deletes, deleted, "{size}");
         assert_eq!(check(&cluster, &world, &plan), [], "{size}");
@@ -452,7 +452,7 @@ fn an_image_that_is_larger_than_the_known_one_is_somebody_elses_and_stays() {
 fn other_processors_are_refused_before_anything_is_made() {
     let mut cluster = fixture::home();
     cluster.talos.arch = daedal_inventory::Arch::Arm64;
-    let refused = plan_apply(&cluster, &fixture::image(&cluster), &fixture::home_world());
+    let refused = plan_apply(&cluster, &fixture::images(&cluster), &fixture::home_world());
     assert_eq!(refused.unwrap_err(), PlanError::Arch);
 }
 

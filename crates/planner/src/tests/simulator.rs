@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::{Cluster, Node, Role};
 
-use crate::names::{self, ImageRef};
+use crate::names::{self, Images};
 use crate::*;
 
 /// Bytes of the disk image, and of the imported disk before it grows.
@@ -23,7 +23,7 @@ pub(crate) struct Disk {
 #[derive(Clone, Debug)]
 pub(crate) struct Sim {
     pub(crate) cluster: Cluster,
-    pub(crate) image: ImageRef,
+    pub(crate) images: Images,
     pub(crate) world: World,
     pub(crate) disks: BTreeMap<String, Disk>,
     /// Control planes whose disk is empty although the others still list them as members of etcd.
@@ -35,7 +35,7 @@ impl Sim {
     pub(crate) fn new(cluster: &Cluster, world: &World) -> Self {
         Self {
             cluster: cluster.clone(),
-            image: crate::fixture::image(cluster),
+            images: crate::fixture::images(cluster),
             world: world.clone(),
             disks: BTreeMap::new(),
             stale: BTreeSet::new(),
@@ -59,7 +59,7 @@ impl Sim {
     }
 
     pub(crate) fn plan(&self) -> Plan {
-        let plan = plan_apply(&self.cluster, &self.image, &self.world).unwrap();
+        let plan = plan_apply(&self.cluster, &self.images, &self.world).unwrap();
         assert_eq!(
             check(&self.cluster, &self.world, &plan),
             [],
@@ -91,6 +91,15 @@ impl Sim {
         let plan = sim.plan();
         assert_eq!(sim.run(&plan, |_| true), plan.steps.len());
         sim
+    }
+
+    pub(crate) fn is_medium(&self, volume: &VolumeView) -> bool {
+        names::media_node(&self.cluster, names::volid_file(&volume.volid)).is_some()
+    }
+
+    /// How many config media are on the storages.
+    pub(crate) fn media(&self) -> usize {
+        self.world.volumes.iter().filter(|volume| self.is_medium(volume)).count()
     }
 
     fn node(&self, step: &Step) -> Node {
@@ -160,19 +169,22 @@ impl Sim {
     }
 
     pub(crate) fn made_vm(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
+        let (path, storage) = (&cluster.boot, &cluster.proxmox.images_storage);
+        let iso = crate::fixture::images(cluster).of(&node.name).map(|image| image.volid(storage));
+        let medium = names::media_volid(storage, &names::media_file(cluster, node));
         let config = VmConfig {
             cores: node.cores,
             memory: node.memory,
-            disk: IMPORTED,
+            disk: if path.imports() { IMPORTED } else { node.disk },
             mac: node.mac.clone(),
             bridge: cluster.proxmox.bridge.clone(),
             vlan: cluster.proxmox.vlan,
             tags: names::tags(cluster, node),
             on_boot: true,
-            media: Some(names::media_volid(
-                &cluster.proxmox.images_storage,
-                &names::media_file(cluster, node),
-            )),
+            media: path.by_medium().then_some(medium),
+            iso: path.iso.clone().or(iso).filter(|_| path.installs()),
+            base: None,
+            waiting: path.through_maintenance(),
             protected: false,
             pending: false,
         };
@@ -203,19 +215,19 @@ impl Sim {
             }
             Action::RegisterSchematic { .. } => {}
             Action::PinImage { file, .. } => {
-                self.world.image_pin =
-                    Some(ImagePin { file: file.clone(), size: IMAGE_SIZE, sha256: "ab".repeat(32) });
+                let pin = ImagePin { file: file.clone(), size: IMAGE_SIZE, sha256: "ab".repeat(32) };
+                self.world.image_pins.push(pin);
             }
-            Action::DownloadImage { file, storage, .. } => {
-                let volid = names::image_volid(storage, file);
+            Action::DownloadImage { content, file, storage, .. } => {
+                let volid = content.volid(storage, file);
                 if let Some(volume) = self.volume(&host, &volid) {
                     assert!(
                         volume.size == IMAGE_SIZE || volume.size == 0,
                         "refusing to override existing file"
                     );
                 }
-                assert_eq!(self.world.image_pin.as_ref().map(|pin| &pin.file), Some(file), "no checksum");
-                self.put_volume(&host, &volid, "import", IMAGE_SIZE);
+                assert!(self.world.image_pin(file).is_some(), "no checksum");
+                self.put_volume(&host, &volid, content.as_str(), IMAGE_SIZE);
             }
             Action::DeleteImage { volid } => self.drop_volume(&host, volid),
             Action::UploadMedia { storage, file } => {
@@ -223,15 +235,46 @@ impl Sim {
                 assert_eq!(*file, names::media_file(&self.cluster, &self.node(step)));
                 self.put_volume(&host, &names::media_volid(storage, file), "iso", 400 << 10);
             }
-            Action::CreateVm { vmid, image, media, digest } => {
+            Action::CreateVm { vmid, image, iso, template, media, digest } => {
                 let node = self.node(step);
                 assert!(!self.world.guests.contains_key(vmid), "VM {vmid} already exists");
-                assert_eq!(self.volume(&host, image).map(|v| v.size), Some(IMAGE_SIZE), "wrong image");
-                assert!(self.volume(&host, media).is_some(), "no medium {media}");
+                match (image.as_ref().or(iso.as_ref()), template) {
+                    (Some(source), None) if self.cluster.boot.iso.as_ref() != Some(source) => {
+                        assert_eq!(
+                            self.volume(&host, source).map(|v| v.size),
+                            Some(IMAGE_SIZE),
+                            "wrong image"
+                        );
+                    }
+                    (Some(_), None) => {}
+                    (None, Some(template)) => {
+                        let guest = &self.world.guests[&template.vmid];
+                        assert!(guest.template && guest.host == template.host, "{guest:?}");
+                        assert!(guest.host == host, "a clone of local disks stays on its host");
+                    }
+                    other => panic!("{other:?}"),
+                }
+                if let Some(media) = media {
+                    assert!(self.volume(&host, media).is_some(), "no medium {media}");
+                }
                 assert_eq!(*digest, node_digest(&self.cluster, &node));
                 self.world.guests.insert(*vmid, Self::made_vm(&self.cluster, &node, &host));
                 self.world.nodes.insert(node.name.clone(), NodeView::default());
                 self.disks.insert(node.name, Disk::default());
+            }
+            Action::MakeTemplate { vmid, role, image, digest } => {
+                assert_eq!(self.volume(&host, image).map(|v| v.size), Some(IMAGE_SIZE), "wrong image");
+                assert!(!self.world.guests.contains_key(vmid), "VM {vmid} already exists");
+                let ownership = Ownership::Template { role: *role, digest: digest.clone() };
+                let (vmid, template) = (*vmid, true);
+                let guest =
+                    GuestView { vmid, host: host.clone(), template, ownership, ..GuestView::default() };
+                self.world.guests.insert(vmid, guest);
+            }
+            Action::DropTemplate { vmid } => {
+                let linked = |guest: &GuestView| guest.config.as_ref().is_some_and(|c| c.base == Some(*vmid));
+                assert!(!self.world.guests.values().any(linked), "base volume is still in use");
+                self.world.guests.remove(vmid);
             }
             Action::AwaitCreate { vmid, .. } => {
                 let node = self.node(step);
@@ -261,6 +304,10 @@ impl Sim {
                 if let Some(media) = media.filter(ours) {
                     assert!(self.volume(&host, &media).is_some(), "volume '{media}' does not exist");
                 }
+                let iso = self.ours(*vmid, step).config.as_ref().unwrap().iso.clone();
+                if let Some(iso) = iso.filter(|iso| self.cluster.boot.iso.as_ref() != Some(iso)) {
+                    assert!(self.volume(&host, &iso).is_some(), "volume '{iso}' does not exist");
+                }
                 let guest = self.ours(*vmid, step);
                 assert!(!guest.running, "VM {vmid} already running");
                 guest.running = true;
@@ -280,7 +327,21 @@ impl Sim {
                     self.bootstraps = 0;
                 }
             }
-            Action::EjectMedia { vmid } => self.ours(*vmid, step).config.as_mut().unwrap().media = None,
+            Action::EjectMedia { vmid } | Action::MarkConfigured { vmid } => {
+                assert!(self.disks[step.node.as_ref().unwrap()].configured, "nothing proves its config");
+                let cluster = self.cluster.clone();
+                let config = self.ours(*vmid, step).config.as_mut().unwrap();
+                let medium = |volid: &String| names::media_node(&cluster, names::volid_file(volid)).is_some();
+                config.media = config.media.take().filter(|volid| !medium(volid));
+                config.iso = config.iso.take().filter(|volid| !names::is_boot_iso(&cluster, volid));
+                config.waiting = false;
+            }
+            Action::GiveConfig { vmid } => {
+                let guest = self.ours(*vmid, step);
+                assert!(guest.running, "nobody is there to take it");
+                assert!(guest.config.as_ref().unwrap().waiting, "it had one before");
+                self.disk(step.node.as_ref().unwrap()).configured = true;
+            }
             Action::DeleteMedia { volid } => {
                 let shared = self.shared();
                 let used = self.world.guests.values().find(|guest| {

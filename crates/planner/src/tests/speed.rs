@@ -44,11 +44,11 @@ fn best_of<T>(runs: usize, mut work: impl FnMut() -> T) -> Duration {
 
 fn plan_time(nodes: u32, runs: usize) -> (Duration, Duration, Duration) {
     let (cluster, world) = scene(nodes);
-    let image = fixture::image(&cluster);
-    let plan = plan_apply(&cluster, &image, &world).unwrap();
+    let images = fixture::images(&cluster);
+    let plan = plan_apply(&cluster, &images, &world).unwrap();
     assert_eq!(check(&cluster, &world, &plan), []);
     (
-        best_of(runs, || plan_apply(&cluster, &image, &world)),
+        best_of(runs, || plan_apply(&cluster, &images, &world)),
         best_of(runs, || check(&cluster, &world, &plan)),
         best_of(runs, || render(&plan, RenderOptions::default())),
     )

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::digest::hex12;
+use crate::names::Content;
 use crate::plan::{Action, Impact, PlannedNode, Step};
 use crate::size;
 
@@ -14,8 +15,17 @@ impl fmt::Display for Action {
         match self {
             Self::CreateSecrets => f.write_str("create the secrets bundle"),
             Self::RegisterSchematic { id } => write!(f, "register schematic {}", hex12(id)),
+            Self::PinImage { file, .. } if file.ends_with(".iso") => f.write_str("pin the boot ISO"),
             Self::PinImage { .. } => f.write_str("pin the disk image"),
+            Self::DownloadImage { storage, content: Content::Iso, .. } => {
+                write!(f, "download the boot ISO to {storage}")
+            }
             Self::DownloadImage { storage, .. } => write!(f, "download the disk image to {storage}"),
+            Self::MakeTemplate { vmid, .. } => write!(f, "make template {vmid}"),
+            Self::DropTemplate { vmid } => write!(f, "destroy the old template {vmid}"),
+            Self::CreateVm { vmid, template: Some(template), .. } => {
+                write!(f, "clone VM {vmid} from template {}", template.vmid)
+            }
             Self::DeleteImage { .. } => f.write_str("delete the wrong disk image"),
             Self::UploadMedia { storage, .. } => write!(f, "upload its config medium to {storage}"),
             Self::CreateVm { vmid, .. } => write!(f, "create VM {vmid}"),
@@ -24,12 +34,14 @@ impl fmt::Display for Action {
             Self::UpdateVm { vmid, .. } => write!(f, "change VM {vmid}"),
             Self::AttachMedia { .. } => f.write_str("put its config medium into the drive"),
             Self::StartVm { vmid } => write!(f, "start VM {vmid}"),
+            Self::GiveConfig { .. } => f.write_str("give it its config in maintenance mode"),
             Self::AwaitApi => f.write_str("wait until its Talos API answers"),
             Self::Bootstrap => f.write_str("bootstrap etcd"),
             Self::AwaitEtcd => f.write_str("wait until it votes in etcd"),
             Self::AwaitEndpoint => f.write_str("wait for the API server"),
             Self::AwaitReady => f.write_str("wait until it is Ready"),
-            Self::EjectMedia { .. } => f.write_str("eject the config medium"),
+            Self::EjectMedia { .. } => f.write_str("eject its media"),
+            Self::MarkConfigured { .. } => f.write_str("note on its VM that it has its config"),
             Self::DeleteMedia { .. } => f.write_str("delete the config medium"),
             Self::WriteOutputs => f.write_str("write the output files"),
             Self::StopVm { vmid } => write!(f, "stop VM {vmid}"),
@@ -54,11 +66,14 @@ pub(super) fn phrase(step: &Step, node: Option<&PlannedNode>) -> String {
 /// What kind of step it is, as one sign.
 pub(super) fn mark(step: &Step) -> (&'static str, Style) {
     match &step.action {
-        Action::DestroyVm { .. } | Action::DeleteImage { .. } => ("-", Style::Red),
-        Action::StopVm { .. } => ("-", if step.impact == Impact::None { Style::Plain } else { Style::Red }),
-        Action::UpdateVm { .. } | Action::GrowDisk { .. } | Action::AttachMedia { .. } => {
-            ("~", Style::Yellow)
+        Action::DestroyVm { .. } | Action::DeleteImage { .. } | Action::DropTemplate { .. } => {
+            ("-", Style::Red)
         }
+        Action::StopVm { .. } => ("-", if step.impact == Impact::None { Style::Plain } else { Style::Red }),
+        Action::UpdateVm { .. }
+        | Action::GrowDisk { .. }
+        | Action::AttachMedia { .. }
+        | Action::MarkConfigured { .. } => ("~", Style::Yellow),
         Action::AwaitCreate { .. }
         | Action::AwaitApi
         | Action::AwaitEtcd
@@ -70,8 +85,10 @@ pub(super) fn mark(step: &Step) -> (&'static str, Style) {
         | Action::PinImage { .. }
         | Action::DownloadImage { .. }
         | Action::UploadMedia { .. }
+        | Action::MakeTemplate { .. }
         | Action::CreateVm { .. }
         | Action::StartVm { .. }
+        | Action::GiveConfig { .. }
         | Action::Bootstrap
         | Action::WriteOutputs => ("+", Style::Green),
     }

@@ -1,0 +1,160 @@
+//! The first config of a node that waits for it in maintenance mode: found, known, pinned, given.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use daedal_inventory::{BootConfig, Node};
+use daedal_planner::Step;
+use daedal_talos::client::ApplyMode;
+use futures::future::join_all;
+
+use crate::effects::EffectKind;
+use crate::error::{Error, chain};
+use crate::execute::waiting::{Look, News, Waiter};
+use crate::execute::{Executor, Outcome};
+use crate::machine;
+use crate::nodes::{Door, Nodes, Waiting};
+
+/// How long after its start a node's guest agent is first asked for addresses, and then every so often. An agent that is
+/// not up costs Proxmox three seconds of one of its workers.
+const ASK_AGENT_EVERY: Duration = Duration::from_secs(5);
+
+/// What a look at a node that should wait for its config has found.
+enum Met {
+    /// It waits, and is the right one.
+    Waits(Box<Waiting>),
+    /// It has its config already.
+    Configured,
+}
+
+/// Addresses that the guest agent told.
+#[derive(Default)]
+struct Heard(Mutex<BTreeSet<IpAddr>>);
+
+impl Heard {
+    fn all(&self) -> Vec<IpAddr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+
+    /// Whether there is one that was not known.
+    fn add(&self, addresses: impl Iterator<Item = IpAddr>) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.len();
+        known.extend(addresses);
+        known.len() > before
+    }
+}
+
+impl Executor<'_> {
+    /// Gives a node its config. It is looked for at its declared address, which static networks and reservations give it,
+    /// and wherever its guest agent says it is.
+    pub(super) async fn give_config(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
+        let (node, parts) = (self.node(step)?, &self.engine.parts);
+        let nodes = self.nodes().await?;
+        let config = machine::config(self.cluster, node, &*self.secrets().await?)?;
+        let (heard, news) = (&Heard::default(), &News::default());
+        let what = format!("{} to wait for its config", node.name);
+        let mut wait = Waiter::new(self, step, what, parts.limits.boot);
+        let giving = async {
+            let mut asked = false;
+            loop {
+                let look = |patience| self.meet(nodes, node, heard, patience);
+                let waiting = match wait.until(news, look).await? {
+                    (Met::Configured, _) if asked => {
+                        self.gave(vmid);
+                        return Ok(Outcome::Done);
+                    }
+                    (Met::Configured, _) => return Ok(Outcome::AlreadyDone),
+                    (Met::Waits(waiting), _) => waiting,
+                };
+                let call = async {
+                    let patience = parts.limits.call_timeout;
+                    let applying = waiting.client.apply_configuration(&config, ApplyMode::Auto, false);
+                    Ok::<_, Error>(tokio::time::timeout(patience, applying).await)
+                };
+                asked = true;
+                match parts.effects.perform(EffectKind::GiveConfig, &node.name, call).await? {
+                    Ok(Ok(_)) => {
+                        self.gave(vmid);
+                        return Ok(Outcome::Done);
+                    }
+                    Ok(Err(error)) if error.kind().is_some_and(|kind| !kind.may_pass()) => {
+                        return Err(Error::Talos {
+                            what: "give its config",
+                            node: node.name.clone(),
+                            source: Box::new(error),
+                        });
+                    }
+                    // It may have got it all the same; the next look tells.
+                    Ok(Err(error)) => wait.pause(chain(&error)).await?,
+                    Err(_) => wait.pause("no answer in time".to_owned()).await?,
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            never = self.ask_agent(step, vmid, node, heard, news) => match never {},
+            given = giving => given,
+        }
+    }
+
+    /// Looks at every address where the node may be.
+    async fn meet(&self, nodes: &Nodes, node: &Node, heard: &Heard, patience: Duration) -> Look<Met> {
+        let declared = node.address.addr();
+        let others = heard.all().into_iter().filter(|address| *address != declared);
+        let doors = std::iter::once(declared)
+            .chain(others)
+            .map(|address| async move { (address, nodes.door(address, patience).await) });
+        let mut why = None;
+        for (address, door) in join_all(doors).await {
+            match door {
+                Door::Waits(waiting) if waiting.is(node) => return Look::Ended(Ok(Met::Waits(waiting))),
+                Door::Ours if address == declared => return Look::Ended(Ok(Met::Configured)),
+                Door::OtherCluster => {
+                    return Look::Ended(Err(Error::OtherCluster { node: node.name.clone() }));
+                }
+                Door::Waits(_) => why = Some(format!("another machine waits for a config on {address}")),
+                Door::Ours => why = Some(format!("{address} has its config already")),
+                Door::Silent(silence) => why = why.or(Some(silence)),
+            }
+        }
+        Look::NotYet(why.unwrap_or_default())
+    }
+
+    /// Keeps asking the guest agent where its node is, on the boot path on which it may be anywhere.
+    async fn ask_agent(&self, step: &Step, vmid: u32, node: &Node, heard: &Heard, news: &News) -> Infallible {
+        let host = step.host.as_deref().unwrap_or_default();
+        let asks = self.cluster.boot.config == BootConfig::Maintenance && machine::has_agent(self.cluster);
+        if !asks {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(ASK_AGENT_EVERY).await;
+            let permit = match self.turnstiles.agents(host) {
+                Some(turnstile) => turnstile.acquire_owned().await.ok(),
+                None => None,
+            };
+            // Until it has booted there is nobody to answer.
+            let told = self.engine.parts.proxmox.agent_interfaces(host, vmid).await.unwrap_or_default();
+            drop(permit);
+            let of_node = told
+                .iter()
+                .filter(|nic| nic.mac.as_ref().is_some_and(|mac| mac.eq_ignore_ascii_case(&node.mac)));
+            let usable = of_node.flat_map(|nic| &nic.addresses).map(|(address, _)| *address).filter(usable);
+            if heard.add(usable) {
+                news.told();
+            }
+        }
+    }
+}
+
+/// Whether an address can be dialled from elsewhere.
+fn usable(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local() && !v6.is_unspecified(),
+    }
+}

@@ -1,0 +1,244 @@
+//! Every way to boot: a cluster from nothing, an empty second plan, destruction; and what only some ways know.
+
+use daedal_planner::{Action, Level, plan_destroy};
+
+use daedal_lab::{Format, SystemImage};
+use daedal_proxmox::{TaskWatcher, Upload};
+
+use crate::crash::sweep;
+use crate::faults::faults_on;
+use crate::support::{Bench, CANARY, Giving, TOKEN, Way, assert_done};
+
+pub const ISO_MAINTENANCE: Way = Way::new("{from: iso, config: maintenance}", Giving::Reserved);
+pub const ISO_ANYWHERE: Way = Way::new("{from: iso, config: maintenance}", Giving::Any);
+pub const ISO_CIDATA: Way = Way::new("{from: iso, config: cidata}", Giving::Nothing);
+pub const IMAGE_MAINTENANCE: Way = Way::new("{from: disk-image, config: maintenance}", Giving::Reserved);
+pub const IMAGE_ANYWHERE: Way = Way::new("{from: disk-image, config: maintenance}", Giving::Any);
+pub const CLOUD_INIT: Way = Way::new("{from: disk-image, config: cloud-init-drive}", Giving::Nothing);
+pub const ISO_CLOUD_INIT: Way = Way::new("{from: iso, config: cloud-init-drive}", Giving::Nothing);
+pub const META: Way = Way::new("{from: disk-image, config: meta}", Giving::Nothing);
+pub const ISO_META: Way = Way::new("{from: iso, config: meta}", Giving::Nothing);
+pub const TEMPLATE: Way = Way::new("{from: template, config: cidata}", Giving::Nothing);
+pub const TEMPLATE_FULL: Way =
+    Way::new("{from: template, config: maintenance, template: {clone: full}}", Giving::Reserved);
+
+/// From nothing to a cluster, nothing left to do, and back to nothing but images.
+async fn whole_life(way: Way) -> Bench {
+    let bench = Bench::booting(way, 3, 1);
+    assert_done(&bench.apply().await, way.boot);
+    bench.assert_converged(way.boot).await;
+    let world = bench.look().await.0;
+    for guest in world.guests.values() {
+        let config = guest.config.as_ref().unwrap();
+        let medium = config.media.as_ref().filter(|volid| !volid.contains("-cloudinit"));
+        assert_eq!((medium, &config.iso, config.waiting), (None, &None, false), "{way:?}");
+    }
+    // Proxmox restarts the node: it comes back from its disk, and nothing is drift.
+    bench
+}
+
+async fn and_back(bench: &Bench, way: Way) {
+    // Templates are images of a kind.
+    let image = |v: &String| v.contains("/talos-v") || v.contains(":base-99") && !v.contains("/vm-");
+    let images = bench.lab.datacenter().volumes().into_iter().filter(image);
+    let images: Vec<String> = images.collect();
+    assert_done(&bench.destroy().await, way.boot);
+    bench.assert_destroyed(way.boot);
+    assert_eq!(bench.lab.datacenter().volumes(), images, "{way:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_iso_and_maintenance_mode_at_a_reserved_address() {
+    let bench = whole_life(ISO_MAINTENANCE).await;
+    and_back(&bench, ISO_MAINTENANCE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_iso_and_maintenance_mode_where_the_agent_says() {
+    let bench = whole_life(ISO_ANYWHERE).await;
+    let asked = bench.lab.faults().log().iter().filter(|call| call.path.contains("/agent/")).count();
+    assert!((4..40).contains(&asked), "the agents were asked {asked} times");
+    and_back(&bench, ISO_ANYWHERE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_iso_and_a_config_medium_on_one_vm() {
+    let bench = whole_life(ISO_CIDATA).await;
+    and_back(&bench, ISO_CIDATA).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_image_and_maintenance_mode() {
+    for way in [IMAGE_MAINTENANCE, IMAGE_ANYWHERE] {
+        let bench = whole_life(way).await;
+        and_back(&bench, way).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_network_on_a_cloud_init_drive_and_maintenance_mode() {
+    for way in [CLOUD_INIT, ISO_CLOUD_INIT] {
+        let bench = whole_life(way).await;
+        and_back(&bench, way).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_network_in_each_nodes_own_image_and_maintenance_mode() {
+    for way in [META, ISO_META] {
+        let bench = whole_life(way).await;
+        let images = bench.lab.datacenter().volumes().iter().filter(|v| v.contains("-metal-amd64.")).count();
+        assert_eq!(images, 4, "one of its own for each node");
+        and_back(&bench, way).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_through_a_cloud_init_drive_is_survived() {
+    sweep(CLOUD_INIT, 1, 1, 0, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_from_images_of_their_own_is_survived() {
+    sweep(META, 1, 1, 0, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_contact_is_told_and_a_config_is_never_given_twice() {
+    let bench = Bench::booting(IMAGE_MAINTENANCE, 1, 1);
+    let plan = bench.look().await.1.unwrap();
+    let note = plan.notes.iter().find(|note| note.text.contains("First contact unverified")).unwrap();
+    assert_eq!((note.level, note.about.as_str()), (Level::Warning, "cp-1, worker-1"));
+    assert_done(&bench.apply().await, "apply");
+    let plan = bench.look().await.1.unwrap();
+    assert!(!plan.notes.iter().any(|note| note.text.contains("unverified")), "{:#?}", plan.notes);
+
+    // The worker loses its disk's content. Whoever waits for a config at its address cannot prove to be it.
+    bench.reset("worker-1").await;
+    let plan = bench.look().await.1.unwrap();
+    let gives = |step: &daedal_planner::Step| matches!(step.action, Action::GiveConfig { .. });
+    assert!(!plan.steps.iter().any(gives), "{:#?}", plan.steps);
+    let note = plan.notes.iter().find(|note| note.about == "worker-1").unwrap();
+    assert!(
+        note.level == Level::Problem && note.text.contains("is not sent there a second time"),
+        "{note:?}"
+    );
+    assert!(plan_destroy(&bench.cluster, &bench.look().await.0).is_ok());
+}
+
+/// Puts a Talos ISO on the storage of a host, as people do.
+async fn put_iso(bench: &Bench, host: &str) {
+    let client = daedal_proxmox::Client::builder(
+        &bench.cluster.proxmox.endpoint,
+        daedal_proxmox::Token::new(TOKEN, CANARY).unwrap(),
+    )
+    .dialer(bench.lab.dialer())
+    .trust(daedal_proxmox::Trust::Insecure)
+    .build()
+    .unwrap();
+    let system = SystemImage {
+        version: "v1.12.0".into(),
+        schematic: "ab".repeat(32),
+        platform: "nocloud".into(),
+        arch: "amd64".into(),
+        extensions: vec!["siderolabs/qemu-guest-agent".into()],
+        kernel_args: vec![],
+        installer: true,
+        meta: Default::default(),
+    };
+    let upload = Upload::iso("talos-v1.12.iso", system.encode(Format::Iso));
+    let upid = client.upload(host, "local", &upload).await.unwrap();
+    TaskWatcher::new(&client).finish(&upid, "upload").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_iso_that_is_on_the_storage_already() {
+    let way =
+        Way::new("{from: iso, config: maintenance, iso: \"local:iso/talos-v1.12.iso\"}", Giving::Reserved);
+    let bench = Bench::booting(way, 3, 1);
+    put_iso(&bench, "atlas").await;
+    let (world, plan) = bench.look().await;
+    // Where it is missing, no node is made; the plan says so, with the way out.
+    let plan = plan.unwrap();
+    assert!(plan.nodes.iter().all(|node| node.host.as_deref() == Some("atlas")), "{:#?}", plan.nodes);
+    let note = plan.notes.iter().find(|note| note.about == "host boreas").unwrap();
+    assert!(note.text.contains("local:iso/talos-v1.12.iso is not there"), "{note:?}");
+    assert!(world.image_pins.is_empty());
+    put_iso(&bench, "boreas").await;
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("apply").await;
+    let downloads = bench.lab.faults().log().iter().filter(|call| call.path.contains("download-url")).count();
+    assert_eq!(downloads, 0);
+    and_back(&bench, way).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_from_an_iso_through_maintenance_is_survived() {
+    sweep(ISO_MAINTENANCE, 1, 1, 0, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_from_an_iso_with_a_medium_is_survived() {
+    sweep(ISO_CIDATA, 1, 1, 0, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_from_an_image_through_maintenance_anywhere_is_survived() {
+    sweep(IMAGE_ANYWHERE, 1, 1, 0, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_on_the_way_from_an_iso_through_maintenance_is_survived() {
+    faults_on(ISO_MAINTENANCE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_on_the_way_from_an_iso_with_a_medium_is_survived() {
+    faults_on(ISO_CIDATA).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn clones_of_templates_linked_and_full() {
+    for way in [TEMPLATE, TEMPLATE_FULL] {
+        let bench = whole_life(way).await;
+        let world = bench.look().await.0;
+        let templates: Vec<(u32, &str)> =
+            world.guests.values().filter(|g| g.template).map(|g| (g.vmid, g.host.as_str())).collect();
+        // One for each role, where there is a node of it: disks are local.
+        assert!(templates.contains(&(998, "atlas")) && templates.contains(&(996, "boreas")), "{templates:?}");
+        let linked = way.boot == TEMPLATE.boot;
+        for (node, guest) in bench.cluster.nodes.iter().map(|node| (node, &world.guests[&node.vmid])) {
+            let config = guest.config.as_ref().unwrap();
+            assert_eq!((&config.mac, config.base.is_some()), (&node.mac, linked), "{}", node.name);
+        }
+        and_back(&bench, way).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_of_something_else_is_replaced() {
+    let mut bench = Bench::booting(TEMPLATE, 1, 0);
+    assert_done(&bench.apply().await, "apply");
+    assert_done(&bench.destroy().await, "destroy");
+    bench.cluster.talos.version = "1.12.1".parse().unwrap();
+    let plan = bench.look().await.1.unwrap();
+    assert!(
+        plan.steps.iter().any(|step| step.action == Action::DropTemplate { vmid: 998 }),
+        "{:#?}",
+        plan.steps
+    );
+    assert_done(&bench.apply().await, "apply");
+    let (world, plan) = bench.look().await;
+    assert!(plan.unwrap().is_empty());
+    assert!(world.guests[&998].name.starts_with("talos-v1-12-1-"), "{}", world.guests[&998].name);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_from_a_template_is_survived() {
+    sweep(TEMPLATE, 1, 1, 0, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_on_the_way_from_a_template_is_survived() {
+    faults_on(TEMPLATE).await;
+}

@@ -1,0 +1,139 @@
+//! The boot path: which ways to boot and to bring the config go together, and why others do not.
+
+use super::node::Draft;
+use super::{Context, Refusal};
+use crate::cluster::{Boot, BootConfig, BootFrom, Role, Templates};
+use crate::document::{self, CloneKind};
+use crate::path::Path;
+
+pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -> Option<Boot> {
+    let said = spec.boot.as_ref();
+    let from: BootFrom = said.and_then(|b| b.from).map(Into::into).unwrap_or_default();
+    let config: BootConfig = said.and_then(|b| b.config).map(Into::into).unwrap_or_default();
+    let at = at.key("boot");
+    if let Err((key, message, help)) = pair(from, config) {
+        cx.error("boot", &at.key(key), message, help);
+        return None;
+    }
+    let iso = match said.and_then(|b| b.iso.as_ref()) {
+        None => None,
+        Some(_) if from != BootFrom::Iso => {
+            let message = "An ISO is named, but the nodes do not boot from one.";
+            cx.error("boot", &at.key("iso"), message, "Add `from: iso`, or remove `iso`.");
+            return None;
+        }
+        Some(_) if config == BootConfig::Meta => {
+            let message = "With the config by `meta` every node has an ISO of its own, made for it.";
+            cx.error("boot", &at.key("iso"), message, "Remove `iso`.");
+            return None;
+        }
+        Some(text) => Some(cx.take("volume", &at.key("iso"), volume(text))?),
+    };
+    if config == BootConfig::Meta && spec.talos.image_sha256.is_some() {
+        let message =
+            "`imageSha256` is the digest of one image, but with the config by `meta` every node has its own.";
+        cx.error("boot", &at.key("config"), message, "Remove `talos.imageSha256`.");
+        return None;
+    }
+    let agent = spec.talos.extensions.iter().flatten().any(|name| name.ends_with("qemu-guest-agent"));
+    if config == BootConfig::Maintenance && !agent {
+        cx.warn(
+            "boot",
+            &at.key("config"),
+            "Without the extension qemu-guest-agent Proxmox cannot tell which address a new node got.",
+            "Add `qemu-guest-agent` to `talos.extensions`, or reserve the addresses: `daedal outputs dnsmasq`.",
+        );
+    }
+    let template = match (said.and_then(|b| b.template.as_ref()), from) {
+        (said, BootFrom::Template) => Some(Templates {
+            control_plane: said.and_then(|t| t.controlplane).unwrap_or(998),
+            worker: said.and_then(|t| t.worker).unwrap_or(999),
+            full: said.and_then(|t| t.clone) == Some(CloneKind::Full),
+        }),
+        (None, _) => None,
+        (Some(_), _) => {
+            let message = "Templates are described, but the nodes are not cloned from any.";
+            cx.error("boot", &at.key("template"), message, "Add `from: template`, or remove `template`.");
+            return None;
+        }
+    };
+    Some(Boot { from, config, iso, template })
+}
+
+/// Says so where a template's VMID is another's, or a node's.
+pub(crate) fn clashes(boot: &Boot, hosts: usize, nodes: &[Draft<'_>], at: &Path<'_>, cx: &mut Context<'_>) {
+    let Some(templates) = boot.template else { return };
+    let at = at.key("boot");
+    let of = |role| (0..hosts).map(move |host| (templates.vmid(role, host), host));
+    let all: Vec<(u32, usize)> = of(Role::ControlPlane).chain(of(Role::Worker)).collect();
+    for (i, (vmid, host)) in all.iter().enumerate() {
+        let twice = all[..i].iter().any(|(other, _)| other == vmid);
+        let node = nodes.iter().find(|node| node.vmid == Some(*vmid));
+        let message = match node {
+            _ if *vmid < 100 => format!("The templates of {hosts} hosts would go below VMID 100."),
+            Some(node) => {
+                format!("VMID {vmid} is the template of host {} and of node {}.", host + 1, node.name)
+            }
+            None if twice => format!("Two templates would have VMID {vmid}."),
+            None => continue,
+        };
+        let help = "On every further host the VMIDs are two less: choose two neighbours with room below, such as \
+                    `template: {controlplane: 9998, worker: 9999}`.";
+        return cx.error("vmid", &at.key("template"), message, help);
+    }
+}
+
+/// Whether the two go together; else the key to blame, why, and what to do instead.
+fn pair(from: BootFrom, config: BootConfig) -> Result<(), (&'static str, String, &'static str)> {
+    let default =
+        "The default, `boot: {from: disk-image, config: cidata}`, needs no SSH, no DHCP and no agent.";
+    match (from, config) {
+        (_, BootConfig::Snippet) => {
+            let message = "A snippet can only be put on a host over SSH, which is not supported yet; the Proxmox API \
+                           has no way to upload one.";
+            Err(("config", message.to_owned(), default))
+        }
+        (BootFrom::Template, BootConfig::Meta) => {
+            let message = "A template is the same for all its clones, but `meta` puts each node's own network into its \
+                           image.";
+            Err(("config", message.to_owned(), "Use `from: disk-image`, or `config: cidata`."))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `storage:iso/file.iso`.
+fn volume(text: &str) -> Result<String, Refusal> {
+    let fits = text.split_once(":iso/").is_some_and(|(storage, file)| {
+        super::name::proxmox_id("storage", storage).is_ok()
+            && file.len() > 4
+            && (file.ends_with(".iso") || file.ends_with(".img"))
+            && file.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.+".contains(&b))
+    });
+    let help = "Write it as Proxmox does, for example `local:iso/talos-1.12.0.iso`.";
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err((format!("`{text}` is not the volume of an ISO."), help.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_as_proxmox_writes_them() {
+        assert!(volume("local:iso/talos-1.9.0.iso").is_ok());
+        for wrong in [
+            "talos.iso",
+            "local:talos.iso",
+            "local:iso/",
+            "local:iso/.iso",
+            "local:iso/a/b.iso",
+            "local:import/x.qcow2",
+        ] {
+            assert!(volume(wrong).is_err(), "{wrong}");
+        }
+    }
+}
