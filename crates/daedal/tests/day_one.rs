@@ -106,12 +106,85 @@ fn from_an_address_to_a_cluster() {
     let file = ["-f", "cluster.yaml"];
     let said = good(&run(&served, here, &[&["check", "--live"][..], &file].concat(), &[]));
     assert!(said.contains("Everything an apply needs is there."), "{said}");
+    // The cloud-controller-manager gets an account of its own, which sees the VMs and nothing else.
+    let ccm = [&["proxmox", "ccm"][..], &file].concat();
+    let said = good(&run(&served, here, &ccm, &root));
+    assert!(
+        said.contains("created    role DaedalCCM") && said.contains("granted    DaedalCCM on /pool/talos"),
+        "{said}"
+    );
+    let config = here.join(".daedal/first/ccm.yaml");
+    assert_eq!(std::fs::metadata(&config).unwrap().permissions().mode() & 0o777, 0o600);
+    let config = std::fs::read_to_string(&config).unwrap();
+    let own = config.split_once("\"token_secret\":\"").unwrap().1.split_once('"').unwrap().0;
+    assert!(config.contains("\"token_id\":\"first-ccm@pve!ccm\"") && !said.contains(own), "{said}");
+    let again = good(&run(&served, here, &ccm, &root));
+    assert!(
+        again.lines().take_while(|line| !line.is_empty()).all(|line| line.starts_with("there ")),
+        "{again}"
+    );
+    // With it, an apply would not get far.
+    let denied = [
+        "init",
+        "-f",
+        "denied.yaml",
+        "--token",
+        "first-ccm@pve!ccm",
+        "--endpoint",
+        "atlas.lan",
+        "--proxy",
+        served.announced("proxy"),
+        "--fingerprint",
+        &shown,
+    ];
+    let ran = run(&served, here, &denied, &[("PROXMOX_TOKEN_SECRET", own)]);
+    assert!(!ran.status.success() && text(&ran.stderr).contains("may see"), "{}", text(&ran.stderr));
     // The factory's certificate is signed by the lab's CA, too.
     let ca = [("SSL_CERT_FILE", served.announced("ca"))];
     good(&run(&served, here, &[&["apply", "--yes"][..], &file].concat(), &ca));
     let ran = run(&served, here, &[&["plan", "--detailed-exitcode"][..], &file].concat(), &ca);
     assert_eq!(ran.status.code(), Some(0), "{}{}", text(&ran.stdout), text(&ran.stderr));
+    on_request(&served, here, &pinned, &root);
+    let ran = run(&served, here, &[&["plan", "--detailed-exitcode"][..], &file].concat(), &ca);
+    assert_eq!(ran.status.code(), Some(0), "what is done on request is no drift: {}", text(&ran.stdout));
     good(&run(&served, here, &[&["destroy", "--confirm", "first"][..], &file].concat(), &ca));
+}
+
+/// Firewall, high availability and backups: off until asked for, there once asked for, gone when told.
+fn on_request(served: &Served, here: &Path, setup: &[&str], root: &[(&str, &str)]) {
+    let asked =
+        |words: &[&str]| run(served, here, &[&["proxmox"][..], words, &["-f", "cluster.yaml"]].concat(), &[]);
+    let untouched = |said: &str| said.lines().all(|line| line.starts_with("there "));
+    let said = good(&asked(&["firewall", "--allow", "80,443"]));
+    assert!(said.contains("turned on  firewall of cp-1"), "{said}");
+    let said = good(&asked(&["firewall", "--allow", "80,443"]));
+    assert!(untouched(&said), "{said}");
+    // What touches the whole datacenter takes privileges that the account was not given.
+    for words in [&["ha"][..], &["backup-job", "--storage", "local"]] {
+        let ran = asked(words);
+        assert_eq!(ran.status.code(), Some(77), "{}", text(&ran.stderr));
+    }
+    good(&run(served, here, &[setup, &["--with", "ha,backup"]].concat(), root));
+    for (words, first) in [
+        (&["ha"][..], "created    HA resource vm:"),
+        (&["backup-job", "--storage", "local"], "created    backup job daedal-first"),
+    ] {
+        let said = good(&asked(words));
+        assert!(said.contains(first), "{said}");
+        let again = good(&asked(words));
+        assert!(untouched(&again), "{again}");
+    }
+    let said = good(&asked(&["backup-job", "--storage", "local", "--keep", "3"]));
+    assert!(said.starts_with("changed "), "{said}");
+    for (words, first) in [
+        (["firewall", "--off"], "turned off firewall of cp-1"),
+        (["ha", "--off"], "removed    HA resource vm:"),
+        (["backup-job", "--off"], "removed    backup job daedal-first"),
+    ] {
+        let said = good(&asked(&words));
+        assert!(said.contains(first), "{said}");
+        assert!(untouched(&good(&asked(&words))), "{said}");
+    }
 }
 
 #[test]

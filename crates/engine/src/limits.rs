@@ -29,6 +29,10 @@ pub struct Limits {
     pub overlaps: usize,
     /// How often a mutating step is tried again after a passing fault, once the world was read again.
     pub attempts: u32,
+    /// Longest wait for somebody else's lock on a VM: a backup takes its time.
+    pub lock: Duration,
+    /// Longest wait for the quorum of the Proxmox cluster, or for Proxmox itself, to come back.
+    pub outage: Duration,
     /// Longest wait for a Proxmox task (image downloads included).
     pub task: Duration,
     /// Longest wait for a node to answer over mTLS after its start.
@@ -55,6 +59,8 @@ impl Default for Limits {
             attempt_every: Duration::from_millis(100),
             overlaps: 160,
             attempts: 5,
+            lock: Duration::from_secs(30 * 60),
+            outage: Duration::from_secs(2 * 60),
             task: Duration::from_secs(30 * 60),
             boot: Duration::from_secs(15 * 60),
             etcd: Duration::from_secs(10 * 60),

@@ -40,6 +40,10 @@ pub enum Use {
     Console,
     /// Move VMs to other hosts.
     Migrate,
+    /// Put VMs under high availability.
+    Ha,
+    /// Keep backup jobs.
+    Backup,
 }
 
 /// What an account is for: where, and how it is used. Where nothing is named, it is everywhere of that kind.
@@ -73,6 +77,15 @@ impl Scope {
         }
     }
 
+    /// What a cloud-controller-manager needs: to see VMs, and nothing else.
+    pub fn seeing(&self) -> Vec<Grant> {
+        let path = match &self.pool {
+            Some(pool) => format!("/pool/{pool}"),
+            None => "/vms".to_owned(),
+        };
+        vec![grant(&path, "DaedalCCM", &["VM.Audit"])]
+    }
+
     /// The grants that it takes on a release of Proxmox VE (8 or 9, which name some privileges differently).
     pub fn grants(&self, release: u32) -> Vec<Grant> {
         let vms = match &self.pool {
@@ -85,6 +98,17 @@ impl Scope {
         }
         for usage in &self.uses {
             let (role, privileges): (_, &[&str]) = match usage {
+                // These are about the whole datacenter, and Proxmox asks for them at its root.
+                Use::Ha => {
+                    let ha = grant("/", "DaedalHA", &["Sys.Audit", "Sys.Console"]);
+                    grants.push(Grant { propagate: false, ..ha });
+                    continue;
+                }
+                Use::Backup => {
+                    let backup = grant("/", "DaedalBackup", &["Sys.Audit", "Sys.Modify"]);
+                    grants.push(Grant { propagate: false, ..backup });
+                    continue;
+                }
                 Use::Clone => ("DaedalClone", &["VM.Clone"]),
                 Use::Agent if release >= 9 => ("DaedalAgent", &["VM.GuestAgent.Audit"]),
                 // What asking the agent took before it had privileges of its own.

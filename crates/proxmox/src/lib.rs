@@ -51,6 +51,7 @@ mod client;
 mod create;
 mod error;
 mod estimate;
+mod guarding;
 mod lenient;
 mod model;
 mod observe;
@@ -70,6 +71,7 @@ pub use client::{BuildError, Builder, Client, LoginError, Retry};
 pub use create::{CloneVm, CreateVm, DiskSource, NewDisk};
 pub use daedal_dial::{Fingerprint, Trust, TrustError};
 pub use error::{Cause, Error, Kind, Missing};
+pub use guarding::{FirewallRule, Kept, Options};
 pub use model::{
     ClusterMember, CpuInfo, GuestInterface, HaState, Interface, MemoryInfo, Node, NodeStatus, Permissions,
     Pool, Propagates, Resource, Storage, Version, VmRow, VmStatus, Volume, permitted,

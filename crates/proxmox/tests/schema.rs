@@ -10,7 +10,8 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_proxmox::{
-    CreateVm, Download, Holder, NewDisk, Nic, TaskFilter, TaskSource, UpdateVm, Upid, Upload, cdrom,
+    CreateVm, Download, FirewallRule, Holder, Kept, NewDisk, Nic, Options, TaskFilter, TaskSource, UpdateVm,
+    Upid, Upload, cdrom,
 };
 use schema::{Parameters, Schema};
 use support::{Server, Wire, data};
@@ -108,6 +109,50 @@ async fn call_everything(server: &Server) -> BTreeSet<&'static str> {
         delete_token("daedal@pve", "cli") acl() grant("/pool/talos", "DaedalVM", Holder::User("daedal@pve"), true)
         grant("/", "DaedalVM", Holder::Token("daedal@pve!cli"), false)
     };
+    let rule = FirewallRule {
+        pos: Some(0),
+        direction: "in".into(),
+        action: "ACCEPT".into(),
+        proto: Some("tcp".into()),
+        dport: Some("50000".into()),
+        source: Some("+cluster".into()),
+        comment: Some("why".into()),
+        enable: true,
+    };
+    let set = |pairs: &[(&str, &str)]| -> Options {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let options = set(&[("enable", "1"), ("policy_in", "DROP"), ("policy_out", "ACCEPT")]);
+    let resource = set(&[("state", "started"), ("comment", "why")]);
+    let group = set(&[("nodes", "atlas:2,boreas:1"), ("comment", "why")]);
+    let apart = set(&[
+        ("type", "resource-affinity"),
+        ("affinity", "negative"),
+        ("resources", "vm:300,vm:301"),
+        ("comment", "why"),
+    ]);
+    let job = set(&[
+        ("vmid", "300,301"),
+        ("storage", "pbs"),
+        ("schedule", "02:30"),
+        ("prune-backups", "keep-last=7"),
+        ("mode", "snapshot"),
+        ("enabled", "1"),
+        ("comment", "why"),
+    ]);
+    called.extend(every! { client;
+        firewall_options("atlas", 300) set_firewall_options("atlas", 300, &options) firewall_rules("atlas", 300)
+        add_firewall_rule("atlas", 300, &rule) delete_firewall_rule("atlas", 300, 2) ipsets("atlas", 300)
+        create_ipset("atlas", 300, "cluster") ipset("atlas", 300, "cluster")
+        add_to_ipset("atlas", 300, "cluster", "10.0.0.0/24") take_from_ipset("atlas", 300, "cluster", "10.0.0.0/24")
+        kept(Kept::HaResource) kept(Kept::HaRule) kept(Kept::HaGroup) kept(Kept::BackupJob)
+        create_kept(Kept::HaResource, "vm:300", &resource) update_kept(Kept::HaResource, "vm:300", &resource)
+        create_kept(Kept::HaGroup, "daedal-home-cp-1", &group) update_kept(Kept::HaGroup, "daedal-home-cp-1", &group)
+        create_kept(Kept::HaRule, "daedal-home-apart", &apart) update_kept(Kept::HaRule, "daedal-home-apart", &apart)
+        create_kept(Kept::BackupJob, "daedal-home", &job) update_kept(Kept::BackupJob, "daedal-home", &job)
+        delete_kept(Kept::HaResource, "vm:300") delete_kept(Kept::HaRule, "daedal-home-apart")
+        delete_kept(Kept::HaGroup, "daedal-home-cp-1") delete_kept(Kept::BackupJob, "daedal-home")
+    });
     let anonymous = daedal_proxmox::Client::anonymous("https://atlas:8006")
         .dialer(std::sync::Arc::new(server.clone()))
         .trust(daedal_proxmox::Trust::Fingerprint(server.pin));
@@ -154,7 +199,9 @@ async fn every_request_is_one_that_proxmox_takes() {
     let server = Server::new(|_| data("null"));
     let called = call_everything(&server).await;
     // A method that nobody called here is one that nobody checked.
-    let sources = [include_str!("../src/api.rs"), include_str!("../src/access.rs")].concat();
+    let sources =
+        [include_str!("../src/api.rs"), include_str!("../src/access.rs"), include_str!("../src/guarding.rs")]
+            .concat();
     let methods: BTreeSet<&str> = sources
         .lines()
         .filter_map(|line| line.trim().strip_prefix("pub async fn "))
@@ -170,6 +217,10 @@ async fn every_request_is_one_that_proxmox_takes() {
     let requests = server.seen();
     for schema in &schemas {
         for wire in &requests {
+            // Groups became rules in release 9; the engine asks for what the release has.
+            if wire.path().starts_with("/cluster/ha/rules") && schema.release.starts_with('8') {
+                continue;
+            }
             let given = parameters(wire);
             let faults = schema.faults(&wire.method, wire.path(), &given);
             assert!(

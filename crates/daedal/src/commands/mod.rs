@@ -13,6 +13,8 @@ mod lab;
 mod outputs;
 mod plan;
 pub(crate) mod proxmox;
+mod proxmox_ccm;
+mod proxmox_guard;
 mod saved;
 mod status;
 

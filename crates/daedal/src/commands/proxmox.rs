@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use daedal_engine::{Account, Ensured, Scope, Secret, Use};
-use daedal_inventory::{Reach, SecretRef, TlsTrust};
+use daedal_inventory::{Cluster, Reach, SecretRef, TlsTrust};
 use daedal_proxmox::{Client, Kind, LoginError, NewToken, Token};
 
+use super::proxmox_ccm::CcmArgs;
+use super::proxmox_guard::{BackupArgs, FirewallArgs, HaArgs};
 use crate::cli::Format;
 use crate::contact::{Contact, ContactArgs, secret};
 use crate::exit::Exit;
@@ -21,6 +23,15 @@ pub enum ProxmoxCommand {
     /// Make the account that Daedal uses: roles with the least privileges, user, API token, access control list, pool.
     /// Run again, it mends what differs and leaves the rest alone.
     Setup(Box<SetupArgs>),
+    /// Make the account of the Proxmox cloud-controller-manager: it may see VMs, and nothing else. Its configuration, token
+    /// and all, is kept in the cluster's store.
+    Ccm(Box<CcmArgs>),
+    /// Turn the VMs' firewall on: the cluster itself, the Talos API, on control planes the Kubernetes API, nothing else.
+    Firewall(Box<FirewallArgs>),
+    /// Put the control planes under high availability, kept on different hosts.
+    Ha(Box<HaArgs>),
+    /// Keep a job that backs up all VMs of the cluster.
+    BackupJob(Box<BackupArgs>),
 }
 
 /// What `proxmox setup` understands.
@@ -58,18 +69,25 @@ pub struct SetupArgs {
     /// Make the token anew if it exists; its old secret dies.
     #[arg(long)]
     rotate: bool,
-    /// Who makes all this: somebody with a password, or an API token.
-    #[arg(long, value_name = "USER@REALM[!NAME]", default_value = "root@pam")]
-    admin: String,
-    /// A file with the administrator's password or token secret; else PROXMOX_ADMIN_SECRET, else it is asked for.
-    #[arg(long, value_name = "FILE")]
-    admin_secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    admin: AdminArgs,
     /// Change nothing: print the commands that do the same in a shell on a Proxmox host.
     #[arg(long)]
     print: bool,
     /// Release of Proxmox VE that --print is for.
     #[arg(long, value_name = "MAJOR", default_value_t = 9, value_parser = clap::value_parser!(u32).range(8..=9))]
     release: u32,
+}
+
+/// Who makes accounts.
+#[derive(Debug, Args)]
+pub struct AdminArgs {
+    /// Who makes all this: somebody with a password, or an API token.
+    #[arg(long, value_name = "USER@REALM[!NAME]", default_value = "root@pam")]
+    admin: String,
+    /// A file with the administrator's password or token secret; else PROXMOX_ADMIN_SECRET, else it is asked for.
+    #[arg(long, value_name = "FILE")]
+    admin_secret_file: Option<PathBuf>,
 }
 
 /// What a token may be used for besides the usual.
@@ -85,6 +103,10 @@ enum Usage {
     Console,
     /// Move VMs to other hosts.
     Migrate,
+    /// Put VMs under high availability.
+    Ha,
+    /// Keep backup jobs.
+    Backup,
 }
 
 impl From<Usage> for Use {
@@ -95,6 +117,8 @@ impl From<Usage> for Use {
             Usage::CloudInit => Self::CloudInit,
             Usage::Console => Self::Console,
             Usage::Migrate => Self::Migrate,
+            Usage::Ha => Self::Ha,
+            Usage::Backup => Self::Backup,
         }
     }
 }
@@ -103,6 +127,10 @@ impl From<Usage> for Use {
 pub async fn run(command: &ProxmoxCommand, format: Format, color: bool) -> Outcome {
     match command {
         ProxmoxCommand::Setup(args) => setup(args, format, color).await,
+        ProxmoxCommand::Firewall(args) => super::proxmox_guard::firewall(args, format, color).await,
+        ProxmoxCommand::Ha(args) => super::proxmox_guard::ha(args, format, color).await,
+        ProxmoxCommand::BackupJob(args) => super::proxmox_guard::backup(args, format, color).await,
+        ProxmoxCommand::Ccm(args) => super::proxmox_ccm::run(args, format, color).await,
     }
 }
 
@@ -126,13 +154,13 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
         return Ok(Exit::Done);
     }
     let contact = wish.contact.open().await?;
-    let admin = administrator(args, &contact).await?;
+    let admin = administrator(&args.admin, &contact).await?;
     let version = admin.version().await.map_err(|e| call_failure(&e))?.version;
     let release = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(9);
     let account = account(&wish, release)?;
     let secret = match args.rotate {
         true => Secret::Rotate,
-        false if works(&wish, &contact, &account).await => Secret::Known,
+        false if works(&kept(&wish.secret_file), &contact, &account).await => Secret::Known,
         false => Secret::Unknown,
     };
     let file = &wish.secret_file;
@@ -176,19 +204,7 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
             SecretRef::File(path) => secrets::resolve(path, &inventory.folder),
             _ => inventory.folder.join("proxmox-token"),
         };
-        let contact = &mut wish.contact;
-        contact.endpoint.get_or_insert_with(|| cluster.proxmox.endpoint.clone());
-        if contact.fingerprint.is_none() && contact.ca.is_none() && !contact.insecure {
-            match &cluster.proxmox.tls {
-                TlsTrust::System => {}
-                TlsTrust::Insecure => contact.insecure = true,
-                TlsTrust::Fingerprint(pin) => contact.fingerprint = Some(pin.clone()),
-                TlsTrust::Ca(path) => contact.ca = Some(secrets::resolve(path, &inventory.folder)),
-            }
-        }
-        if let (None, Reach::Proxy(url)) = (&contact.proxy, &cluster.reach) {
-            contact.proxy = Some(url.clone());
-        }
+        complete(&mut wish.contact, cluster, &inventory.folder);
     }
     let scope = &mut wish.scope;
     for (given, wanted) in [
@@ -214,6 +230,22 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
     Ok(wish)
 }
 
+/// What the flags leave open about reaching Proxmox, the inventory says.
+pub(super) fn complete(contact: &mut ContactArgs, cluster: &Cluster, folder: &Path) {
+    contact.endpoint.get_or_insert_with(|| cluster.proxmox.endpoint.clone());
+    if contact.fingerprint.is_none() && contact.ca.is_none() && !contact.insecure {
+        match &cluster.proxmox.tls {
+            TlsTrust::System => {}
+            TlsTrust::Insecure => contact.insecure = true,
+            TlsTrust::Fingerprint(pin) => contact.fingerprint = Some(pin.clone()),
+            TlsTrust::Ca(path) => contact.ca = Some(secrets::resolve(path, folder)),
+        }
+    }
+    if let (None, Reach::Proxy(url)) = (&contact.proxy, &cluster.reach) {
+        contact.proxy = Some(url.clone());
+    }
+}
+
 fn account(wish: &Wish, release: u32) -> Outcome<Account> {
     // A token with any secret has the right shape or has not.
     Token::new(&wish.token, "x").map_err(|e| Failure::from_error(Exit::Usage, &e))?;
@@ -227,7 +259,7 @@ fn account(wish: &Wish, release: u32) -> Outcome<Account> {
     })
 }
 
-async fn administrator(args: &SetupArgs, contact: &Contact) -> Outcome<Client> {
+pub(super) async fn administrator(args: &AdminArgs, contact: &Contact) -> Outcome<Client> {
     let bad = |error: &(dyn std::error::Error + 'static)| Failure::from_error(Exit::Usage, error);
     let what = match args.admin.contains('!') {
         true => format!("The secret of the token {}", args.admin),
@@ -261,9 +293,8 @@ async fn administrator(args: &SetupArgs, contact: &Contact) -> Outcome<Client> {
 }
 
 /// Whether the secret that is kept already opens the door.
-async fn works(wish: &Wish, contact: &Contact, account: &Account) -> bool {
-    let Ok(kept) = std::fs::read_to_string(&wish.secret_file) else { return false };
-    let Ok(token) = Token::new(account.token_id(), kept.trim()) else { return false };
+pub(super) async fn works(secret: &str, contact: &Contact, account: &Account) -> bool {
+    let Ok(token) = Token::new(account.token_id(), secret) else { return false };
     let client = Client::builder(&contact.endpoint, token)
         .dialer(contact.dialer.clone())
         .trust(contact.trust.clone())
@@ -272,6 +303,10 @@ async fn works(wish: &Wish, contact: &Contact, account: &Account) -> bool {
         Ok(client) => client.version().await.is_ok(),
         Err(_) => false,
     }
+}
+
+fn kept(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_default().trim().to_owned()
 }
 
 /// Writes the secret where nobody else can read it, all or nothing.
@@ -295,7 +330,7 @@ fn keep(file: &Path, made: &NewToken) -> std::io::Result<()> {
     std::fs::rename(&beside, file)
 }
 
-fn call_failure(error: &daedal_proxmox::Error) -> Failure {
+pub(super) fn call_failure(error: &daedal_proxmox::Error) -> Failure {
     engine_failure(&daedal_engine::Error::Proxmox(error.clone()))
 }
 

@@ -480,10 +480,14 @@ impl Executor<'_> {
         T: Future<Output = Result<Outcome, Error>>,
     {
         let mut pause = Duration::from_millis(250);
-        let mut attempt = 1;
+        let (mut attempt, began) = (1, Instant::now());
         loop {
             match one_try(attempt > 1).await {
-                Err(error) if attempt < self.engine.parts.limits.attempts && worth_another(&error) => {
+                Err(error)
+                    if worth_another(&error)
+                        && (attempt < self.engine.parts.limits.attempts
+                            || began.elapsed() < self.patience(&error)) =>
+                {
                     tracing::debug!(step = step.id, attempt, error = %chain(&error), "trying again");
                     self.waiting(step, format!("another try after: {}", chain(&error)), Duration::ZERO);
                     self.sleep(pause).await?;
@@ -492,6 +496,20 @@ impl Executor<'_> {
                 }
                 ended => return ended,
             }
+        }
+    }
+
+    /// How long it is worth waiting for what others do to pass.
+    fn patience(&self, error: &Error) -> Duration {
+        let limits = &self.engine.parts.limits;
+        match error {
+            Error::Proxmox(error) => match error.kind() {
+                // What creates it is waited for by its task, and a dead one never lets go.
+                Kind::Locked { lock, .. } if lock != "create" => limits.lock,
+                Kind::NoQuorum { .. } | Kind::Unreachable { .. } => limits.outage,
+                _ => Duration::ZERO,
+            },
+            _ => Duration::ZERO,
         }
     }
 

@@ -6,10 +6,12 @@
 mod boot;
 mod crash;
 mod faults;
+mod guarding;
 mod hands;
 mod images;
 mod lateness;
 mod privileges;
+mod realities;
 mod scale;
 mod stopping;
 mod story;

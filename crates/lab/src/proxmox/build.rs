@@ -35,6 +35,8 @@ impl State {
             tasks: Tasks::default(),
             rng,
             broadcast: Broadcast::default(),
+            guarding: Default::default(),
+            realities: spec.realities.clone(),
             now,
         }
     }

@@ -37,6 +37,9 @@ impl Datacenter {
         file: &str,
         got: impl Future<Output = T>,
     ) -> Result<T, Fail> {
+        if !self.realities().lock_timeouts {
+            return Ok(got.await);
+        }
         let pace = self.pace();
         tokio::select! {
             biased;
@@ -77,6 +80,9 @@ impl Datacenter {
 
     /// Waits for one of the host's API processes, as a synchronous call occupies one.
     pub(super) async fn process(&self, host: &str, writes: bool) -> Option<OwnedSemaphorePermit> {
+        if !self.realities().worker_limit {
+            return None;
+        }
         let key = (host.to_owned(), writes);
         let processes = guard(&self.inner.locks.processes)
             .entry(key)

@@ -13,8 +13,8 @@
 //!
 //! # What is not there
 //!
-//! Snapshots, backup, replication, HA, SDN, firewall, resource mappings and containers answer 501 like any unknown
-//! path. Checksums with MD5 never match. Decompression knows gzip only. All tasks of a host run at once, however many.
+//! Snapshots, replication, SDN, resource mappings and containers answer 501 like any unknown path. Firewalls, high
+//! availability and backup jobs are kept and told, and do nothing. Checksums with MD5 never match. Decompression knows gzip only. All tasks of a host run at once, however many.
 
 mod access;
 mod api;
@@ -28,6 +28,7 @@ mod fail;
 mod fetch;
 mod locks;
 mod property;
+mod realities;
 mod request;
 mod rng;
 mod schema;
@@ -50,6 +51,7 @@ use crate::pki::{Pki, PkiError};
 use crate::{Fabric, Guests, Pace};
 
 pub use self::durations::Durations;
+pub use self::realities::Realities;
 pub use self::spec::{DatacenterSpec, Grant, HostSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
 
 /// What a datacenter needs from the lab around it.

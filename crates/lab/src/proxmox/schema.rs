@@ -9,7 +9,7 @@ use super::request::Params;
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Int(i64, i64),
-    Number,
+    Range(i64, i64),
     Bool,
     Text,
     OneOf(&'static [&'static str]),
@@ -34,6 +34,68 @@ pub(crate) const fn opt(name: &'static str, kind: Kind) -> Rule {
 
 pub(crate) const VMID: Kind = Kind::Int(100, 999_999_999);
 pub(crate) const STORAGE: Kind = Kind::Format(storage_id);
+/// Slots that a disk can be in.
+pub(crate) const DISK: Kind = Kind::OneOf(&[
+    "ide0",
+    "ide1",
+    "ide2",
+    "ide3",
+    "scsi0",
+    "scsi1",
+    "scsi2",
+    "scsi3",
+    "scsi4",
+    "scsi5",
+    "scsi6",
+    "scsi7",
+    "scsi8",
+    "scsi9",
+    "scsi10",
+    "scsi11",
+    "scsi12",
+    "scsi13",
+    "scsi14",
+    "scsi15",
+    "scsi16",
+    "scsi17",
+    "scsi18",
+    "scsi19",
+    "scsi20",
+    "scsi21",
+    "scsi22",
+    "scsi23",
+    "scsi24",
+    "scsi25",
+    "scsi26",
+    "scsi27",
+    "scsi28",
+    "scsi29",
+    "scsi30",
+    "virtio0",
+    "virtio1",
+    "virtio2",
+    "virtio3",
+    "virtio4",
+    "virtio5",
+    "virtio6",
+    "virtio7",
+    "virtio8",
+    "virtio9",
+    "virtio10",
+    "virtio11",
+    "virtio12",
+    "virtio13",
+    "virtio14",
+    "virtio15",
+    "sata0",
+    "sata1",
+    "sata2",
+    "sata3",
+    "sata4",
+    "sata5",
+    "efidisk0",
+    "tpmstate0",
+]);
 pub(crate) const NAME: Kind = Kind::Format(dns_name);
 
 /// Finds all faults at once. `more` judges parameters that the rules do not name.
@@ -74,9 +136,12 @@ pub(crate) fn check(kind: Kind, value: &str) -> Result<(), String> {
             Ok(number) if number > most => Err(format!("value must have a maximum value of {most}")),
             Ok(_) => Ok(()),
         },
-        Kind::Number if value.parse::<f64>().is_err() => {
-            Err(format!("type check ('number') failed - got '{value}'"))
-        }
+        Kind::Range(least, most) => match value.parse::<f64>() {
+            Err(_) => Err(format!("type check ('number') failed - got '{value}'")),
+            Ok(number) if number < least as f64 => Err(format!("value must have a minimum value of {least}")),
+            Ok(number) if number > most as f64 => Err(format!("value must have a maximum value of {most}")),
+            Ok(_) => Ok(()),
+        },
         Kind::Bool if !matches!(value, "0" | "1") => {
             Err(format!("type check ('boolean') failed - got '{value}'"))
         }

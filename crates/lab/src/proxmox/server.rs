@@ -243,9 +243,10 @@ async fn effect(
 ) -> Reply {
     let pace = datacenter.pace();
     let patience = datacenter.durations().proxy;
+    let patient = datacenter.realities().proxy_timeout;
     let work = tokio::spawn(async move { incoming.run(datacenter, host, fault).await });
     // A caller that hangs on purpose waits for the effect however long it takes.
-    if injected.is_some() && mutating {
+    if (injected.is_some() && mutating) || !patient {
         return finished(work.await, mutating);
     }
     tokio::select! {

@@ -22,6 +22,8 @@ pub struct DatacenterSpec {
     pub pools: Vec<String>,
     /// DNS names that somebody's resolver knows, and the addresses they lead to.
     pub names: std::collections::BTreeMap<String, String>,
+    /// Which of Proxmox's awkward ways it has.
+    pub realities: super::Realities,
     /// Decides every MAC, uuid and process number that is made up.
     pub seed: u64,
 }
@@ -37,6 +39,7 @@ impl Default for DatacenterSpec {
             tokens: Vec::new(),
             pools: Vec::new(),
             names: std::collections::BTreeMap::new(),
+            realities: super::Realities::default(),
             seed: 1,
         }
     }

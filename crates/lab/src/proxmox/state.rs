@@ -30,6 +30,10 @@ pub(crate) struct State {
     pub(crate) tasks: Tasks,
     pub(crate) rng: Rng,
     pub(crate) broadcast: Broadcast,
+    #[serde(default)]
+    pub(crate) guarding: super::api::guarding::Guarding,
+    #[serde(default)]
+    pub(crate) realities: super::Realities,
     /// Simulated time of the last change, so that a loaded world goes on after it.
     pub(crate) now: i64,
 }
@@ -78,6 +82,11 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn used(&self) -> u64 {
         self.others + self.volumes.values().map(|volume| volume.used).sum::<u64>()
+    }
+
+    /// Whether a file of that many bytes fits.
+    pub(crate) fn takes(&self, bytes: usize) -> bool {
+        self.used() + bytes as u64 <= self.total
     }
 }
 
@@ -189,21 +198,35 @@ impl State {
     pub(crate) fn advance(&mut self, now: i64) {
         let tick = now / BROADCAST_SECONDS;
         if tick != self.broadcast.tick {
-            let told = self
-                .vms
-                .iter()
-                .filter(|(_, vm)| self.hosts.get(&vm.host).is_some_and(|host| host.online))
-                .map(|(vmid, vm)| (*vmid, (vm.name(*vmid), vm.status().to_owned())))
-                .collect();
+            let told = self.told();
             self.broadcast.before = std::mem::replace(&mut self.broadcast.now, told);
             self.broadcast.tick = tick;
         }
         self.now = now;
     }
 
+    /// What the status daemons of all hosts that are up know at this moment.
+    fn told(&self) -> BTreeMap<u32, (String, String)> {
+        self.vms
+            .iter()
+            .filter(|(_, vm)| self.hosts.get(&vm.host).is_some_and(|host| host.online))
+            .map(|(vmid, vm)| (*vmid, (vm.name(*vmid), vm.status().to_owned())))
+            .collect()
+    }
+
+    /// Whether most hosts are there. A single host is a quorum.
+    pub(crate) fn quorate(&self) -> bool {
+        let online = self.hosts.values().filter(|host| host.online).count();
+        !self.realities.quorum || online * 2 > self.hosts.len()
+    }
+
     /// Name and status as `/cluster/resources` tells them. Within a second of a tick every other read is old, as the
     /// proxy's processes cache on their own.
     pub(crate) fn broadcast(&mut self) -> &BTreeMap<u32, (String, String)> {
+        if !self.realities.stale_lists {
+            self.broadcast.now = self.told();
+            return &self.broadcast.now;
+        }
         self.broadcast.reads += 1;
         let fresh = self.now % BROADCAST_SECONDS == 0;
         if fresh && self.broadcast.reads.is_multiple_of(2) {

@@ -174,9 +174,19 @@ pub(crate) fn option_kind(name: &str) -> Option<Kind> {
             "cpuunits" => Kind::Int(1, 262_144),
             "balloon" => Kind::Int(0, i64::MAX),
             "shares" => Kind::Int(0, 50_000),
-            "cpulimit" | "migrate_downtime" | "migrate_speed" => Kind::Number,
-            "acpi" | "allow-ksm" | "autostart" | "ciupgrade" | "freeze" | "kvm" | "localtime" | "numa"
-            | "onboot" | "protection" | "reboot" | "tablet" | "tdf" | "template" => Kind::Bool,
+            "cpulimit" => Kind::Range(0, 128),
+            "migrate_downtime" => Kind::Range(0, i64::MAX),
+            "migrate_speed" => Kind::Int(0, i64::MAX),
+            "smp" => Kind::Int(1, i64::MAX),
+            "hugepages" => Kind::OneOf(&["any", "2", "1024"]),
+            "keyboard" => Kind::OneOf(&[
+                "de", "de-ch", "da", "en-gb", "en-us", "es", "fi", "fr", "fr-be", "fr-ca", "fr-ch", "hu",
+                "is", "it", "ja", "lt", "mk", "nl", "no", "pl", "pt", "pt-br", "sv", "sl", "tr",
+            ]),
+            "acpi" | "allow-ksm" | "autostart" | "ciupgrade" | "freeze" | "keephugepages" | "kvm"
+            | "localtime" | "numa" | "onboot" | "protection" | "reboot" | "tablet" | "tdf" | "template" => {
+                Kind::Bool
+            }
             "bios" => Kind::OneOf(&["seabios", "ovmf"]),
             "ostype" => Kind::OneOf(&[
                 "other", "wxp", "w2k", "w2k3", "w2k8", "wvista", "win7", "win8", "win10", "win11", "l24",
@@ -210,9 +220,9 @@ pub(crate) fn option_kind(name: &str) -> Option<Kind> {
             "cpu" => keyed!("cpu", CPU_KEYS),
             "searchdomain" => Kind::Format(dns_name),
             "affinity" | "amd-sev" | "args" | "boot" | "bootdisk" | "cdrom" | "cicustom" | "cipassword"
-            | "ciuser" | "description" | "hookscript" | "hotplug" | "hugepages" | "intel-tdx" | "ivshmem"
-            | "keephugepages" | "keyboard" | "machine" | "nameserver" | "spice_enhancements" | "sshkeys"
-            | "startdate" | "startup" | "vga" | "vmgenid" | "vmstatestorage" | "watchdog" => Kind::Text,
+            | "ciuser" | "description" | "hookscript" | "hotplug" | "intel-tdx" | "ivshmem" | "machine"
+            | "nameserver" | "spice_enhancements" | "sshkeys" | "startdate" | "startup" | "vga"
+            | "vmgenid" | "vmstatestorage" | "watchdog" => Kind::Text,
             _ => return None,
         },
         _ => return None,
@@ -231,7 +241,9 @@ pub(crate) fn option_privileges(name: &str, who: &Who) -> Result<&'static [&'sta
         ("unused", Some(_)) => &["VM.Config.Disk"],
         _ if is_drive(name) => &["VM.Config.Disk"],
         _ => match name {
-            "cores" | "cpu" | "cpulimit" | "cpuunits" | "numa" | "sockets" | "vcpus" => &["VM.Config.CPU"],
+            "cores" | "cpu" | "cpulimit" | "cpuunits" | "numa" | "smp" | "sockets" | "vcpus" => {
+                &["VM.Config.CPU"]
+            }
             "memory" | "balloon" | "shares" | "allow-ksm" => &["VM.Config.Memory"],
             "acpi" | "hotplug" | "kvm" | "machine" | "scsihw" | "tablet" | "vga" | "watchdog" => {
                 &["VM.Config.HWType"]

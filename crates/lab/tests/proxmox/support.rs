@@ -129,7 +129,13 @@ impl Lab {
     }
 
     pub fn of(spec: &DatacenterSpec) -> Self {
-        let (around, guests) = surroundings();
+        Self::of_which(spec, |_| {})
+    }
+
+    /// The same in changed surroundings.
+    pub fn of_which(spec: &DatacenterSpec, change: impl FnOnce(&mut Surroundings)) -> Self {
+        let (mut around, guests) = surroundings();
+        change(&mut around);
         let (fabric, faults, pki) = (around.fabric.clone(), around.faults.clone(), around.pki.clone());
         let dc = Datacenter::start(spec, around).unwrap();
         let endpoint = format!("{}.lan", spec.hosts[0].name);

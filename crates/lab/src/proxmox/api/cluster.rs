@@ -122,11 +122,10 @@ pub(super) fn status(context: &Context) -> Answer {
     context.need("/", &["Sys.Audit"])?;
     context.dc.with(|state| {
         let mut all = Vec::new();
-        let online = state.hosts.values().filter(|host| host.online).count();
         if state.hosts.len() > 1 {
             all.push(json!({
                 "id": "cluster", "type": "cluster", "name": "lab", "version": state.hosts.len(),
-                "nodes": state.hosts.len(), "quorate": u8::from(online * 2 > state.hosts.len()),
+                "nodes": state.hosts.len(), "quorate": u8::from(state.quorate()),
             }));
         }
         for (index, (name, host)) in state.hosts.iter().enumerate() {

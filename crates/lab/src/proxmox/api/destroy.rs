@@ -102,6 +102,7 @@ fn remove(state: &mut State, host: &str, vmid: u32, unreferenced: bool) -> Resul
         .collect();
     state.vms.remove(&vmid);
     state.pool_of.remove(&vmid);
+    state.guarding.forget(vmid);
     state.access.acl.remove(&format!("/vms/{vmid}"));
     Ok(forgotten)
 }

@@ -166,6 +166,13 @@ impl Order {
         if format == "qcow2" {
             verify_qcow2(&bytes, &path)?;
         }
+        if job
+            .dc
+            .with(|state| state.store(&job.host, &self.storage).is_ok_and(|store| !store.takes(bytes.len())))
+        {
+            job.log(format!("{path}: No space left on device"));
+            return Err(Stop::error("download failed: exit code 3"));
+        }
         job.dc.with(|state| {
             let volume = Volume::file(&self.content, &format, bytes, state.now);
             state.store_mut(&job.host, &self.storage)?.volumes.insert(name, volume);

@@ -71,7 +71,21 @@ pub(super) fn current(context: &Context, host: &str, vmid: u32) -> Answer {
         let vm = state.vm(host, vmid)?;
         let mut row = row(state, vmid, vm);
         row["qmpstatus"] = vm.status().into();
-        row["ha"] = json!({ "managed": 0 });
+        if vm.running.is_some() {
+            let nics = vm.config.keys().filter_map(|name| match vmconfig::indexed(name) {
+                ("net", Some(index)) => {
+                    Some((format!("tap{vmid}i{index}"), json!({ "netin": 0, "netout": 0 })))
+                }
+                _ => None,
+            });
+            row["nics"] = nics.collect::<serde_json::Map<_, _>>().into();
+            for what in ["cpu", "io", "memory"] {
+                for much in ["full", "some"] {
+                    row[format!("pressure{what}{much}")] = 0.into();
+                }
+            }
+        }
+        row["ha"] = json!({ "managed": u8::from(state.guarding.manages(vmid)) });
         if vmconfig::agent_enabled(&vm.config) {
             row["agent"] = 1.into();
         }

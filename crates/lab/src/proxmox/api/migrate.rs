@@ -17,6 +17,7 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
             req("target", Kind::Text),
             opt("online", Kind::Bool),
             opt("with-local-disks", Kind::Bool),
+            opt("with-conntrack-state", Kind::Bool),
             opt("targetstorage", Kind::Text),
             opt("force", Kind::Bool),
             opt("bwlimit", Kind::Int(0, i64::MAX)),

@@ -9,10 +9,12 @@ mod content;
 mod create;
 mod destroy;
 mod download;
+pub(super) mod guarding;
 mod guests;
 pub(super) mod login;
 mod migrate;
 mod nodes;
+mod plain;
 mod pools;
 mod power;
 mod resize;
@@ -40,12 +42,31 @@ pub(super) async fn call(context: Context) -> Answer {
         ["nodes", host, ..] => reachable(&context, host)?,
         _ => context.local.clone(),
     };
+    if writes {
+        quorate(&context, &parts)?;
+    }
     let duration = if writes { context.dc.durations().write } else { context.dc.durations().read };
     let process = context.dc.process(&host, writes).await;
     context.dc.pace().pass(duration).await;
-    let answer = dispatch(&context, &parts).await;
+    let answer = match plain::check(&context, &parts) {
+        Ok(()) => dispatch(&context, &parts).await,
+        Err(fail) => Err(fail),
+    };
     drop(process);
     answer
+}
+
+/// What is kept in the cluster's file system cannot be changed without a quorum. Files on storages can, and tasks end.
+fn quorate(context: &Context, parts: &[&str]) -> Result<(), Fail> {
+    if context.dc.with(|state| state.quorate()) {
+        return Ok(());
+    }
+    match parts {
+        ["access", "ticket"] | ["nodes", _, "storage" | "tasks", ..] => Ok(()),
+        ["nodes", ..] => Err(Fail::internal("cluster not ready - no quorum?")),
+        ["access", ..] => Err(Fail::internal("cfs-lock 'file-user_cfg' error: no quorum!")),
+        _ => Err(Fail::internal("no quorum!")),
+    }
 }
 
 fn reachable(context: &Context, host: &str) -> Result<String, Fail> {
@@ -74,6 +95,15 @@ async fn dispatch(context: &Context, parts: &[&str]) -> Answer {
         ("GET", ["cluster", "status"]) => cluster::status(context),
         ("GET", ["cluster", "nextid"]) => cluster::next_id(context),
         ("GET", ["cluster", "tasks"]) => tasks::cluster_list(context),
+        (_, ["cluster", "ha", kind @ ("resources" | "rules" | "groups")]) => {
+            guarding::kept(context, kind, None)
+        }
+        (_, ["cluster", "ha", kind @ ("resources" | "rules" | "groups"), id]) => {
+            guarding::kept(context, kind, Some(id))
+        }
+        (_, ["cluster", "backup"]) => guarding::kept(context, "backup", None),
+        (_, ["cluster", "backup", id]) => guarding::kept(context, "backup", Some(id)),
+        ("GET", ["cluster", "sdn", "zones"] | ["cluster", "mapping", "pci"]) => rows(Vec::new()),
         ("GET", ["nodes"]) => nodes::list(context),
         ("GET", ["storage"]) => storage::definitions(context),
         ("GET", ["storage", id]) => storage::definition(context, id),
@@ -135,6 +165,7 @@ async fn guest(context: &Context, host: &str, id: &str, parts: &[&str]) -> Answe
         ("POST", ["clone"]) => clone::start(context, host, vmid(id)?).await,
         ("POST", ["migrate"]) => migrate::start(context, host, vmid(id)?),
         ("POST", ["template"]) => template::start(context, host, vmid(id)?),
+        (_, ["firewall", rest @ ..]) => guarding::firewall(context, host, vmid(id)?, rest),
         (_, ["agent", command]) => agent::run(context, host, vmid(id)?, command).await,
         _ => Err(unknown(context)),
     }

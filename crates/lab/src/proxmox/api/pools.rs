@@ -14,7 +14,10 @@ fn missing(id: &str) -> Fail {
 
 /// `GET /pools`
 pub(super) fn list(context: &Context) -> Answer {
-    verify(&context.params, &[opt("poolid", Kind::Text), opt("type", Kind::Text)])?;
+    verify(
+        &context.params,
+        &[opt("poolid", Kind::Text), opt("type", Kind::OneOf(&["qemu", "lxc", "storage"]))],
+    )?;
     context.dc.with(|state| {
         let seen = state.pools.iter().filter(|(id, _)| {
             context.param("poolid").is_none_or(|wanted| wanted == *id)

@@ -36,6 +36,12 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
             opt("machine", Kind::Text),
             opt("force-cpu", Kind::Text),
             opt("migratedfrom", Kind::Text),
+            opt("migration_network", Kind::Text),
+            opt("migration_type", Kind::OneOf(&["secure", "insecure"])),
+            opt("nets-host-mtu", Kind::Text),
+            opt("stateuri", Kind::Text),
+            opt("targetstorage", Kind::Text),
+            opt("with-conntrack-state", Kind::Bool),
         ],
     )?;
     let upid = fork_start(&context.dc, host, vmid, &context.who, context.fault.clone())?;

@@ -3,7 +3,7 @@
 use crate::proxmox::context::Context;
 use crate::proxmox::fail::{Answer, Fail};
 use crate::proxmox::property::{Properties, parse_size, print_size};
-use crate::proxmox::schema::{Kind, opt, req, verify};
+use crate::proxmox::schema::{DISK, Kind, opt, req, verify};
 use crate::proxmox::tasks::Stop;
 use crate::proxmox::vmconfig;
 
@@ -17,21 +17,13 @@ fn size_format(text: &str) -> Result<(), String> {
     }
 }
 
-fn disk_name(text: &str) -> Result<(), String> {
-    if vmconfig::is_drive(text) {
-        Ok(())
-    } else {
-        Err("value does not have a value in the enumeration".into())
-    }
-}
-
 /// `PUT …/resize`
 pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
     context.need(&format!("/vms/{vmid}"), &["VM.Config.Disk"])?;
     verify(
         &context.params,
         &[
-            req("disk", Kind::Format(disk_name)),
+            req("disk", DISK),
             req("size", Kind::Format(size_format)),
             opt("digest", Kind::Text),
             opt("skiplock", Kind::Bool),

@@ -101,7 +101,23 @@ fn definition_row(id: &str, storage: &Storage) -> Value {
 
 /// `GET /storage`
 pub(super) fn definitions(context: &Context) -> Answer {
-    verify(&context.params, &[opt("type", Kind::Text)])?;
+    const TYPES: &[&str] = &[
+        "btrfs",
+        "cephfs",
+        "cifs",
+        "dir",
+        "esxi",
+        "iscsi",
+        "iscsidirect",
+        "lvm",
+        "lvmthin",
+        "nfs",
+        "pbs",
+        "rbd",
+        "zfs",
+        "zfspool",
+    ];
+    verify(&context.params, &[opt("type", Kind::OneOf(TYPES))])?;
     context.dc.with(|state| {
         let all = state.storages.iter().filter(|(id, storage)| {
             context.param("type").is_none_or(|kind| kind == storage.kind) && readable(state, context, id)

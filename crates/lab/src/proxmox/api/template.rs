@@ -3,14 +3,14 @@
 use crate::proxmox::context::Context;
 use crate::proxmox::fail::{Answer, Fail};
 use crate::proxmox::property::Properties;
-use crate::proxmox::schema::{Kind, opt, verify};
+use crate::proxmox::schema::{DISK, opt, verify};
 use crate::proxmox::state::State;
 use crate::proxmox::vmconfig;
 
 /// `POST …/template`
 pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
     context.need(&format!("/vms/{vmid}"), &["VM.Allocate"])?;
-    verify(&context.params, &[opt("disk", Kind::Text)])?;
+    verify(&context.params, &[opt("disk", DISK)])?;
     context.dc.with(|state| check(state, host, vmid))?;
     context.fork(host, "qmtemplate", &vmid.to_string(), move |job| async move {
         let _lock = job.until(job.dc.lock_guest(vmid, job.dc.durations().long_lock)).await??;

@@ -63,6 +63,12 @@ pub(super) fn start(context: &Context, host: &str, id: &str) -> Answer {
         if format == "qcow2" && qcow2(&bytes).is_none() {
             return Err(Stop::error("failed to verify file: Image is not in qcow2 format"));
         }
+
+        if job.dc.with(|state| state.store(&job.host, &storage).is_ok_and(|store| !store.takes(bytes.len())))
+        {
+            job.log(format!("cp: error writing '{filename}': No space left on device"));
+            return Err(Stop::error("import failed: exit code 1"));
+        }
         let folder = if content == "vztmpl" { "vztmpl" } else { content.as_str() };
         let name = format!("{folder}/{filename}");
         job.dc

@@ -1,0 +1,115 @@
+//! `daedal proxmox ccm`: the account of the Proxmox cloud-controller-manager, which may see VMs and nothing else.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use daedal_dial::Trust;
+use daedal_engine::{Account, Scope, Secret};
+use daedal_proxmox::NewToken;
+use daedal_store::{make_private_folder, write_private};
+
+use super::proxmox::{AdminArgs, administrator, complete, works};
+use crate::cli::Format;
+use crate::contact::ContactArgs;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::engine_failure;
+use crate::{console, documents};
+
+/// What `proxmox ccm` understands.
+#[derive(Debug, Args)]
+pub struct CcmArgs {
+    /// The inventory.
+    #[arg(short, long, value_name = "FILE", default_value = "cluster.yaml")]
+    file: PathBuf,
+    #[command(flatten)]
+    contact: ContactArgs,
+    /// The token to make [default: CLUSTER-ccm@pve!ccm].
+    #[arg(long, value_name = "USER@REALM!NAME")]
+    token: Option<String>,
+    /// Where the cluster's secrets are kept [default: .daedal/CLUSTER beside the inventory].
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Make the token anew if it exists; its old secret dies.
+    #[arg(long)]
+    rotate: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// Runs the command.
+pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
+    let inventory = documents::read(&args.file, color)?;
+    let cluster = &inventory.loaded.cluster;
+    let mut contact = args.contact.clone();
+    complete(&mut contact, cluster, &inventory.folder);
+    let contact = contact.open().await?;
+    let id = args.token.clone().unwrap_or_else(|| format!("{}-ccm@pve!ccm", cluster.name));
+    let Some((user, token)) = id.split_once('!') else {
+        return Err(Failure::new(Exit::Usage, format!("'{id}' is not an API token's id")));
+    };
+    let account = Account {
+        user: user.to_owned(),
+        token: token.to_owned(),
+        comment: format!("cloud-controller-manager of the Talos cluster {}", cluster.name),
+        pool: None,
+        grants: Scope::of(cluster).seeing(),
+    };
+    let folder = args.state.clone().unwrap_or_else(|| inventory.folder.join(".daedal").join(&cluster.name));
+    let file = folder.join("ccm.yaml");
+    let unsafe_tls = contact.trust == Trust::Insecure;
+    let written = |secret: &str| config(&contact.endpoint, unsafe_tls, &id, secret, &cluster.name);
+    let secret = match args.rotate {
+        true => Secret::Rotate,
+        false => match kept(&std::fs::read_to_string(&file).unwrap_or_default()) {
+            Some(secret) if works(&secret, &contact, &account).await => Secret::Known,
+            _ => Secret::Unknown,
+        },
+    };
+    let keep = |made: &NewToken| {
+        make_private_folder(&folder).map_err(std::io::Error::other)?;
+        write_private(&file, written(made.expose()).as_bytes()).map_err(std::io::Error::other)
+    };
+    let admin = administrator(&args.admin, &contact).await?;
+    let done = account.ensure(&admin, secret, keep).await.map_err(|error| engine_failure(&error))?;
+    match format {
+        Format::Json => console::json(&serde_json::json!({ "token": id, "config": file, "steps": done })),
+        Format::Text => {
+            let mut text = String::new();
+            for one in &done {
+                text.push_str(&format!("{:<10} {}\n", one.done.unwrap_or("there"), one.what));
+            }
+            text.push_str(&format!("\nIts configuration is in {}, token and all.\n", file.display()));
+            console::result(&text);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The controller's configuration. JSON is YAML, and quotes everything rightly.
+fn config(endpoint: &str, insecure: bool, token: &str, secret: &str, region: &str) -> String {
+    let url = format!("{}/api2/json", endpoint.trim_end_matches('/'));
+    let cluster = serde_json::json!({
+        "url": url, "insecure": insecure, "token_id": token, "token_secret": secret, "region": region,
+    });
+    format!("clusters:\n  - {cluster}\n")
+}
+
+/// The secret in a configuration that was written before.
+fn kept(text: &str) -> Option<String> {
+    let cluster: serde_json::Value = serde_json::from_str(text.split_once("  - ")?.1.trim()).ok()?;
+    cluster["token_secret"].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_found_again() {
+        let text = config("https://atlas.lan:8006", false, "home-ccm@pve!ccm", "s3cret", "home");
+        assert!(text.contains(r#""url":"https://atlas.lan:8006/api2/json""#), "{text}");
+        assert_eq!(kept(&text).as_deref(), Some("s3cret"));
+        assert_eq!(kept(""), None);
+    }
+}

@@ -1,0 +1,287 @@
+//! What is done for a cluster's VMs on request: a firewall, high availability, backups. Each is off until it is asked for,
+//! and each can be asked for again: what is right already is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use daedal_inventory::{Cluster, Node, Role};
+use daedal_planner::{Ownership, World};
+use daedal_proxmox::{Client, FirewallRule, Kept, Options, UpdateVm};
+
+use crate::account::Ensured;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::machine::FIRST_NIC;
+
+/// The IP set that holds everything of a cluster.
+const SET: &str = "cluster";
+
+/// A backup job as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupJob {
+    /// Where the backups go: a Proxmox Backup Server, or any storage for backups.
+    pub storage: String,
+    /// When, as Proxmox writes calendar events (`02:30`, `sun 01:00`).
+    pub schedule: String,
+    /// How many of the last backups are kept.
+    pub keep: u32,
+}
+
+/// One of our VMs: its node, its host, and its VMID.
+type Ours<'a> = Vec<(&'a Node, String)>;
+
+impl Engine {
+    /// The cluster's VMs that are there, each where it is now. Nothing else is ever touched.
+    async fn ours<'a>(&self, cluster: &'a Cluster) -> Result<Ours<'a>, Error> {
+        let world: World = self.observe(cluster).await?;
+        let owned = |node: &&Node| {
+            let guest = world.guests.get(&node.vmid);
+            guest.filter(|guest| matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name))
+                .map(|guest| guest.host.clone())
+        };
+        Ok(cluster.nodes.iter().filter_map(|node| Some((node, owned(&node)?))).collect())
+    }
+
+    /// Turns the VMs' firewall on or off. On, a node takes what comes from the cluster itself, the Talos API, on control
+    /// planes the Kubernetes API, `ports` besides, and nothing else.
+    pub async fn firewall(&self, cluster: &Cluster, on: bool, ports: &[u16]) -> Result<Vec<Ensured>, Error> {
+        let proxmox = &self.parts.proxmox;
+        let mut all = Vec::new();
+        for (node, host) in self.ours(cluster).await? {
+            let changed = match on {
+                true => guard(proxmox, cluster, node, &host, ports).await?,
+                false => unguard(proxmox, node, &host).await?,
+            };
+            let what = format!("firewall of {} (VM {})", node.name, node.vmid);
+            all.push(Ensured { what, done: changed.then_some(if on { "turned on" } else { "turned off" }) });
+        }
+        Ok(all)
+    }
+
+    /// Puts the control planes under Proxmox's high availability, kept on different hosts; or takes them out.
+    pub async fn high_availability(&self, cluster: &Cluster, on: bool) -> Result<Vec<Ensured>, Error> {
+        let proxmox = &self.parts.proxmox;
+        let version = proxmox.version().await?.version;
+        let rules = version.split('.').next().and_then(|major| major.parse::<u32>().ok()).unwrap_or(9) >= 9;
+        let ours: Ours<'_> = self
+            .ours(cluster)
+            .await?
+            .into_iter()
+            .filter(|(node, _)| node.role == Role::ControlPlane)
+            .collect();
+        let mut all = Vec::new();
+        let comment = format!("control planes of {}, kept by daedal", cluster.name);
+        let resources: Vec<String> = ours.iter().map(|(node, _)| format!("vm:{}", node.vmid)).collect();
+        let apart = format!("daedal-{}-apart", cluster.name);
+        let rule: Options = [
+            ("type", "resource-affinity".to_owned()),
+            ("affinity", "negative".to_owned()),
+            ("resources", resources.join(",")),
+            ("comment", comment.clone()),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+        let group = |node: &Node| format!("daedal-{}-{}", cluster.name, node.name);
+        if !on {
+            if rules {
+                all.push(remove(proxmox, Kept::HaRule, &apart).await?);
+            }
+            for (node, _) in &ours {
+                all.push(remove(proxmox, Kept::HaResource, &format!("vm:{}", node.vmid)).await?);
+            }
+            if !rules {
+                for (node, _) in &ours {
+                    all.push(remove(proxmox, Kept::HaGroup, &group(node)).await?);
+                }
+            }
+            return Ok(all);
+        }
+        for (node, host) in &ours {
+            let mut wanted = Options::from([
+                ("state".to_owned(), "started".to_owned()),
+                ("comment".to_owned(), comment.clone()),
+            ]);
+            if !rules {
+                // Before there were rules, a preferred host for each is what keeps them apart.
+                let others = cluster.proxmox.hosts.iter().filter(|other| other.name != *host);
+                let nodes: Vec<String> = std::iter::once(format!("{host}:2"))
+                    .chain(others.map(|other| format!("{}:1", other.name)))
+                    .collect();
+                let options = Options::from([
+                    ("nodes".to_owned(), nodes.join(",")),
+                    ("comment".to_owned(), comment.clone()),
+                ]);
+                all.push(ensure(proxmox, Kept::HaGroup, &group(node), &options).await?);
+                wanted.insert("group".to_owned(), group(node));
+            }
+            all.push(ensure(proxmox, Kept::HaResource, &format!("vm:{}", node.vmid), &wanted).await?);
+        }
+        if rules && resources.len() > 1 {
+            all.push(ensure(proxmox, Kept::HaRule, &apart, &rule).await?);
+        }
+        Ok(all)
+    }
+
+    /// Makes a job that backs up all VMs of the cluster, or removes it.
+    pub async fn backup_job(
+        &self,
+        cluster: &Cluster,
+        job: Option<&BackupJob>,
+    ) -> Result<Vec<Ensured>, Error> {
+        let proxmox = &self.parts.proxmox;
+        let id = format!("daedal-{}", cluster.name);
+        let Some(job) = job else { return Ok(vec![remove(proxmox, Kept::BackupJob, &id).await?]) };
+        let vmids: Vec<String> = cluster.nodes.iter().map(|node| node.vmid.to_string()).collect();
+        let wanted: Options = [
+            ("vmid", vmids.join(",")),
+            ("storage", job.storage.clone()),
+            ("schedule", job.schedule.clone()),
+            ("prune-backups", format!("keep-last={}", job.keep)),
+            ("mode", "snapshot".to_owned()),
+            ("enabled", "1".to_owned()),
+            ("comment", format!("Talos cluster {}, kept by daedal", cluster.name)),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+        Ok(vec![ensure(proxmox, Kept::BackupJob, &id, &wanted).await?])
+    }
+}
+
+async fn ensure(proxmox: &Client, kind: Kept, id: &str, wanted: &Options) -> Result<Ensured, Error> {
+    let what = format!("{} {id}", kind.name());
+    let known = proxmox.kept(kind).await?;
+    let done = match known.get(id) {
+        None => {
+            proxmox.create_kept(kind, id, wanted).await?;
+            Some("created")
+        }
+        Some(there) if wanted.iter().any(|(name, value)| there.get(name) != Some(value)) => {
+            proxmox.update_kept(kind, id, wanted).await?;
+            Some("changed")
+        }
+        Some(_) => None,
+    };
+    Ok(Ensured { what, done })
+}
+
+async fn remove(proxmox: &Client, kind: Kept, id: &str) -> Result<Ensured, Error> {
+    let there = proxmox.kept(kind).await?.contains_key(id);
+    if there {
+        proxmox.delete_kept(kind, id).await?;
+    }
+    Ok(Ensured { what: format!("{} {id}", kind.name()), done: there.then_some("removed") })
+}
+
+/// What a node takes from outside, in order.
+fn rules(node: &Node, ports: &[u16]) -> Vec<FirewallRule> {
+    let accept =
+        |proto: Option<&str>, dport: Option<String>, source: Option<String>, comment: &str| FirewallRule {
+            pos: None,
+            direction: "in".to_owned(),
+            action: "ACCEPT".to_owned(),
+            proto: proto.map(str::to_owned),
+            dport,
+            source,
+            comment: Some(format!("daedal: {comment}")),
+            enable: true,
+        };
+    let mut rules = vec![
+        // etcd, trustd, kubelets, the network of the pods.
+        accept(None, None, Some(format!("+{SET}")), "the cluster itself"),
+        accept(Some("icmp"), None, None, "ping"),
+        accept(Some("tcp"), Some("50000".to_owned()), None, "the Talos API"),
+    ];
+    if node.role == Role::ControlPlane {
+        rules.push(accept(Some("tcp"), Some("6443".to_owned()), None, "the Kubernetes API"));
+    }
+    for port in ports {
+        rules.push(accept(Some("tcp"), Some(port.to_string()), None, "as asked for"));
+    }
+    rules
+}
+
+/// Addresses of everything in the cluster.
+fn members(cluster: &Cluster) -> BTreeSet<String> {
+    let nodes = cluster.nodes.iter().map(|node| node.address.addr().to_string());
+    let vip = cluster.network.vip.map(|vip| vip.to_string());
+    let pods = cluster.kubernetes.pod_subnets.iter().map(ToString::to_string);
+    nodes.chain(vip).chain(pods).collect()
+}
+
+async fn guard(
+    proxmox: &Client,
+    cluster: &Cluster,
+    node: &Node,
+    host: &str,
+    ports: &[u16],
+) -> Result<bool, Error> {
+    let vmid = node.vmid;
+    let mut changed = false;
+    if !proxmox.ipsets(host, vmid).await?.iter().any(|name| name == SET) {
+        proxmox.create_ipset(host, vmid, SET).await?;
+        changed = true;
+    }
+    let there: BTreeSet<String> = proxmox.ipset(host, vmid, SET).await?.into_iter().collect();
+    let wanted = members(cluster);
+    for cidr in wanted.difference(&there) {
+        proxmox.add_to_ipset(host, vmid, SET, cidr).await?;
+        changed = true;
+    }
+    for cidr in there.difference(&wanted) {
+        proxmox.take_from_ipset(host, vmid, SET, cidr).await?;
+        changed = true;
+    }
+    // Rules of others stay; ours are known by their comment, and are made anew when they differ.
+    let wanted = rules(node, ports);
+    let known = proxmox.firewall_rules(host, vmid).await?;
+    let mine =
+        |rule: &&FirewallRule| rule.comment.as_ref().is_some_and(|comment| comment.starts_with("daedal: "));
+    let bare = |rule: &FirewallRule| FirewallRule { pos: None, ..rule.clone() };
+    if known.iter().filter(mine).map(bare).collect::<Vec<_>>() != wanted {
+        // The new ones go first, so that no moment is without them.
+        for (pos, rule) in wanted.iter().enumerate() {
+            proxmox
+                .add_firewall_rule(host, vmid, &FirewallRule { pos: Some(pos as u64), ..rule.clone() })
+                .await?;
+        }
+        let old = known.iter().filter(mine).filter_map(|rule| rule.pos).collect::<Vec<_>>();
+        for pos in old.into_iter().rev() {
+            proxmox.delete_firewall_rule(host, vmid, pos + wanted.len() as u64).await?;
+        }
+        changed = true;
+    }
+    let options: Options = [("enable", "1"), ("policy_in", "DROP"), ("policy_out", "ACCEPT")]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let there: BTreeMap<String, String> = proxmox.firewall_options(host, vmid).await?;
+    if options.iter().any(|(name, value)| there.get(name) != Some(value)) {
+        proxmox.set_firewall_options(host, vmid, &options).await?;
+        changed = true;
+    }
+    // Last of all: only now does anything filter.
+    Ok(filtered(proxmox, node, host, true).await? || changed)
+}
+
+async fn unguard(proxmox: &Client, node: &Node, host: &str) -> Result<bool, Error> {
+    let off = filtered(proxmox, node, host, false).await?;
+    let there = proxmox.firewall_options(host, node.vmid).await?;
+    if there.get("enable").is_some_and(|enable| enable == "1") {
+        let options = Options::from([("enable".to_owned(), "0".to_owned())]);
+        proxmox.set_firewall_options(host, node.vmid, &options).await?;
+        return Ok(true);
+    }
+    Ok(off)
+}
+
+/// Whether the firewall filters the node's network card at all. The MAC is always sent, or Proxmox makes one up.
+async fn filtered(proxmox: &Client, node: &Node, host: &str, on: bool) -> Result<bool, Error> {
+    let config = proxmox.vm_config(host, node.vmid).await?;
+    let Some(nic) = config.nics.get(FIRST_NIC).filter(|nic| nic.firewall != on) else { return Ok(false) };
+    let mut nic = nic.clone();
+    nic.firewall = on;
+    let update = UpdateVm::new().set(FIRST_NIC, nic.property_string()).digest(&config.digest);
+    proxmox.update_vm(host, node.vmid, &update).await?;
+    Ok(true)
+}

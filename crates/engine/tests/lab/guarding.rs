@@ -1,0 +1,101 @@
+//! What is done for VMs on request: firewall, high availability, backups.
+
+use daedal_engine::{BackupJob, Ensured};
+use daedal_lab::proxmox::{Grant, TokenSpec};
+use daedal_proxmox::Kept;
+
+use crate::strangers::proxmox;
+use crate::support::{Bench, CANARY, TOKEN, assert_done};
+
+async fn bench(version: &str) -> Bench {
+    let bench = Bench::with(3, 1, |datacenter| {
+        datacenter.version = version.to_owned();
+        let mut token = TokenSpec::minimal(TOKEN, CANARY);
+        token.grants.push(Grant::new("/", &["Sys.Audit", "Sys.Console", "Sys.Modify"]));
+        datacenter.tokens = vec![token];
+    });
+    assert_done(&bench.apply().await, "apply");
+    bench
+}
+
+fn all_there(done: &[Ensured]) -> bool {
+    !done.is_empty() && done.iter().all(|one| one.done.is_none())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_firewall_lets_in_the_cluster_and_the_apis() {
+    let bench = bench("9.2.11").await;
+    let (engine, client) = (bench.engine(), proxmox(&bench));
+    let done = engine.firewall(&bench.cluster, true, &[]).await.unwrap();
+    assert!(done.len() == 4 && done.iter().all(|one| one.done.is_some()), "{done:?}");
+    let hosts: Vec<(u32, String)> = bench.lab.datacenter().vms().into_iter().map(|vm| (vm.0, vm.1)).collect();
+    let worker = bench.cluster.nodes.iter().find(|node| node.name == "worker-1").unwrap().vmid;
+    for (vmid, host) in &hosts {
+        let rules = client.firewall_rules(host, *vmid).await.unwrap();
+        let ports: Vec<&str> = rules.iter().filter_map(|rule| rule.dport.as_deref()).collect();
+        assert_eq!(ports, if *vmid == worker { vec!["50000"] } else { vec!["50000", "6443"] });
+        assert_eq!(rules[0].source.as_deref(), Some("+cluster"));
+        assert_eq!(client.firewall_options(host, *vmid).await.unwrap()["policy_in"], "DROP");
+        let set = client.ipset(host, *vmid, "cluster").await.unwrap();
+        assert!(set.contains(&"10.0.1.1".to_owned()) && set.contains(&"10.0.0.20".to_owned()), "{set:?}");
+        let config = client.vm_config(host, *vmid).await.unwrap();
+        assert!(config.nics["net0"].firewall);
+    }
+    assert!(all_there(&engine.firewall(&bench.cluster, true, &[]).await.unwrap()));
+    // Another port: ours are made anew, a rule of somebody else stays.
+    let (vmid, host) = &hosts[0];
+    let theirs = daedal_proxmox::FirewallRule {
+        direction: "in".into(),
+        action: "ACCEPT".into(),
+        comment: Some("backup agent".into()),
+        ..Default::default()
+    };
+    client.add_firewall_rule(host, *vmid, &theirs).await.unwrap();
+    engine.firewall(&bench.cluster, true, &[443]).await.unwrap();
+    let rules = client.firewall_rules(host, *vmid).await.unwrap();
+    assert_eq!(rules.iter().filter(|rule| rule.comment == theirs.comment).count(), 1, "{rules:#?}");
+    assert_eq!(rules.iter().filter(|rule| rule.dport.as_deref() == Some("50000")).count(), 1, "{rules:#?}");
+    assert!(rules.iter().any(|rule| rule.dport.as_deref() == Some("443")));
+    bench.assert_converged("the firewall is no drift").await;
+    engine.firewall(&bench.cluster, false, &[]).await.unwrap();
+    assert!(all_there(&engine.firewall(&bench.cluster, false, &[]).await.unwrap()));
+    assert!(!client.vm_config(host, *vmid).await.unwrap().nics["net0"].firewall);
+}
+
+#[tokio::test(start_paused = true)]
+async fn control_planes_are_kept_apart_as_the_release_does_it() {
+    for (version, kind) in [("9.2.11", Kept::HaRule), ("8.4.1", Kept::HaGroup)] {
+        let bench = bench(version).await;
+        let (engine, client) = (bench.engine(), proxmox(&bench));
+        engine.high_availability(&bench.cluster, true).await.unwrap();
+        let resources = client.kept(Kept::HaResource).await.unwrap();
+        assert_eq!(resources.len(), 3, "{resources:?}");
+        let kept = client.kept(kind).await.unwrap();
+        match kind {
+            Kept::HaRule => {
+                let rule = &kept["daedal-home-apart"];
+                assert_eq!(rule["affinity"], "negative");
+                assert_eq!(rule["resources"].split(',').count(), 3);
+            }
+            _ => assert_eq!(kept.len(), 3, "{kept:?}"),
+        }
+        assert!(all_there(&engine.high_availability(&bench.cluster, true).await.unwrap()), "{version}");
+        engine.high_availability(&bench.cluster, false).await.unwrap();
+        assert!(client.kept(Kept::HaResource).await.unwrap().is_empty());
+        assert!(client.kept(kind).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backup_job_names_every_vm() {
+    let bench = bench("9.2.11").await;
+    let (engine, client) = (bench.engine(), proxmox(&bench));
+    let job = BackupJob { storage: "pbs".into(), schedule: "02:30".into(), keep: 7 };
+    engine.backup_job(&bench.cluster, Some(&job)).await.unwrap();
+    let kept = client.kept(Kept::BackupJob).await.unwrap();
+    assert_eq!(kept["daedal-home"]["vmid"], "300,301,302,1000");
+    assert_eq!(kept["daedal-home"]["prune-backups"], "keep-last=7");
+    assert!(all_there(&engine.backup_job(&bench.cluster, Some(&job)).await.unwrap()));
+    engine.backup_job(&bench.cluster, None).await.unwrap();
+    assert!(client.kept(Kept::BackupJob).await.unwrap().is_empty());
+}

@@ -1,0 +1,162 @@
+//! What befalls a datacenter while a run is under way: patience or clear words, never damage.
+
+use std::time::Duration;
+
+use daedal_engine::Run;
+use daedal_lab::faults::{Fault, When};
+use daedal_lab::proxmox::{HostSpec, Realities};
+use daedal_planner::plan_apply;
+
+use crate::support::{Bench, assert_done, errors};
+
+/// An apply during which something happens, and later something else.
+async fn apply_while(
+    bench: &Bench,
+    after: Duration,
+    happens: impl FnOnce(),
+    later: Duration,
+    ends: impl FnOnce(),
+) -> daedal_engine::Report {
+    let engine = bench.engine();
+    let world = engine.observe(&bench.cluster).await.unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    let run = Run::silent();
+    let meanwhile = async {
+        tokio::time::sleep(after).await;
+        happens();
+        tokio::time::sleep(later).await;
+        ends();
+    };
+    let (report, ()) = tokio::join!(engine.execute(&bench.cluster, &world, &plan, &run), meanwhile);
+    report.unwrap()
+}
+
+fn three_hosts() -> Bench {
+    Bench::with(1, 1, |datacenter| datacenter.hosts.push(HostSpec::new("cyclops", 64, 256 << 30)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_loss_of_quorum_is_waited_out() {
+    let bench = three_hosts();
+    let dc = bench.lab.datacenter().clone();
+    let lost = || {
+        dc.set_host_online("cyclops", false);
+        dc.set_host_online("boreas", false);
+    };
+    let back = || {
+        dc.set_host_online("cyclops", true);
+        dc.set_host_online("boreas", true);
+    };
+    let report = apply_while(&bench, Duration::from_secs(2), lost, Duration::from_secs(45), back).await;
+    // Whatever was not waited for, the next run does.
+    println!("{:?}", errors(&report));
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("quorum is back").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lasting_loss_of_quorum_is_told_and_nothing_is_half_done() {
+    let bench = three_hosts();
+    let dc = bench.lab.datacenter().clone();
+    dc.set_host_online("cyclops", false);
+    // Two of three are a quorum; then a second one goes that carries nothing of ours.
+    let mut bench = bench;
+    bench.cluster.proxmox.hosts.retain(|host| host.name == "atlas");
+    let lost = || dc.set_host_online("boreas", false);
+    let report = apply_while(&bench, Duration::from_secs(1), lost, Duration::from_secs(3600), || {}).await;
+    let said = errors(&report).join("\n");
+    assert!(said.contains("no quorum"), "{said}");
+    assert_eq!(bench.bootstraps(), 0);
+    let live = bench.engine().live_checks(&bench.cluster).await;
+    assert!(
+        live.checks.iter().any(|check| check.what == "quorum" && check.found.contains("boreas")),
+        "{live:?}"
+    );
+    dc.set_host_online("boreas", true);
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("quorum is back").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storage_that_fills_up_is_told_and_leaves_no_orphans() {
+    for (store, after) in [("atlas/local-lvm", 1000), ("atlas/local", 50)] {
+        let bench = Bench::new(1, 1);
+        let dc = bench.lab.datacenter().clone();
+        let full = || assert!(dc.fill(store, 1000));
+        let report =
+            apply_while(&bench, Duration::from_millis(after), full, Duration::from_secs(1), || {}).await;
+        let said = errors(&report).join("\n");
+        assert!(!report.succeeded(), "{store}");
+        assert!(
+            said.contains("insufficient free space")
+                || said.contains("No space left")
+                || said.contains("exit code 3"),
+            "{store}: {said}"
+        );
+        assert!(dc.fill(store, 400 << 30));
+        assert_done(&bench.apply().await, "apply");
+        bench.assert_converged(store).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backup_that_holds_a_vm_is_waited_for() {
+    let mut bench = Bench::created().await;
+    let dc = bench.lab.datacenter().clone();
+    for node in &mut bench.cluster.nodes {
+        node.cores += 1;
+    }
+    let vmids: Vec<u32> = bench.cluster.nodes.iter().map(|node| node.vmid).collect();
+    let engine = bench.engine();
+    let world = engine.observe(&bench.cluster).await.unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    // The backup begins after the plan was made.
+    assert!(vmids.iter().all(|vmid| dc.hold(*vmid, "backup")));
+    let run = Run::silent();
+    let began = tokio::time::Instant::now();
+    let free = async {
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(vmids.iter().all(|vmid| dc.unlock(*vmid)));
+    };
+    let (report, ()) = tokio::join!(engine.execute(&bench.cluster, &world, &plan, &run), free);
+    assert_done(&report.unwrap(), "apply");
+    assert!(began.elapsed() >= Duration::from_secs(600), "{:?}", began.elapsed());
+    bench.assert_converged("the backup is over").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_goes_and_comes_back_costs_time_only() {
+    let bench = three_hosts();
+    let dc = bench.lab.datacenter().clone();
+    let gone = || dc.set_host_online("boreas", false);
+    let back = || dc.set_host_online("boreas", true);
+    let report = apply_while(&bench, Duration::from_secs(3), gone, Duration::from_secs(60), back).await;
+    println!("{:?}", errors(&report));
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("the host is back").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn creates_that_all_answer_with_a_596_are_made_once() {
+    let bench = Bench::new(3, 2);
+    bench.lab.faults().inject(When::call("POST", "/nodes/*/qemu"), Fault::TimedOutAfter);
+    assert_done(&bench.apply().await, "apply");
+    bench.lab.faults().clear();
+    bench.assert_converged("596s").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_reality_can_be_switched_off_without_being_missed() {
+    let kinds: [fn(&mut Realities); 5] = [
+        |realities| realities.worker_limit = false,
+        |realities| realities.lock_timeouts = false,
+        |realities| realities.stale_lists = false,
+        |realities| realities.proxy_timeout = false,
+        |realities| realities.quorum = false,
+    ];
+    for (index, kind) in kinds.into_iter().enumerate() {
+        let bench = Bench::with(1, 1, |datacenter| kind(&mut datacenter.realities));
+        assert_done(&bench.apply().await, "apply");
+        bench.assert_converged(&format!("reality {index}")).await;
+    }
+}

@@ -1,0 +1,347 @@
+//! What keeps VMs safe: their firewall, high availability, backup jobs. Kept and told, and without further effect.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::rows;
+use crate::proxmox::context::Context;
+use crate::proxmox::fail::{Answer, Data, Fail};
+use crate::proxmox::schema::{Kind, Rule, opt, req, verify};
+
+type Options = BTreeMap<String, String>;
+
+/// All of it, as it is saved.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Guarding {
+    firewalls: BTreeMap<u32, Firewall>,
+    kept: BTreeMap<String, BTreeMap<String, Options>>,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Firewall {
+    options: Options,
+    rules: Vec<Options>,
+    ipsets: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Guarding {
+    /// A VM that is gone takes its firewall and its memberships with it.
+    pub(crate) fn forget(&mut self, vmid: u32) {
+        self.firewalls.remove(&vmid);
+        if let Some(resources) = self.kept.get_mut("resources") {
+            resources.remove(&format!("vm:{vmid}"));
+        }
+    }
+
+    /// Whether high availability has the VM.
+    pub(crate) fn manages(&self, vmid: u32) -> bool {
+        self.kept.get("resources").is_some_and(|all| all.contains_key(&format!("vm:{vmid}")))
+    }
+}
+
+const LEVELS: Kind =
+    Kind::OneOf(&["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug", "nolog"]);
+const POLICY: Kind = Kind::OneOf(&["ACCEPT", "REJECT", "DROP"]);
+
+const OPTIONS: &[Rule] = &[
+    opt("delete", Kind::Text),
+    opt("dhcp", Kind::Bool),
+    opt("digest", Kind::Text),
+    opt("enable", Kind::Bool),
+    opt("ipfilter", Kind::Bool),
+    opt("log_level_in", LEVELS),
+    opt("log_level_out", LEVELS),
+    opt("macfilter", Kind::Bool),
+    opt("ndp", Kind::Bool),
+    opt("policy_in", POLICY),
+    opt("policy_out", POLICY),
+    opt("radv", Kind::Bool),
+];
+
+const RULE: &[Rule] = &[
+    req("action", Kind::Text),
+    req("type", Kind::OneOf(&["in", "out", "forward", "group"])),
+    opt("comment", Kind::Text),
+    opt("dest", Kind::Text),
+    opt("digest", Kind::Text),
+    opt("dport", Kind::Text),
+    opt("enable", Kind::Int(0, i64::MAX)),
+    opt("icmp-type", Kind::Text),
+    opt("iface", Kind::Text),
+    opt("log", LEVELS),
+    opt("macro", Kind::Text),
+    opt("pos", Kind::Int(0, i64::MAX)),
+    opt("proto", Kind::Text),
+    opt("source", Kind::Text),
+    opt("sport", Kind::Text),
+];
+
+fn shown(options: &Options) -> Value {
+    let typed =
+        |value: &String| value.parse::<i64>().map_or_else(|_| Value::from(value.as_str()), Value::from);
+    Value::Object(options.iter().map(|(name, value)| (name.clone(), typed(value))).collect::<Map<_, _>>())
+}
+
+fn given(context: &Context, but: &[&str]) -> Options {
+    let wanted = context.params.iter().filter(|(name, _)| !but.contains(&name.as_str()));
+    wanted.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Everything below `/nodes/{node}/qemu/{vmid}/firewall`.
+pub(super) fn firewall(context: &Context, host: &str, vmid: u32, parts: &[&str]) -> Answer {
+    let privilege = if context.method == "GET" { "VM.Audit" } else { "VM.Config.Network" };
+    context.need(&format!("/vms/{vmid}"), &[privilege])?;
+    match (context.method.as_str(), parts) {
+        ("GET", ["options"] | ["rules"] | ["ipset"] | ["ipset", _]) => verify(&context.params, &[])?,
+        ("PUT", ["options"]) => verify(&context.params, OPTIONS)?,
+        ("POST", ["rules"]) => verify(&context.params, RULE)?,
+        ("DELETE", ["rules", _]) => verify(&context.params, &[opt("digest", Kind::Text)])?,
+        ("POST", ["ipset"]) => verify(
+            &context.params,
+            &[
+                req("name", Kind::Text),
+                opt("comment", Kind::Text),
+                opt("digest", Kind::Text),
+                opt("rename", Kind::Text),
+            ],
+        )?,
+        ("POST", ["ipset", _]) => verify(
+            &context.params,
+            &[req("cidr", Kind::Text), opt("comment", Kind::Text), opt("nomatch", Kind::Bool)],
+        )?,
+        ("DELETE", ["ipset", _]) => verify(&context.params, &[opt("force", Kind::Bool)])?,
+        ("DELETE", ["ipset", _, _]) => verify(&context.params, &[opt("digest", Kind::Text)])?,
+        _ => return Err(super::unknown(context)),
+    }
+    context.dc.with(|state| {
+        state.vm(host, vmid)?;
+        let firewall = state.guarding.firewalls.entry(vmid).or_default();
+        let no_set = |name: &str| Fail::internal(format!("IPSet '{name}' does not exist"));
+        match (context.method.as_str(), parts) {
+            ("GET", ["options"]) => return Ok(Data::from(shown(&firewall.options))),
+            ("GET", ["rules"]) => {
+                let rule = |(pos, rule): (usize, &Options)| {
+                    let mut row = shown(rule);
+                    row["pos"] = pos.into();
+                    row
+                };
+                return rows(firewall.rules.iter().enumerate().map(rule).collect());
+            }
+            ("GET", ["ipset"]) => {
+                return rows(firewall.ipsets.keys().map(|name| json!({ "name": name })).collect());
+            }
+            ("GET", ["ipset", name]) => {
+                let set = firewall.ipsets.get(*name).ok_or_else(|| no_set(name))?;
+                return rows(set.iter().map(|cidr| json!({ "cidr": cidr })).collect());
+            }
+            ("PUT", ["options"]) => {
+                for name in context.param("delete").unwrap_or_default().split([',', ';', ' ']) {
+                    firewall.options.remove(name);
+                }
+                firewall.options.extend(given(context, &["delete", "digest"]));
+            }
+            ("POST", ["rules"]) => {
+                let place = context.number("pos").unwrap_or(0) as usize;
+                let rule = given(context, &["pos", "digest"]);
+                firewall.rules.insert(place.min(firewall.rules.len()), rule);
+            }
+            ("DELETE", ["rules", pos]) => {
+                let pos = pos.parse::<usize>().ok().filter(|pos| *pos < firewall.rules.len());
+                let pos = pos.ok_or_else(|| Fail::internal("no rule at that position"))?;
+                firewall.rules.remove(pos);
+            }
+            ("POST", ["ipset"]) => {
+                let name = context.param("name").unwrap_or_default().to_owned();
+                if firewall.ipsets.contains_key(&name) {
+                    return Err(Fail::internal(format!("IPSet '{name}' already exists")));
+                }
+                firewall.ipsets.insert(name, BTreeSet::new());
+            }
+            ("POST", ["ipset", name]) => {
+                let cidr = context.param("cidr").unwrap_or_default().to_owned();
+                let set = firewall.ipsets.get_mut(*name).ok_or_else(|| no_set(name))?;
+                if !set.insert(cidr.clone()) {
+                    return Err(Fail::internal(format!("address '{cidr}' already exists")));
+                }
+            }
+            ("DELETE", ["ipset", name]) => drop(firewall.ipsets.remove(*name)),
+            ("DELETE", ["ipset", name, cidr]) => {
+                let set = firewall.ipsets.get_mut(*name).ok_or_else(|| no_set(name))?;
+                set.remove(*cidr);
+            }
+            _ => {}
+        }
+        Data::null()
+    })
+}
+
+/// What each kind of object that is kept for the cluster takes, and the name of its id.
+fn rules(kind: &str) -> (&'static str, &'static [Rule]) {
+    const RESOURCE: &[Rule] = &[
+        opt("comment", Kind::Text),
+        opt("failback", Kind::Bool),
+        opt("group", Kind::Text),
+        opt("max_relocate", Kind::Int(0, i64::MAX)),
+        opt("max_restart", Kind::Int(0, i64::MAX)),
+        opt("state", Kind::OneOf(&["started", "stopped", "enabled", "disabled", "ignored"])),
+        opt("type", Kind::OneOf(&["ct", "vm"])),
+        opt("sid", Kind::Text),
+        opt("delete", Kind::Text),
+        opt("digest", Kind::Text),
+        opt("purge", Kind::Bool),
+    ];
+    const AFFINITY: &[Rule] = &[
+        opt("affinity", Kind::OneOf(&["positive", "negative"])),
+        opt("comment", Kind::Text),
+        opt("disable", Kind::Bool),
+        opt("nodes", Kind::Text),
+        opt("resources", Kind::Text),
+        opt("strict", Kind::Bool),
+        opt("type", Kind::OneOf(&["node-affinity", "resource-affinity"])),
+        opt("rule", Kind::Text),
+        opt("resource", Kind::Text),
+        opt("delete", Kind::Text),
+        opt("digest", Kind::Text),
+    ];
+    const GROUP: &[Rule] = &[
+        opt("comment", Kind::Text),
+        opt("nodes", Kind::Text),
+        opt("nofailback", Kind::Bool),
+        opt("restricted", Kind::Bool),
+        opt("type", Kind::OneOf(&["group"])),
+        opt("group", Kind::Text),
+        opt("delete", Kind::Text),
+        opt("digest", Kind::Text),
+    ];
+    const BACKUP: &[Rule] = &[
+        opt("id", Kind::Text),
+        opt("all", Kind::Bool),
+        opt("bwlimit", Kind::Int(0, i64::MAX)),
+        opt("comment", Kind::Text),
+        opt("compress", Kind::OneOf(&["0", "1", "gzip", "lzo", "zstd"])),
+        opt("enabled", Kind::Bool),
+        opt("exclude", Kind::Text),
+        opt("mailnotification", Kind::OneOf(&["always", "failure"])),
+        opt("mailto", Kind::Text),
+        opt("dow", Kind::Text),
+        opt("dumpdir", Kind::Text),
+        opt("exclude-path", Kind::Text),
+        opt("fleecing", Kind::Text),
+        opt("ionice", Kind::Int(0, 8)),
+        opt("lockwait", Kind::Int(0, i64::MAX)),
+        opt("maxfiles", Kind::Int(1, i64::MAX)),
+        opt("notification-mode", Kind::OneOf(&["auto", "legacy-sendmail", "notification-system"])),
+        opt("pbs-change-detection-mode", Kind::OneOf(&["legacy", "data", "metadata"])),
+        opt("performance", Kind::Text),
+        opt("pigz", Kind::Int(i64::MIN, i64::MAX)),
+        opt("quiet", Kind::Bool),
+        opt("remove", Kind::Bool),
+        opt("script", Kind::Text),
+        opt("starttime", Kind::Text),
+        opt("stdexcludes", Kind::Bool),
+        opt("stop", Kind::Bool),
+        opt("stopwait", Kind::Int(0, i64::MAX)),
+        opt("tmpdir", Kind::Text),
+        opt("zstd", Kind::Int(i64::MIN, i64::MAX)),
+        opt("mode", Kind::OneOf(&["snapshot", "suspend", "stop"])),
+        opt("node", Kind::Text),
+        opt("notes-template", Kind::Text),
+        opt("pool", Kind::Text),
+        opt("protected", Kind::Bool),
+        opt("prune-backups", Kind::Text),
+        opt("repeat-missed", Kind::Bool),
+        opt("schedule", Kind::Text),
+        opt("storage", Kind::Text),
+        opt("vmid", Kind::Text),
+        opt("delete", Kind::Text),
+    ];
+    match kind {
+        "resources" => ("sid", RESOURCE),
+        "rules" => ("rule", AFFINITY),
+        "groups" => ("group", GROUP),
+        _ => ("id", BACKUP),
+    }
+}
+
+/// `/cluster/ha/{resources,rules,groups}` and `/cluster/backup`, each with its objects below.
+pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
+    let (name, rules) = rules(kind);
+    let major = context.dc.with(|state| state.major());
+    if kind == "rules" && major < 9 {
+        return Err(super::unknown(context));
+    }
+    let privilege = match (context.method.as_str(), kind) {
+        ("GET", _) => "Sys.Audit",
+        (_, "backup") => "Sys.Modify",
+        _ => "Sys.Console",
+    };
+    context.need("/", &[privilege])?;
+    verify(&context.params, rules)?;
+    if kind == "groups" && major >= 9 && context.method == "POST" {
+        return Err(Fail::internal("ha groups have been migrated to rules"));
+    }
+    context.dc.with(|state| {
+        let managed: BTreeSet<String> =
+            state.guarding.kept.get("resources").into_iter().flat_map(|all| all.keys().cloned()).collect();
+        let next = format!("backup-{}", state.rng.uuid());
+        let known: BTreeSet<u32> = state.vms.keys().copied().collect();
+        let all = state.guarding.kept.entry(kind.to_owned()).or_default();
+        let missing = |id: &str| Fail::internal(format!("no such {name} '{id}'"));
+        match (context.method.as_str(), id) {
+            ("GET", None) => {
+                let row = |(id, options): (&String, &Options)| {
+                    let mut row = shown(options);
+                    row[name] = id.as_str().into();
+                    row
+                };
+                return rows(all.iter().map(row).collect());
+            }
+            ("GET", Some(id)) => {
+                let mut row = shown(all.get(id).ok_or_else(|| missing(id))?);
+                row[name] = id.into();
+                return Ok(Data::from(row));
+            }
+            ("POST", None) => {
+                let id = match context.param(name) {
+                    Some(id) => id.to_owned(),
+                    None if kind == "backup" => next,
+                    None => return Err(Fail::parameter(name, "property is missing and it is not optional")),
+                };
+                if all.contains_key(&id) {
+                    return Err(Fail::internal(format!("{name} '{id}' already defined")));
+                }
+                if kind == "resources" {
+                    let vmid = id.strip_prefix("vm:").and_then(|vmid| vmid.parse().ok());
+                    if !vmid.is_some_and(|vmid| known.contains(&vmid)) {
+                        return Err(Fail::internal(format!(
+                            "cannot add service '{id}' to HA resource config - no such vm"
+                        )));
+                    }
+                }
+                if kind == "rules" {
+                    let named = context.param("resources").unwrap_or_default();
+                    if let Some(stranger) = named.split(',').find(|one| !managed.contains(*one)) {
+                        return Err(Fail::parameter(
+                            "resources",
+                            format!("cannot use unmanaged resource(s) {stranger}."),
+                        ));
+                    }
+                }
+                all.insert(id, given(context, &[name]));
+            }
+            ("PUT", Some(id)) => {
+                let options = all.get_mut(id).ok_or_else(|| missing(id))?;
+                options.extend(given(context, &[name, "delete", "digest"]));
+            }
+            ("DELETE", Some(id)) => {
+                all.remove(id).ok_or_else(|| missing(id))?;
+            }
+            _ => return Err(super::unknown(context)),
+        }
+        Data::null()
+    })
+}

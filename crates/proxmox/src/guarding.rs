@@ -1,0 +1,219 @@
+//! What keeps VMs safe: their firewall, high availability, backup jobs.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    client::{Ask, Client, Repeat},
+    error::Error,
+    lenient::{self, as_text},
+    params::{Params, segment},
+};
+
+/// Options by name, as text.
+pub type Options = BTreeMap<String, String>;
+
+/// A rule of a VM's firewall.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct FirewallRule {
+    /// Its place in the list, when it was read.
+    #[serde(deserialize_with = "lenient::opt_number")]
+    pub pos: Option<u64>,
+    /// `in` or `out`.
+    #[serde(rename = "type", deserialize_with = "lenient::text")]
+    pub direction: String,
+    /// `ACCEPT`, `DROP`, `REJECT`.
+    #[serde(deserialize_with = "lenient::text")]
+    pub action: String,
+    /// `tcp`, `udp`, `icmp` …
+    #[serde(deserialize_with = "lenient::opt_text")]
+    pub proto: Option<String>,
+    /// Destination ports.
+    #[serde(deserialize_with = "lenient::opt_text")]
+    pub dport: Option<String>,
+    /// Addresses, or `+name` for an IP set.
+    #[serde(deserialize_with = "lenient::opt_text")]
+    pub source: Option<String>,
+    /// Comment.
+    #[serde(deserialize_with = "lenient::opt_text")]
+    pub comment: Option<String>,
+    /// In force.
+    #[serde(deserialize_with = "lenient::flag")]
+    pub enable: bool,
+}
+
+impl FirewallRule {
+    fn params(&self) -> Params {
+        let mut form = Params::new();
+        form.set("type", &self.direction).set("action", &self.action);
+        form.set_some("proto", self.proto.as_ref()).set_some("dport", self.dport.as_ref());
+        form.set_some("source", self.source.as_ref()).set_some("comment", self.comment.as_ref());
+        form.set_some("pos", self.pos);
+        form.flag("enable", self.enable);
+        form
+    }
+}
+
+/// A kind of object that is kept for the whole cluster, each with an id of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// A guest under high availability, by `vm:300`.
+    HaResource,
+    /// A rule of high availability (release 9 and newer).
+    HaRule,
+    /// A group of high availability (up to release 8).
+    HaGroup,
+    /// A backup job.
+    BackupJob,
+}
+
+impl Kept {
+    /// Path, and the name of the id.
+    fn place(self) -> (&'static str, &'static str) {
+        match self {
+            Self::HaResource => ("/cluster/ha/resources", "sid"),
+            Self::HaRule => ("/cluster/ha/rules", "rule"),
+            Self::HaGroup => ("/cluster/ha/groups", "group"),
+            Self::BackupJob => ("/cluster/backup", "id"),
+        }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HaResource => "HA resource",
+            Self::HaRule => "HA rule",
+            Self::HaGroup => "HA group",
+            Self::BackupJob => "backup job",
+        }
+    }
+}
+
+impl Client {
+    /// `GET …/firewall/options` of a VM.
+    pub async fn firewall_options(&self, node: &str, vmid: u32) -> Result<Options, Error> {
+        let operation = format!("read the firewall's options of VM {vmid}");
+        let told: Map<String, Value> = self.ask(Ask::get(path(node, vmid, "/options"), operation)).await?;
+        Ok(texts(&told))
+    }
+
+    /// `PUT …/firewall/options` of a VM.
+    pub async fn set_firewall_options(&self, node: &str, vmid: u32, set: &Options) -> Result<(), Error> {
+        let operation = format!("set the firewall's options of VM {vmid}");
+        let ask = Ask::change(Method::PUT, path(node, vmid, "/options"), Repeat::Idempotent, operation);
+        self.ask::<Value>(ask.form(form(set))).await.map(drop)
+    }
+
+    /// `GET …/firewall/rules` of a VM, in order.
+    pub async fn firewall_rules(&self, node: &str, vmid: u32) -> Result<Vec<FirewallRule>, Error> {
+        let operation = format!("list the firewall's rules of VM {vmid}");
+        self.ask(Ask::get(path(node, vmid, "/rules"), operation)).await
+    }
+
+    /// `POST …/firewall/rules` of a VM: at its place, or before all others.
+    pub async fn add_firewall_rule(&self, node: &str, vmid: u32, rule: &FirewallRule) -> Result<(), Error> {
+        let operation = format!("add a rule to the firewall of VM {vmid}");
+        let ask = Ask::change(Method::POST, path(node, vmid, "/rules"), Repeat::Once, operation);
+        self.ask::<Value>(ask.form(rule.params())).await.map(drop)
+    }
+
+    /// `DELETE …/firewall/rules/P` of a VM. The rules behind it move up.
+    pub async fn delete_firewall_rule(&self, node: &str, vmid: u32, pos: u64) -> Result<(), Error> {
+        let operation = format!("delete rule {pos} of the firewall of VM {vmid}");
+        let ask =
+            Ask::change(Method::DELETE, path(node, vmid, &format!("/rules/{pos}")), Repeat::Once, operation);
+        self.ask::<Value>(ask).await.map(drop)
+    }
+
+    /// `GET …/firewall/ipset` of a VM: the names of its IP sets.
+    pub async fn ipsets(&self, node: &str, vmid: u32) -> Result<Vec<String>, Error> {
+        let operation = format!("list the IP sets of VM {vmid}");
+        let rows: Vec<Map<String, Value>> = self.ask(Ask::get(path(node, vmid, "/ipset"), operation)).await?;
+        Ok(rows.iter().filter_map(|row| as_text(row.get("name")?)).collect())
+    }
+
+    /// `POST …/firewall/ipset` of a VM.
+    pub async fn create_ipset(&self, node: &str, vmid: u32, name: &str) -> Result<(), Error> {
+        let mut form = Params::new();
+        form.set("name", name);
+        let operation = format!("create the IP set {name} of VM {vmid}");
+        let ask = Ask::change(Method::POST, path(node, vmid, "/ipset"), Repeat::Once, operation);
+        self.ask::<Value>(ask.form(form)).await.map(drop)
+    }
+
+    /// `GET …/firewall/ipset/S` of a VM: what is in it.
+    pub async fn ipset(&self, node: &str, vmid: u32, name: &str) -> Result<Vec<String>, Error> {
+        let operation = format!("read the IP set {name} of VM {vmid}");
+        let path = path(node, vmid, &format!("/ipset/{}", segment(name)));
+        let rows: Vec<Map<String, Value>> = self.ask(Ask::get(path, operation)).await?;
+        Ok(rows.iter().filter_map(|row| as_text(row.get("cidr")?)).collect())
+    }
+
+    /// `POST …/firewall/ipset/S` of a VM.
+    pub async fn add_to_ipset(&self, node: &str, vmid: u32, name: &str, cidr: &str) -> Result<(), Error> {
+        let mut form = Params::new();
+        form.set("cidr", cidr);
+        let operation = format!("add {cidr} to the IP set {name} of VM {vmid}");
+        let path = path(node, vmid, &format!("/ipset/{}", segment(name)));
+        self.ask::<Value>(Ask::change(Method::POST, path, Repeat::Once, operation).form(form)).await.map(drop)
+    }
+
+    /// `DELETE …/firewall/ipset/S/C` of a VM.
+    pub async fn take_from_ipset(&self, node: &str, vmid: u32, name: &str, cidr: &str) -> Result<(), Error> {
+        let operation = format!("take {cidr} out of the IP set {name} of VM {vmid}");
+        let path = path(node, vmid, &format!("/ipset/{}/{}", segment(name), segment(cidr)));
+        self.ask::<Value>(Ask::change(Method::DELETE, path, Repeat::Idempotent, operation)).await.map(drop)
+    }
+
+    /// All objects of a kind, with their ids.
+    pub async fn kept(&self, kind: Kept) -> Result<BTreeMap<String, Options>, Error> {
+        let (path, id) = kind.place();
+        let rows: Vec<Map<String, Value>> =
+            self.ask(Ask::get(path, format!("list every {}", kind.name()))).await?;
+        Ok(rows.iter().filter_map(|row| Some((as_text(row.get(id)?)?, texts(row)))).collect())
+    }
+
+    /// Makes an object.
+    pub async fn create_kept(&self, kind: Kept, name: &str, set: &Options) -> Result<(), Error> {
+        let (path, id) = kind.place();
+        let mut form = form(set);
+        form.set(id, name);
+        let operation = format!("create {} {name}", kind.name());
+        self.ask::<Value>(Ask::change(Method::POST, path, Repeat::Once, operation).form(form)).await.map(drop)
+    }
+
+    /// Changes an object.
+    pub async fn update_kept(&self, kind: Kept, name: &str, set: &Options) -> Result<(), Error> {
+        let path = format!("{}/{}", kind.place().0, segment(name));
+        let operation = format!("change {} {name}", kind.name());
+        let ask = Ask::change(Method::PUT, path, Repeat::Idempotent, operation);
+        self.ask::<Value>(ask.form(form(set))).await.map(drop)
+    }
+
+    /// Deletes an object.
+    pub async fn delete_kept(&self, kind: Kept, name: &str) -> Result<(), Error> {
+        let path = format!("{}/{}", kind.place().0, segment(name));
+        let operation = format!("delete {} {name}", kind.name());
+        self.ask::<Value>(Ask::change(Method::DELETE, path, Repeat::Idempotent, operation)).await.map(drop)
+    }
+}
+
+fn path(node: &str, vmid: u32, rest: &str) -> String {
+    format!("/nodes/{}/qemu/{vmid}/firewall{rest}", segment(node))
+}
+
+fn form(set: &Options) -> Params {
+    let mut form = Params::new();
+    for (name, value) in set {
+        form.set(name, value);
+    }
+    form
+}
+
+fn texts(map: &Map<String, Value>) -> Options {
+    map.iter().filter_map(|(name, value)| Some((name.clone(), as_text(value)?))).collect()
+}
