@@ -91,11 +91,21 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "proxmox",
-        what: "recorded exchanges with the real API, replayed against the lab",
+        what: "recorded exchanges with the real API and the refusals of its schema, against the lab",
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of recorded exchanges",
-        cargo: &["test", "--package", "daedal-lab", "--test", "proxmox", "replay", "--", "--nocapture"],
+        cargo: &[
+            "test",
+            "--package",
+            "daedal-lab",
+            "--test",
+            "proxmox",
+            "--",
+            "--nocapture",
+            "replay::",
+            "schema::",
+        ],
         quick: None,
     },
     Suite {

@@ -10,8 +10,8 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_proxmox::{
-    CreateVm, Download, FirewallRule, Holder, Kept, NewDisk, Nic, Options, TaskFilter, TaskSource, UpdateVm,
-    Upid, Upload, cdrom,
+    CloneVm, CreateVm, Download, FirewallRule, Holder, Kept, NewDisk, Nic, Options, TaskFilter, TaskSource,
+    UpdateVm, Upid, Upload, cdrom,
 };
 use schema::{Parameters, Schema};
 use support::{Server, Wire, data};
@@ -99,6 +99,7 @@ async fn call_everything(server: &Server) -> BTreeSet<&'static str> {
         storages("atlas") bridges("atlas") volumes("atlas", "local", Some("iso"))
         delete_volume("atlas", "local:iso/seed.iso") download("atlas", "local", &download)
         download("atlas", "local", &plain) upload("atlas", "local", &Upload::iso("seed.iso", b"bytes".to_vec()))
+        vms("atlas") clone_vm("atlas", 998, &linked) clone_vm("atlas", 998, &full) make_template("atlas", 998)
         vms("atlas") create_vm("atlas", &whole_vm()) vm_config("atlas", 300) pending_options("atlas", 300)
         update_vm("atlas", 300, &update) resize_disk("atlas", 300, "scsi0", 40 << 30) start_vm("atlas", 300)
         stop_vm("atlas", 300) shutdown_vm("atlas", 300, 60, true) destroy_vm("atlas", 300, true)

@@ -9,18 +9,28 @@ use daedal_lab::proxmox::TokenSpec;
 use daedal_planner::{Level, plan_apply, plan_destroy};
 use daedal_proxmox::{Client, Token, Trust};
 
-use crate::support::{Bench, CANARY, TOKEN, cluster, errors};
+use crate::boot::{ISO_ANYWHERE, TEMPLATE};
+use crate::support::{Bench, CANARY, TOKEN, Way, errors};
 
 /// An account whose user and token have just these grants, on a Proxmox of this version.
 async fn prepared(version: &str, pool: Option<&str>, grants: impl FnOnce(&Cluster) -> Vec<Grant>) -> Bench {
-    let mut bench = Bench::with(1, 1, |datacenter| {
+    booting(Way::USUAL, version, pool, grants).await
+}
+
+/// The same with nodes that boot some other way.
+async fn booting(
+    way: Way,
+    version: &str,
+    pool: Option<&str>,
+    grants: impl FnOnce(&Cluster) -> Vec<Grant>,
+) -> Bench {
+    let mut bench = Bench::on(way, 1, 1, |datacenter| {
         datacenter.version = version.to_owned();
         let token = TokenSpec { grants: Vec::new(), ..TokenSpec::minimal(TOKEN, CANARY) };
         datacenter.tokens = vec![token, TokenSpec::administrator("root@pam!admin", CANARY)];
         // Another host has nothing to do with it, and nothing on it may be needed.
         datacenter.hosts[0].bridges.push("vmbr9".into());
     });
-    bench.cluster = cluster(1, 1);
     bench.cluster.proxmox.pool = pool.map(str::to_owned);
     // The lab refuses what it does not have; on a real network only a host that is there does so.
     bench.cluster.reach = daedal_inventory::Reach::Proxy("http://127.0.0.1:1".into());
@@ -76,9 +86,10 @@ async fn life(bench: &Bench) -> Result<(), String> {
     }
     let plan = plan_destroy(&bench.cluster, &world).unwrap();
     ended(engine.execute(&bench.cluster, &world, &plan, &run).await.unwrap())?;
-    match bench.lab.datacenter().vms().is_empty() {
-        true => Ok(()),
-        false => Err("VMs are left".to_owned()),
+    let ours = |vmid: u32| bench.cluster.nodes.iter().any(|node| node.vmid == vmid);
+    match bench.lab.datacenter().vms().iter().any(|vm| ours(vm.0)) {
+        false => Ok(()),
+        true => Err("VMs are left".to_owned()),
     }
 }
 
@@ -162,6 +173,30 @@ async fn not_one_privilege_is_too_many_on_8() {
 #[tokio::test(start_paused = true)]
 async fn not_one_privilege_is_too_many_with_rights_on_a_pool_only() {
     each_is_needed("9.2.11", Some("talos")).await;
+}
+
+/// What templates and the guest agent take besides, named as each release names it.
+#[tokio::test(start_paused = true)]
+async fn what_other_boot_paths_add_suffices_and_is_needed() {
+    for (way, version, role, privilege) in [
+        (TEMPLATE, "9.2.11", "DaedalClone", "VM.Clone"),
+        (ISO_ANYWHERE, "9.2.11", "DaedalAgent", "VM.GuestAgent.Audit"),
+        (ISO_ANYWHERE, "8.4.1", "DaedalAgent", "VM.Monitor"),
+    ] {
+        let bench = booting(way, version, None, shipped(version)).await;
+        assert_eq!(life(&bench).await, Ok(()), "{way:?} on {version}");
+        let without = |cluster: &Cluster| {
+            let mut grants = shipped(version)(cluster);
+            let before = grants.len();
+            grants.retain(|grant| grant.role != role);
+            assert_eq!(grants.len() + 1, before, "{role} holds {privilege} alone");
+            grants
+        };
+        let bench = booting(way, version, None, without).await;
+        let said = found(&bench).await.join("\n");
+        assert!(said.contains(&format!("lacks {privilege}; ")), "{version} without {privilege}: {said}");
+        assert!(life(&bench).await.is_err(), "{privilege} is not needed on {version}");
+    }
 }
 
 /// ACLs for the user alone, or for the token alone, give lists that are empty with a 200.
