@@ -1,7 +1,7 @@
 //! Every request that the client can send is one that Proxmox VE 8.4 and 9.1 take: path, parameters, types, formats.
 //!
 //! Needs the public API schemas: `DAEDAL_PROXMOX_DATA` names the folder that holds `api-schema-*.json`.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::useless_format, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
 #[path = "support/schema.rs"]
 mod schema;
@@ -80,6 +80,16 @@ async fn call_everything(server: &Server) -> BTreeSet<&'static str> {
     };
     let plain =
         Download { sha256: None, content: "iso".into(), filename: "talos.iso".into(), ..download.clone() };
+    let linked = CloneVm {
+        newid: 300,
+        name: "cp-1".into(),
+        description: Some("a line".into()),
+        full: false,
+        storage: None,
+        target: Some("boreas".into()),
+        pool: Some("talos".into()),
+    };
+    let full = CloneVm { full: true, storage: Some("local-lvm".into()), target: None, ..linked.clone() };
     let filter =
         TaskFilter { vmid: Some(300), limit: Some(500), source: TaskSource::All, ..TaskFilter::default() };
     let update = UpdateVm::new()

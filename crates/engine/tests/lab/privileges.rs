@@ -155,7 +155,7 @@ async fn each_is_needed(version: &str, pool: Option<&str>) {
             // Only tells whether the pool is there before a VM goes into it.
             ("Pool.Audit", lived) => assert_eq!(lived, Ok(())),
             (_, Ok(())) => panic!("{privilege} of {role} on {path} is not needed"),
-            (_, Err(why)) => println!("{version} without {privilege} of {role}: {why}"),
+            (_, Err(_)) => {}
         }
     }
 }

@@ -187,7 +187,7 @@ pub fn value_fits(name: &str, wanted: &Value, value: &str) -> Result<(), String>
         && let Ok(pattern) = regex::Regex::new(&format!("^(?:{pattern})$"))
         && !pattern.is_match(value)
     {
-        return Err(format!("value does not match the regex pattern"));
+        return Err("value does not match the regex pattern".to_owned());
     }
     match &wanted["format"] {
         Value::Object(parts) => property_string(name, parts, value),
@@ -215,7 +215,7 @@ fn property_string(name: &str, parts: &Map<String, Value>, value: &str) -> Resul
             Some((key, given)) if !key.contains([':', '/', ';']) => (key, given),
             _ => match default {
                 Some(default) => (default, part),
-                None => return bad(format!("value without key, but schema does not define a default key")),
+                None => return bad("value without key, but schema does not define a default key".to_owned()),
             },
         };
         match parts.get(key) {
@@ -258,7 +258,7 @@ fn named_format(name: &str, format: &str, typetext: &Value, value: &str) -> Resu
         text.split([',', ';', ' ', '\0']).filter(|one| !one.is_empty()).map(str::to_owned).collect()
     };
     match format {
-        "pve-node" => shape(word(value, "-."), &format!("value does not look like a valid node name")),
+        "pve-node" => shape(word(value, "-."), "value does not look like a valid node name"),
         "pve-vmid" => {
             shape(value.parse::<u32>().is_ok_and(|id| id >= 100), "value does not look like a valid VM ID")
         }
