@@ -95,6 +95,16 @@ fn a_repository_is_asked_once_and_its_digest_is_checked() {
     assert_eq!(stdout(&args), first);
     assert_eq!(asked.lock().unwrap().len(), before, "the second time needs no network");
 
+    // Without a version the index is asked again, and only if nobody answers what was fetched before is used.
+    let newest = ["helm", "template", "rel", "shop", "--repo", &repo, "--chart-cache", &cache];
+    assert_eq!(stdout(&newest), first);
+    assert_eq!(stdout(&newest), first);
+    assert_eq!(asked.lock().unwrap().len(), before + 2, "the index twice, the archive never");
+    // A folder of the chart's name is preferred to the repository, as Helm prefers it.
+    let local = daedal(["helm", "template", "rel", &shop(), "--repo", &repo]);
+    assert!(text(&local.stderr).contains("is ignored"), "{}", text(&local.stderr));
+    assert_eq!(local.status.code(), Some(0));
+
     let repo = format!("http://{address}/bad");
     let run = daedal([
         "helm",
@@ -167,6 +177,9 @@ fn what_cannot_be_done_is_refused_with_its_exit_code() {
     assert_eq!(run.status.code(), Some(64));
     assert!(text(&run.stderr).contains("needs a cluster"), "{}", text(&run.stderr));
     assert_eq!(daedal(["helm", "template", "rel", "no/such/chart"]).status.code(), Some(66));
+    let run = daedal(["helm", "template", "Bad_Name", &shop()]);
+    assert_eq!(run.status.code(), Some(64));
+    assert!(text(&run.stderr).contains("invalid release name, must match regex"), "{}", text(&run.stderr));
     assert_eq!(daedal(["helm", "template", "rel", &shop(), "--set", "a[=1"]).status.code(), Some(64));
     assert_eq!(daedal(["helm", "template", "rel", &shop(), "-f", "no.yaml"]).status.code(), Some(66));
     let repo =

@@ -74,6 +74,22 @@ pub enum Error {
     /// A template asked for with `show_only` renders nothing.
     #[error("could not find template {0} in chart")]
     NotFound(String),
+    /// A release may not be called that.
+    #[error("release name {name:?}: {message}")]
+    ReleaseName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        message: &'static str,
+    },
+    /// A repository or registry gave no answer.
+    #[error("cannot reach {what}: {message}")]
+    Unreachable {
+        /// The chart that was asked for.
+        what: String,
+        /// Why.
+        message: String,
+    },
     /// A chart could not be fetched.
     #[error("cannot fetch {what}: {message}")]
     Fetch {

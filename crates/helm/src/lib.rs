@@ -34,4 +34,4 @@ pub use limits::Limits;
 pub use manifest::{Hook, HookEvent, Manifest};
 pub use options::{Capabilities, KubeVersion, RenderOptions};
 pub use render::{PrintOptions, Rendered, render};
-pub use source::{Cache, Fetch, Fetcher, Login, Pending, Reference, Request, Response};
+pub use source::{Cache, Fetch, Fetched, Fetcher, Login, Pending, Reference, Request, Response};

@@ -128,6 +128,25 @@ impl Default for Capabilities {
     }
 }
 
+/// Refuses names a release may not have.
+pub(crate) fn check_release_name(name: &str) -> Result<(), Error> {
+    let wrong = |message| Err(Error::ReleaseName { name: name.to_owned(), message });
+    if name.is_empty() {
+        return wrong("no name provided");
+    }
+    let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let label = |part: &str| {
+        let bytes = part.as_bytes();
+        edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(|b| *b == b'-' || edge(Some(b)))
+    };
+    if name.len() > 53 || !name.split('.').all(label) {
+        return wrong(
+            r"invalid release name, must match regex ^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$ and the length must not be longer than 53",
+        );
+    }
+    Ok(())
+}
+
 /// How a chart is rendered.
 #[derive(Clone, Debug)]
 pub struct RenderOptions {
@@ -167,5 +186,22 @@ impl Default for RenderOptions {
             seed: [0; 32],
             limits: Limits::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_have_names_that_fit_a_label() {
+        for good in ["a", "a-b.c1", "0", &"a".repeat(53)] {
+            assert!(check_release_name(good).is_ok(), "{good}");
+        }
+        for bad in ["A", "a_b", "-a", "a-", "a..b", ".a", "a.", "é", &"a".repeat(54)] {
+            let error = check_release_name(bad).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("release name {bad:?}: invalid release name")), "{error}");
+        }
+        assert_eq!(check_release_name("").unwrap_err().to_string(), "release name \"\": no name provided");
     }
 }

@@ -68,6 +68,7 @@ pub fn render(chart: &Chart, values: &Values, options: &RenderOptions) -> Result
 }
 
 fn render_here(chart: &Chart, values: &Values, options: &RenderOptions) -> Result<Rendered, Error> {
+    crate::options::check_release_name(&options.release_name)?;
     if chart.is_library() {
         return Err(Error::Chart("library charts are not installable".into()));
     }

@@ -16,6 +16,10 @@ use sha2::Digest as _;
 /// A network of addresses and answers that remembers what was asked.
 #[derive(Default)]
 struct Network {
+    /// Nothing answers.
+    down: bool,
+    /// Addresses that were sent a login.
+    trusted: Mutex<Vec<String>>,
     pages: BTreeMap<String, Vec<u8>>,
     /// Addresses that want this token, and where it is to be had.
     token: Option<(&'static str, &'static str)>,
@@ -25,6 +29,12 @@ struct Network {
 impl Fetch for Network {
     fn get(&self, request: Request) -> Pending<'_> {
         self.asked.lock().unwrap().push(request.url.clone());
+        if self.down {
+            return Box::pin(async { Err("no route to host".to_owned()) });
+        }
+        if request.authorization.is_some() {
+            self.trusted.lock().unwrap().push(request.url.clone());
+        }
         let response = match (self.pages.get(&request.url), self.token) {
             (_, Some((token, challenge)))
                 if request.url.contains("/v2/") && request.authorization.as_deref() != Some(token) =>
@@ -78,8 +88,8 @@ async fn the_newest_release_that_fits_is_taken() {
     let network = repository(&digest(&archive("1.0.2")));
     let cache = Cache::none();
     let fetcher = Fetcher::new(&network, &cache);
-    assert_eq!(fetcher.chart(&from_repository("")).await.unwrap().metadata.version, "1.0.2");
-    assert_eq!(fetcher.chart(&from_repository("<1")).await.unwrap().metadata.version, "0.9.0");
+    assert_eq!(fetcher.chart(&from_repository("")).await.unwrap().chart.metadata.version, "1.0.2");
+    assert_eq!(fetcher.chart(&from_repository("<1")).await.unwrap().chart.metadata.version, "0.9.0");
     let error = fetcher.chart(&from_repository(">2")).await.unwrap_err().to_string();
     assert!(error.contains("no chart version found for c->2"), "{error}");
 }
@@ -100,7 +110,7 @@ async fn what_was_fetched_once_needs_no_network_again() {
     let network = repository(&digest(&archive("1.0.2")));
     Fetcher::new(&network, &cache).chart(&from_repository("1.0.2")).await.unwrap();
     let offline = Network::default();
-    let chart = Fetcher::new(&offline, &cache).chart(&from_repository("1.0.2")).await.unwrap();
+    let chart = Fetcher::new(&offline, &cache).chart(&from_repository("1.0.2")).await.unwrap().chart;
     assert_eq!(chart.metadata.version, "1.0.2");
     assert!(offline.asked.lock().unwrap().is_empty());
     // A damaged archive is fetched again instead of being used.
@@ -139,6 +149,44 @@ async fn registries_hand_out_tokens_and_tags() {
     let reference = Reference::Oci { url: "oci://registry.test/team/c".into(), version: "^2".into() };
     let login = Login { user: "u".into(), password: "canary".into() };
     assert!(!format!("{login:?}").contains("canary"));
-    let chart = Fetcher::new(&network, &cache).login(login).chart(&reference).await.unwrap();
+    let chart = Fetcher::new(&network, &cache).login(login).chart(&reference).await.unwrap().chart;
     assert_eq!(chart.metadata.version, "2.1.0");
+}
+
+#[tokio::test]
+async fn the_newest_is_asked_for_again_unless_nobody_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let mut network = repository(&digest(&archive("1.0.2")));
+    assert_eq!(
+        Fetcher::new(&network, &cache).chart(&from_repository("")).await.unwrap().chart.metadata.version,
+        "1.0.2"
+    );
+    // The same answer leads to the archive that was kept.
+    network.asked.lock().unwrap().clear();
+    let again = Fetcher::new(&network, &cache).chart(&from_repository("")).await.unwrap();
+    assert_eq!((again.chart.metadata.version.as_str(), again.stale), ("1.0.2", None));
+    assert_eq!(*network.asked.lock().unwrap(), ["https://charts.test/r/index.yaml"]);
+    // A newer one is noticed.
+    let index = "entries: {c: [{version: 1.0.2, urls: [c.tgz]}, {version: 1.3.0, urls: [n.tgz]}]}";
+    network.pages.insert("https://charts.test/r/index.yaml".into(), index.into());
+    network.pages.insert("https://charts.test/r/n.tgz".into(), archive("1.3.0"));
+    let newer = Fetcher::new(&network, &cache).chart(&from_repository("")).await.unwrap();
+    assert_eq!(newer.chart.metadata.version, "1.3.0");
+    // Without a network the last one has to do, and says so; what was never fetched is missing.
+    network.down = true;
+    let old = Fetcher::new(&network, &cache).chart(&from_repository("")).await.unwrap();
+    assert_eq!(old.chart.metadata.version, "1.3.0");
+    assert!(old.stale.unwrap().contains("no route to host"));
+    assert!(Fetcher::new(&network, &cache).chart(&from_repository("<1")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_login_stays_with_its_server() {
+    let network = repository("");
+    let cache = Cache::none();
+    let login = Login { user: "u".into(), password: "canary".into() };
+    Fetcher::new(&network, &cache).login(login).chart(&from_repository("0.9.0")).await.unwrap();
+    assert!(network.asked.lock().unwrap().contains(&"https://cdn.test/c-0.9.0.tgz".to_owned()));
+    assert_eq!(*network.trusted.lock().unwrap(), ["https://charts.test/r/index.yaml"]);
 }

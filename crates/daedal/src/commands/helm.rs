@@ -233,6 +233,14 @@ fn write_files(folder: &Path, text: &str) -> Outcome {
 
 async fn load(args: &TemplateArgs, chart: &str) -> Outcome<Chart> {
     let version = args.version.clone();
+    if Path::new(chart).exists() {
+        if let Some(url) = &args.repo {
+            console::progress(&format!(
+                "warning: {chart} is here already, so the repository {url} is ignored"
+            ));
+        }
+        return Chart::load(chart).map_err(|e| failure(&e));
+    }
     let reference = if let Some(url) = &args.repo {
         Reference::Repository { url: url.clone(), name: chart.to_owned(), version }
     } else if chart.starts_with("oci://") {
@@ -242,11 +250,16 @@ async fn load(args: &TemplateArgs, chart: &str) -> Outcome<Chart> {
     };
     let transport = Https::new().map_err(|e| Failure::from_error(Exit::Failed, &e))?;
     let cache = Cache::new(&args.chart_cache);
-    Fetcher::new(&transport, &cache)
+    let fetched = Fetcher::new(&transport, &cache)
         .plain_http(args.plain_http)
         .chart(&reference)
         .await
-        .map_err(|e| failure(&e))
+        .map_err(|e| failure(&e))?;
+    if let Some(reason) = &fetched.stale {
+        let version = &fetched.chart.metadata.version;
+        console::progress(&format!("warning: {reason}; using version {version}, which was fetched before"));
+    }
+    Ok(fetched.chart)
 }
 
 fn read(path: &Path) -> Outcome<Vec<u8>> {
@@ -286,8 +299,8 @@ fn values(args: &TemplateArgs) -> Outcome<Values> {
 fn failure(error: &Error) -> Failure {
     let exit = match error {
         Error::Read { .. } => Exit::NoInput,
-        Error::Fetch { .. } => Exit::Unavailable,
-        Error::NotFound(_) => Exit::Usage,
+        Error::Fetch { .. } | Error::Unreachable { .. } => Exit::Unavailable,
+        Error::NotFound(_) | Error::ReleaseName { .. } => Exit::Usage,
         _ => Exit::BadDocument,
     };
     let failure = Failure::from_error(exit, error);

@@ -12,14 +12,18 @@ pub(super) fn functions() -> Vec<Entry> {
 
 /// `url.QueryEscape`.
 pub(super) fn query_escape(input: &[u8]) -> String {
-    let mut out = String::new();
+    // No plus sign is kept, so every one of them is a space.
+    escape(input, b" ").replace(' ', "+")
+}
+
+/// Writes bytes as they are when they are letters, digits, `-_.~` or among those to keep, and as `%XX` otherwise.
+fn escape(input: &[u8], keep: &[u8]) -> String {
+    let mut out = String::with_capacity(input.len());
     for byte in input {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                out.push(char::from(*byte));
-            }
-            b' ' => out.push('+'),
-            other => out.push_str(&format!("%{other:02X}")),
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(byte) || keep.contains(byte) {
+            out.push(char::from(*byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
         }
     }
     out
@@ -58,66 +62,22 @@ fn unescape(input: &str, whole: &str) -> Result<Vec<u8>, FuncError> {
     Ok(out)
 }
 
-fn escape_path(path: &[u8]) -> String {
-    let mut out = String::new();
-    for byte in path {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => out.push(char::from(*byte)),
-            b'-' | b'_' | b'.' | b'~' | b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'@' => {
-                out.push(char::from(*byte));
-            }
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
-}
-
-fn escape_host(host: &[u8]) -> String {
-    let mut out = String::new();
-    for byte in host {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => out.push(char::from(*byte)),
-            b'-' | b'_' | b'.' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b','
-            | b';' | b'=' | b':' | b'[' | b']' | b'<' | b'>' | b'"' => out.push(char::from(*byte)),
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
-}
-
-fn escape_fragment(fragment: &[u8]) -> String {
-    let mut out = String::new();
-    for byte in fragment {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => out.push(char::from(*byte)),
-            b'-' | b'_' | b'.' | b'~' | b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'?'
-            | b'@' | b'!' | b'(' | b')' | b'*' => out.push(char::from(*byte)),
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
-}
-
-fn escape_user(part: &[u8]) -> String {
-    let mut out = String::new();
-    for byte in part {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                out.push(char::from(*byte));
-            }
-            b'$' | b'&' | b'+' | b',' | b';' | b'=' => out.push(char::from(*byte)),
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
-}
+/// What each part of an address keeps.
+const IN_PATH: &[u8] = b"$&+,/:;=@";
+const IN_HOST: &[u8] = b"!$&'()*+,;=:[]<>\"";
+const IN_FRAGMENT: &[u8] = b"$&+,/:;=?@!()*";
+const IN_USER: &[u8] = b"$&+,;=";
 
 fn user_info(raw: &str, whole: &str) -> Result<String, FuncError> {
     Ok(match raw.split_once(':') {
         Some((user, password)) => {
-            format!("{}:{}", escape_user(&unescape(user, whole)?), escape_user(&unescape(password, whole)?))
+            format!(
+                "{}:{}",
+                escape(&unescape(user, whole)?, IN_USER),
+                escape(&unescape(password, whole)?, IN_USER)
+            )
         }
-        None => escape_user(&unescape(raw, whole)?),
+        None => escape(&unescape(raw, whole)?, IN_USER),
     })
 }
 
@@ -233,9 +193,9 @@ fn join(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
                 out.push_str(&user);
                 out.push('@');
             }
-            out.push_str(&escape_host(&host));
+            out.push_str(&escape(&host, IN_HOST));
         }
-        let escaped = escape_path(&path);
+        let escaped = escape(&path, IN_PATH);
         if !escaped.is_empty() && !escaped.starts_with('/') && !host.is_empty() {
             out.push('/');
         }
@@ -250,7 +210,7 @@ fn join(_: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
     }
     if !fragment.is_empty() {
         out.push('#');
-        out.push_str(&escape_fragment(&fragment));
+        out.push_str(&escape(&fragment, IN_FRAGMENT));
     }
     Ok(Value::string(out))
 }

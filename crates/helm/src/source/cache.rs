@@ -27,7 +27,12 @@ impl Cache {
     pub(super) fn find(&self, key: &str) -> Option<Vec<u8>> {
         let folder = self.folder.as_ref()?;
         let digest = std::fs::read_to_string(folder.join("references").join(key)).ok()?;
-        let digest = digest.trim();
+        self.archive(digest.trim())
+    }
+
+    /// The archive of a digest, if it is there and still has it.
+    pub(super) fn archive(&self, digest: &str) -> Option<Vec<u8>> {
+        let folder = self.folder.as_ref()?;
         if digest.len() != 64 || !digest.bytes().all(|b| b.is_ascii_hexdigit()) {
             return None;
         }

@@ -123,9 +123,25 @@ impl Reference {
         hex::encode(sha2::Sha256::digest(self.shown().as_bytes()))
     }
 
+    /// Whether the reference can only ever mean one version.
+    fn is_exact(&self) -> bool {
+        let (Reference::Repository { version, .. } | Reference::Oci { version, .. }) = self;
+        let plain = version.trim_start_matches('v');
+        crate::semver::Version::parse(version).is_ok_and(|parsed| parsed.to_string() == plain)
+    }
+
     fn fail<T>(&self, message: impl Into<String>) -> Result<T, Error> {
         Err(Error::Fetch { what: self.shown(), message: message.into() })
     }
+}
+
+/// A chart, and how sure it is that it is the newest that fits.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// The chart.
+    pub chart: Chart,
+    /// Why nobody could be asked for a newer one, when the chart is one that was kept.
+    pub stale: Option<String>,
 }
 
 /// Fetches charts and keeps them.
@@ -154,20 +170,36 @@ impl<'a> Fetcher<'a> {
         self
     }
 
-    /// The chart, from the cache if it was fetched before. What the cache holds is checked against its digest again.
-    pub async fn chart(&self, reference: &Reference) -> Result<Chart, Error> {
-        if let Some(archive) = self.cache.find(&reference.key()) {
-            return Chart::from_archive(&archive);
+    /// The chart. One of an exact version is taken from the cache if it was fetched before; otherwise the source is asked
+    /// what is newest, and only when it cannot be reached what was kept is good enough. What the cache holds is checked
+    /// against its digest again.
+    pub async fn chart(&self, reference: &Reference) -> Result<Fetched, Error> {
+        let kept = self.cache.find(&reference.key());
+        if let Some(archive) = kept.as_ref().filter(|_| reference.is_exact()) {
+            return Ok(Fetched { chart: Chart::from_archive(archive)?, stale: None });
         }
-        let archive = match reference {
+        let fetched = match reference {
             Reference::Repository { url, name, version } => {
-                repository::archive(self, reference, url, name, version).await?
+                repository::archive(self, reference, url, name, version).await
             }
-            Reference::Oci { url, version } => oci::archive(self, reference, url, version).await?,
+            Reference::Oci { url, version } => oci::archive(self, reference, url, version).await,
         };
-        let chart = Chart::from_archive(&archive)?;
-        self.cache.keep(&reference.key(), &archive)?;
-        Ok(chart)
+        match (fetched, kept) {
+            (Ok(archive), _) => {
+                let chart = Chart::from_archive(&archive)?;
+                self.cache.keep(&reference.key(), &archive)?;
+                Ok(Fetched { chart, stale: None })
+            }
+            (Err(error @ Error::Unreachable { .. }), Some(archive)) => {
+                Ok(Fetched { chart: Chart::from_archive(&archive)?, stale: Some(error.to_string()) })
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// An archive that was kept, if its digest is known beforehand.
+    fn kept(&self, digest: &str) -> Option<Vec<u8>> {
+        self.cache.archive(digest.strip_prefix("sha256:").unwrap_or(digest))
     }
 
     async fn get(&self, reference: &Reference, request: Request) -> Result<Response, Error> {
@@ -177,13 +209,19 @@ impl<'a> Fetcher<'a> {
                 reference.fail(format!("{url} answers with more than {limit} bytes"))
             }
             Ok(response) => Ok(response),
-            Err(message) => reference.fail(format!("{url}: {message}")),
+            Err(message) => {
+                Err(Error::Unreachable { what: reference.shown(), message: format!("{url}: {message}") })
+            }
         }
     }
 
-    /// The body of a successful answer.
-    async fn body(&self, reference: &Reference, url: &str, limit: u64) -> Result<Vec<u8>, Error> {
-        let authorization = self.login.as_ref().map(Login::basic);
+    /// The body of a successful answer. The login is for the server of `home` and no other.
+    async fn body(&self, reference: &Reference, home: &str, url: &str, limit: u64) -> Result<Vec<u8>, Error> {
+        let authorization = self
+            .login
+            .as_ref()
+            .filter(|_| server(home).is_some() && server(home) == server(url))
+            .map(Login::basic);
         let request = Request { url: url.to_owned(), accept: None, authorization, limit };
         let response = self.get(reference, request).await?;
         match response.status {
@@ -191,6 +229,12 @@ impl<'a> Fetcher<'a> {
             status => reference.fail(format!("{url} answers with status {status}")),
         }
     }
+}
+
+/// Scheme, host and port of an address.
+fn server(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.split_once("://")?;
+    Some((scheme, rest.split(['/', '?', '#']).next().unwrap_or_default()))
 }
 
 /// Whether bytes have a digest, written with or without `sha256:`.

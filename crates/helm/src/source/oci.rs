@@ -29,9 +29,7 @@ pub(super) async fn archive(
     let scheme = if fetcher.plain_http { "http" } else { "https" };
     let mut registry =
         Registry { fetcher, reference, base: format!("{scheme}://{host}/v2/{path}"), token: None };
-    let exact =
-        crate::semver::Version::parse(wanted).is_ok_and(|v| v.to_string() == wanted.trim_start_matches('v'));
-    let tag = if exact { wanted.to_owned() } else { registry.tag(wanted).await? };
+    let tag = if reference.is_exact() { wanted.to_owned() } else { registry.tag(wanted).await? };
     // A plus sign is not allowed in a tag.
     let tag = tag.replace('+', "_");
     let manifest = registry.json(&format!("manifests/{tag}"), Some(MANIFEST)).await?;
@@ -48,6 +46,9 @@ pub(super) async fn archive(
     {
         return reference
             .fail(format!("the manifest names its chart by {digest:?}, which is no SHA-256 digest"));
+    }
+    if let Some(archive) = fetcher.kept(digest) {
+        return Ok(archive);
     }
     let response = registry.get(&format!("blobs/{digest}"), None, MAX_ARCHIVE).await?;
     if !has_digest(&response.body, digest) {

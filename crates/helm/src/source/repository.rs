@@ -13,7 +13,7 @@ pub(super) async fn archive(
     wanted: &str,
 ) -> Result<Vec<u8>, Error> {
     let base = repository.trim_end_matches('/');
-    let text = fetcher.body(reference, &format!("{base}/index.yaml"), MAX_INDEX).await?;
+    let text = fetcher.body(reference, base, &format!("{base}/index.yaml"), MAX_INDEX).await?;
     let index = match yaml::parse_document(&text) {
         Ok(index) => index,
         Err(e) => return reference.fail(format!("{base}/index.yaml is not an index: yaml: {e}")),
@@ -39,8 +39,11 @@ pub(super) async fn archive(
         return reference.fail(format!("chart {name:?} {chosen} has no downloadable URLs"));
     }
     let url = if url.contains("://") { url } else { format!("{base}/{}", url.trim_start_matches('/')) };
-    let data = fetcher.body(reference, &url, MAX_ARCHIVE).await?;
     let digest = field(entry, "digest");
+    if let Some(archive) = fetcher.kept(&digest) {
+        return Ok(archive);
+    }
+    let data = fetcher.body(reference, base, &url, MAX_ARCHIVE).await?;
     if !digest.is_empty() && !has_digest(&data, &digest) {
         return reference.fail(format!("{url} does not have the digest {digest} the index promises"));
     }
