@@ -92,9 +92,15 @@ fn from_an_address_to_a_cluster() {
     let said = good(&run(&served, here, &init, &[]));
     assert!(said.contains("Everything an apply needs is there."), "{said}");
     let written = std::fs::read_to_string(here.join("cluster.yaml")).unwrap();
-    for wanted in
-        [&shown, "disks: local-lvm", "images: local", "bridge: vmbr0", "cidr: 10.0.0.0/16", "pool: talos"]
-    {
+    for wanted in [
+        &shown,
+        "disks: local-lvm",
+        "images: local",
+        "bridge: vmbr0",
+        "cidr: 10.0.0.0/16",
+        "secret: {file: \"proxmox-token\"}",
+        "pool: talos",
+    ] {
         assert!(written.contains(wanted), "{written}");
     }
     assert!(!written.contains(std::fs::read_to_string(&kept).unwrap().trim()));

@@ -180,12 +180,12 @@ fn token(args: &InitArgs) -> Outcome<Secret> {
     let token = Token::new(&id, value.as_str()).map_err(|e| Failure::from_error(Exit::Usage, &e))?;
     let mut typed = None;
     let reference = match &args.secret_file {
-        Some(file) => file_reference(file),
+        Some(file) => format!("{{file: {}}}", path_in(&args.file, file)),
         None if in_environment => format!("{{env: {SECRET}}}"),
         None => {
             let file = args.file.with_file_name("proxmox-token");
             refuse_existing(&file)?;
-            let reference = file_reference(&file);
+            let reference = format!("{{file: {}}}", path_in(&args.file, &file));
             typed = Some((file, value));
             reference
         }
@@ -193,10 +193,12 @@ fn token(args: &InitArgs) -> Outcome<Secret> {
     Ok(Secret { token, reference, typed })
 }
 
-/// Paths in an inventory are relative to it, so that one given here is written out.
-fn file_reference(file: &Path) -> String {
-    let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    format!("{{file: {}}}", serde_json::Value::from(whole.display().to_string()))
+/// Paths in an inventory are relative to it: a file beside it is named, one elsewhere is written out.
+fn path_in(inventory: &Path, file: &Path) -> serde_json::Value {
+    let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let (inventory, file) = (whole(inventory), whole(file));
+    let beside = inventory.parent().and_then(|folder| file.strip_prefix(folder).ok());
+    serde_json::Value::from(beside.unwrap_or(&file).display().to_string())
 }
 
 fn draft(
@@ -306,8 +308,7 @@ fn tls(args: &InitArgs, trust: &Trust) -> Option<String> {
         Trust::Insecure => "{insecure: true} # whoever answers is believed".to_owned(),
         Trust::Ca(_) => {
             let path = args.contact.ca.as_deref().unwrap_or(Path::new("ca.pem"));
-            let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            format!("{{ca: {}}}", serde_json::Value::from(whole.display().to_string()))
+            format!("{{ca: {}}}", path_in(&args.file, path))
         }
     })
 }

@@ -299,7 +299,7 @@ impl Draft {
         match &self.pool {
             Some(pool) => put(&format!("    pool: {pool}")),
             None => put(
-                "  # pool: talos                # a resource pool, for tokens that may touch nothing outside it",
+                "    # pool: talos              # a resource pool, for tokens that may touch nothing outside it",
             ),
         }
         if let Some(proxy) = &self.proxy {
