@@ -1,0 +1,63 @@
+//! All groups of settings in one inventory, and each of them found again in the datacenter.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Changed, Lab, good};
+use daedal_proxmox::{Client, Trust};
+
+/// Proxmox, networks, cluster, nodes, templates, resources, VMID ranges, distribution and tags.
+#[tokio::test]
+async fn every_group_of_settings_arrives() {
+    let lab = Lab::new();
+    let inventory = Changed::new(
+        "ranges",
+        &[
+            ("images: local}\n", "images: local}\n    pool: talos\n    bridge: vmbr1\n    vlan: 30\n"),
+            (
+                "  network:\n",
+                "  boot: {from: template, template: {controlplane: 998, worker: 999, clone: full}}\n  tags: [Team-A]\n  \
+                 placement: {pin: {cp-1: pve1, worker-1: pve2}}\n\n  network:\n",
+            ),
+            ("count: 3 ", "count: 1 "),
+            ("count: 4 ", "count: 1 "),
+            ("    - name: worker\n", "    - name: worker\n      tags: [big]\n"),
+        ],
+    );
+    good(&inventory.run(&lab, &["apply", "--yes"]));
+    let status =
+        common::command(["lab", "status", "-o", "json", "--lab-dir"]).arg(lab.dir()).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let proxy = daedal_dial::Proxy::parse(&format!("http://{}", status["proxy"].as_str().unwrap())).unwrap();
+    let password = std::fs::read_to_string(lab.dir().join("token")).unwrap();
+    let root = Client::anonymous("https://10.20.0.2:8006")
+        .dialer(Arc::new(proxy))
+        .trust(Trust::Ca(std::fs::read_to_string(lab.dir().join("ca.pem")).unwrap()))
+        .log_in("root@pam", password.trim())
+        .await
+        .unwrap();
+    let rows = root.resources_of("vm").await.unwrap();
+    let of = |vmid: u32| {
+        rows.iter().find(|row| row.vmid == Some(vmid)).unwrap_or_else(|| panic!("{vmid}: {rows:#?}"))
+    };
+    // On each further host, templates are numbered two less.
+    let templates: Vec<_> = rows.iter().filter(|row| row.template).filter_map(|row| row.vmid).collect();
+    assert_eq!(templates, [997, 998], "{rows:#?}");
+    let (cp, worker) = (of(2000), of(3000));
+    assert_eq!(
+        (worker.node.as_str(), worker.pool.as_deref(), cp.pool.as_deref()),
+        ("pve2", Some("talos"), Some("talos"))
+    );
+    let cp = root.vm_config(&cp.node, 2000).await.unwrap();
+    let worker = root.vm_config("pve2", 3000).await.unwrap();
+    assert_eq!(cp.tags, ["daedal", "daedal-ranges", "staging", "team-a"]);
+    assert_eq!(worker.tags, ["big", "daedal", "daedal-ranges", "staging", "team-a"]);
+    assert_eq!((cp.vcpus(), cp.memory_mib, worker.vcpus(), worker.memory_mib), (4, 4096, 8, 8192));
+    assert_eq!(worker.disks["scsi0"].storage(), "local-zfs");
+    let nic = &worker.nics["net0"];
+    assert_eq!((nic.bridge.as_str(), nic.vlan), ("vmbr1", Some(30)));
+    assert!(nic.mac.as_ref().unwrap().starts_with("BC:24:11"));
+    good(&inventory.run(&lab, &["plan", "--detailed-exitcode"]));
+}
