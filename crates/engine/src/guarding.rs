@@ -90,7 +90,8 @@ impl Engine {
                 all.push(remove(proxmox, Kept::HaResource, &format!("vm:{}", node.vmid)).await?);
             }
             if !rules {
-                for (node, _) in &ours {
+                // They carry our name, and outlive their VMs.
+                for node in cluster.control_planes() {
                     all.push(remove(proxmox, Kept::HaGroup, &group(node)).await?);
                 }
             }

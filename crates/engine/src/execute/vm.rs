@@ -338,15 +338,33 @@ impl Executor<'_> {
         self.persist(step, |_| async move {
             let Some(mine) = self.mine(step, vmid).await? else { return Ok(Outcome::AlreadyDone) };
             let host = &mine.host;
-            if !self.engine.parts.proxmox.vm_status(host, vmid).await?.running() {
+            let status = self.engine.parts.proxmox.vm_status(host, vmid).await?;
+            if !status.running() {
                 return Ok(Outcome::AlreadyDone);
             }
             let call = async { Ok(self.engine.parts.proxmox.stop_vm(host, vmid).await?) };
             let upid = self.perform(EffectKind::StopVm, vmid, host, call).await?;
             self.finish(step, &upid, &format!("stop VM {vmid}")).await?;
+            if status.ha.managed {
+                self.until_stopped(step, host, vmid).await?;
+            }
             Ok(Outcome::Done)
         })
         .await
+    }
+
+    /// Under high availability the task only asks for it: the VM stops in its own time.
+    async fn until_stopped(&self, step: &Step, host: &str, vmid: u32) -> Result<(), Error> {
+        let began = Instant::now();
+        self.waiting(step, format!("the HA manager to stop VM {vmid}"), Duration::ZERO);
+        while self.engine.parts.proxmox.vm_status(host, vmid).await?.running() {
+            if began.elapsed() > self.engine.parts.limits.task {
+                let what = format!("the HA manager to stop VM {vmid}");
+                return Err(Error::Deadline { what, after: began.elapsed(), last: None });
+            }
+            self.sleep(BETWEEN_LOOKS).await?;
+        }
+        Ok(())
     }
 
     pub(super) async fn destroy_vm(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {

@@ -83,6 +83,13 @@ async fn control_planes_are_kept_apart_as_the_release_does_it() {
         engine.high_availability(&bench.cluster, false).await.unwrap();
         assert!(client.kept(Kept::HaResource).await.unwrap().is_empty());
         assert!(client.kept(kind).await.unwrap().is_empty());
+        // With high availability on, a stop is only asked for; a destruction waits until it has happened.
+        engine.high_availability(&bench.cluster, true).await.unwrap();
+        assert_done(&bench.destroy().await, version);
+        bench.assert_destroyed(version);
+        assert!(client.kept(Kept::HaResource).await.unwrap().is_empty());
+        engine.high_availability(&bench.cluster, false).await.unwrap();
+        assert!(client.kept(kind).await.unwrap().is_empty(), "{version}");
     }
 }
 

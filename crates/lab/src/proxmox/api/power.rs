@@ -22,6 +22,9 @@ fn checked(context: &Context, vmid: u32, rules: &[Rule]) -> Result<(), Fail> {
     Ok(())
 }
 
+/// How long it takes until the HA manager acts.
+const HA_ROUND: Duration = Duration::from_secs(10);
+
 const TIMEOUT: Rule = opt("timeout", Kind::Int(0, i64::MAX));
 const SKIPLOCK: Rule = opt("skiplock", Kind::Bool);
 
@@ -114,15 +117,15 @@ fn check_devices(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
 }
 
 /// Pulls the plug of a running VM.
-fn power_off(job: &Job, vmid: u32) {
-    let inhabited = job.dc.with(|state| {
+fn power_off(dc: &Datacenter, vmid: u32) {
+    let inhabited = dc.with(|state| {
         let vm = state.vms.get_mut(&vmid)?;
         let running = vm.running.take()?;
         vm.apply_pending();
         Some(running.inhabited)
     });
     if inhabited == Some(true) {
-        job.dc.guests().power_off(vmid);
+        dc.guests().power_off(vmid);
     }
 }
 
@@ -139,6 +142,17 @@ pub(super) fn stop(context: &Context, host: &str, vmid: u32) -> Answer {
             opt("migratedfrom", Kind::Text),
         ],
     )?;
+    if context.dc.with(|state| state.guarding.manages(vmid)) {
+        // The manager acts at its next round; the task only tells it to.
+        return context.fork(host, "hastop", &vmid.to_string(), |job| async move {
+            job.log(format!("Requesting HA stop for VM {vmid}"));
+            tokio::spawn(async move {
+                job.dc.pace().pass(HA_ROUND).await;
+                power_off(&job.dc, vmid);
+            });
+            Ok(())
+        });
+    }
     context.fork(host, "qmstop", &vmid.to_string(), |job| async move {
         let _lock = job.until(job.dc.lock_guest(vmid, job.dc.durations().long_lock)).await??;
         let running = job.dc.with(|state| {
@@ -148,7 +162,7 @@ pub(super) fn stop(context: &Context, host: &str, vmid: u32) -> Answer {
         })?;
         if running {
             job.pass(job.dc.durations().stop).await?;
-            power_off(&job, vmid);
+            power_off(&job.dc, vmid);
         }
         Ok(())
     })
@@ -197,10 +211,10 @@ pub(super) fn shutdown(context: &Context, host: &str, vmid: u32) -> Answer {
             return Ok(());
         }
         if ask_to_end(&job, vmid, timeout).await? {
-            power_off(&job, vmid);
+            power_off(&job.dc, vmid);
         } else if force {
             job.log("VM still running - terminating now with SIGTERM");
-            power_off(&job, vmid);
+            power_off(&job.dc, vmid);
         } else {
             return Err(Stop::error("VM quit/powerdown failed - got timeout"));
         }
@@ -224,7 +238,7 @@ pub(super) fn reboot(context: &Context, host: &str, vmid: u32) -> Answer {
         if !ask_to_end(&job, vmid, timeout).await? {
             return Err(Stop::error("VM quit/powerdown failed - got timeout"));
         }
-        power_off(&job, vmid);
+        power_off(&job.dc, vmid);
         run_start(&job, vmid).await
     })
 }
