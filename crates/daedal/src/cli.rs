@@ -83,6 +83,13 @@ pub struct Target {
     pub state: Option<PathBuf>,
 }
 
+impl Target {
+    /// The inventory's path, as given or as it is usually called.
+    pub fn inventory(&self) -> PathBuf {
+        self.file.clone().unwrap_or_else(|| PathBuf::from("cluster.yaml"))
+    }
+}
+
 /// Options of the lab.
 #[derive(Clone, Debug, Args)]
 pub struct LabOptions {
@@ -179,6 +186,9 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = ShellSyntax::Posix)]
         shell: ShellSyntax,
     },
+    /// The cluster's secrets: bring in, take out, look at; mint talosconfig and kubeconfig.
+    #[command(subcommand)]
+    Secrets(crate::commands::secrets::SecretsCommand),
     /// Look at the inventory itself.
     #[command(subcommand)]
     Inventory(InventoryCommand),

@@ -43,8 +43,7 @@ struct Access {
 impl Session {
     /// Reads the inventory, finds (or starts) the lab if asked for, and connects nothing yet.
     pub async fn open(target: &cli::Target, color: bool) -> Outcome<Self> {
-        let file = target.file.clone().unwrap_or_else(|| PathBuf::from("cluster.yaml"));
-        let Inventory { loaded, path, folder } = documents::read(&file, color)?;
+        let Inventory { loaded, path, folder } = documents::read(&target.inventory(), color)?;
         let mut cluster = loaded.cluster;
         let link = match target.lab {
             true => Some(lab::connect(&target.lab_options, &cluster).await?),
@@ -57,9 +56,8 @@ impl Session {
             }
             None => live_access(&cluster, &folder)?,
         };
-        let state = state_folder(target, &folder, &cluster.name);
         let outputs = outputs_folder(target, &folder, &cluster.name);
-        let store = Store::in_folder(&state, &cluster.name, cluster.uuid.to_string());
+        let store = store(target, &folder, &cluster);
         let engine = Engine::new(parts(&cluster, access, store.clone(), outputs)?);
         let image = engine.images(&cluster);
         Ok(Self { inventory: path, cluster, warnings: loaded.warnings, engine, store, image })
@@ -72,32 +70,41 @@ impl Session {
 
     /// Takes the cluster's lock for the rest of this process's life.
     pub async fn lock(&self, doing: &str) -> Outcome<Lock> {
-        let owner = Owner {
-            who: std::env::var("USER")
-                .or_else(|_| std::env::var("LOGNAME"))
-                .unwrap_or_else(|_| "someone".into()),
-            machine: machine_name(),
-            pid: std::process::id(),
-            doing: doing.to_owned(),
-            since: jiff::Timestamp::now(),
-        };
-        // Whoever just took it needs an instant to write its name, and the message should have it.
-        let mut taken = self.store.lock(&owner);
-        for _ in 0..50 {
-            if !matches!(taken, Err(daedal_store::Error::Locked { owner: None, .. })) {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            taken = self.store.lock(&owner);
-        }
-        taken.map_err(|error| {
-            let exit = match error {
-                daedal_store::Error::Locked { .. } => Exit::Busy,
-                _ => Exit::CannotWrite,
-            };
-            Failure::from_error(exit, &error)
-        })
+        lock(&self.store, doing).await
     }
+}
+
+/// Takes a cluster's lock until it is dropped.
+pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
+    let owner = Owner {
+        who: std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "someone".into()),
+        machine: machine_name(),
+        pid: std::process::id(),
+        doing: doing.to_owned(),
+        since: jiff::Timestamp::now(),
+    };
+    // Whoever just took it needs an instant to write its name, and the message should have it.
+    let mut taken = store.lock(&owner);
+    for _ in 0..50 {
+        if !matches!(taken, Err(daedal_store::Error::Locked { owner: None, .. })) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        taken = store.lock(&owner);
+    }
+    taken.map_err(|error| {
+        let exit = match error {
+            daedal_store::Error::Locked { .. } => Exit::Busy,
+            _ => Exit::CannotWrite,
+        };
+        Failure::from_error(exit, &error)
+    })
+}
+
+/// The store of a cluster.
+pub fn store(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Store {
+    let state = state_folder(target, inventory_folder, &cluster.name);
+    Store::in_folder(state, &cluster.name, cluster.uuid.to_string())
 }
 
 /// Where the store of a cluster is: the pretend ones with the lab, the real ones beside their inventory, so that the

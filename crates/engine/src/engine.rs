@@ -77,7 +77,9 @@ impl Engine {
 
     /// The state of a cluster as a table.
     pub async fn status(&self, cluster: &Cluster) -> Result<StatusReport, Error> {
-        Ok(StatusReport::of(cluster, &self.observe(cluster).await?))
+        let mut report = StatusReport::of(cluster, &self.observe(cluster).await?);
+        report.credentials = self.outputs.credentials(self.parts.clock.now()).await;
+        Ok(report)
     }
 
     /// The stored secrets bundle; none if there never was one.

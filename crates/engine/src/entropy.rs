@@ -17,7 +17,7 @@ impl Entropy {
     }
 
     /// A generator of its own.
-    pub(crate) fn generator(&self) -> StdRng {
+    pub fn generator(&self) -> StdRng {
         let mut seed = [0; 32];
         self.0.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(&mut seed);
         StdRng::from_seed(seed)

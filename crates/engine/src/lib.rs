@@ -24,6 +24,7 @@
 //! - Secrets are stored and read back before the first byte that depends on them leaves the machine.
 
 mod account;
+mod access;
 mod clock;
 mod effects;
 mod engine;
@@ -47,6 +48,7 @@ mod settings;
 mod status;
 
 pub use account::{Account, Ensured, Secret};
+pub use access::{Credential, kubeconfig, talosconfig};
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};
 pub use engine::{Engine, NewSecrets, Parts};
@@ -57,6 +59,7 @@ pub use guarding::BackupJob;
 pub use limits::Limits;
 pub use live::{Check, CheckVerdict, LiveReport};
 pub use privileges::{Grant, Scope, Use};
+pub use outputs::Outputs;
 pub use report::{Report, StepReport, StepState};
 pub use run::Run;
 pub use status::{NodeStatus, StatusReport};

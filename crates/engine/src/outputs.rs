@@ -3,21 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use daedal_inventory::{Cluster, Reach, Role};
+use daedal_inventory::{Cluster, Role};
 use daedal_store::write_private;
-use daedal_talos::{ApiRole, DEFAULT_LIFETIME, KubeconfigOptions, Secret, SecretsBundle, Talosconfig};
+use daedal_talos::{ApiRole, DEFAULT_LIFETIME, Secret, SecretsBundle, Talosconfig, kubeconfig_validity};
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::access::{self, Credential};
 use crate::effects::{EffectKind, Effects};
 use crate::error::Error;
 use crate::machine;
-use crate::status::endpoint_url;
-
-/// Certificates are renewed when less than this is left of them.
-const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(60 * 24);
 
 /// What the folder's files were made from, and what they were. Written last.
 #[derive(Serialize, Deserialize)]
@@ -25,8 +22,6 @@ const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(60 * 24);
 struct Manifest {
     /// Digest of all that goes into the files, randomness and time apart.
     basis: String,
-    /// When the credentials in them should be renewed.
-    renew_after: Timestamp,
     /// SHA-256 of each file.
     files: BTreeMap<String, String>,
 }
@@ -53,24 +48,67 @@ struct Machine<'a> {
 /// Which host each node is on.
 pub(crate) type Hosts = BTreeMap<String, String>;
 
+const TALOSCONFIG: &str = "talosconfig";
+const KUBECONFIG: &str = "kubeconfig";
+
 /// The output folder of one cluster.
 #[derive(Clone, Debug)]
-pub(crate) struct Outputs {
+pub struct Outputs {
     folder: PathBuf,
 }
 
 impl Outputs {
-    pub(crate) fn new(folder: impl Into<PathBuf>) -> Self {
+    /// The outputs in this folder, whether or not there are any yet.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// Whether every file is there, whole, made from the same things, and not about to expire.
+    /// The client certificates in the files that are there and can be read.
+    pub async fn credentials(&self, now: Timestamp) -> Vec<Credential> {
+        let folder = self.folder.clone();
+        let look = move || {
+            let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+            let talosconfig = read(TALOSCONFIG)
+                .and_then(|text| Talosconfig::from_yaml(&text).ok()?.credentials.validity().ok());
+            let kubeconfig = read(KUBECONFIG).and_then(|text| kubeconfig_validity(&text).ok());
+            [(TALOSCONFIG, talosconfig), (KUBECONFIG, kubeconfig)]
+                .into_iter()
+                .filter_map(|(name, validity)| Some(Credential::judge(name, validity?, now)))
+                .collect()
+        };
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    }
+
+    /// Writes a new admin talosconfig and kubeconfig over the old ones; every other file stays. What was handed out
+    /// before remains valid until it ends: Talos and Kubernetes know no revocation.
+    pub async fn rotate_admin(
+        &self,
+        cluster: &Cluster,
+        secrets: &SecretsBundle,
+        lifetime: SignedDuration,
+        rng: &mut StdRng,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let effects = Effects::default();
+        let mut manifest = self.manifest().await;
+        for (name, content) in admin_files(cluster, secrets, lifetime, rng, now)? {
+            if let Some(manifest) = &mut manifest {
+                manifest.files.insert(name.to_owned(), sha256(content.expose().as_bytes()));
+            }
+            self.put(&effects, name, content).await?;
+        }
+        // Without a manifest there are no other outputs yet; the next apply writes all of them.
+        let Some(manifest) = manifest else { return Ok(()) };
+        let text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
+        self.put(&effects, MANIFEST, Secret::new(text)).await
+    }
+
+    /// Whether every file is there, whole and made from the same things.
     pub(crate) async fn are_current(
         &self,
         cluster: &Cluster,
         secrets: &SecretsBundle,
         hosts: &Hosts,
-        now: Timestamp,
     ) -> bool {
         let folder = self.folder.clone();
         let basis = basis(cluster, secrets, hosts);
@@ -80,7 +118,7 @@ impl Outputs {
             let whole = manifest.files.iter().all(|(name, digest)| {
                 std::fs::read(folder.join(name)).is_ok_and(|bytes| sha256(&bytes) == *digest)
             });
-            Some(whole && manifest.basis == basis && now < manifest.renew_after)
+            Some(whole && manifest.basis == basis)
         };
         tokio::task::spawn_blocking(look).await.ok().flatten().unwrap_or(false)
     }
@@ -101,11 +139,7 @@ impl Outputs {
             digests.insert(name.clone(), sha256(content.expose().as_bytes()));
             self.put(effects, &name, content).await?;
         }
-        let manifest = Manifest {
-            basis: basis(cluster, secrets, hosts),
-            renew_after: now + DEFAULT_LIFETIME - RENEW_BEFORE,
-            files: digests,
-        };
+        let manifest = Manifest { basis: basis(cluster, secrets, hosts), files: digests };
         for name in before.iter().filter(|name| !manifest.files.contains_key(*name)) {
             self.remove(effects, name).await?;
         }
@@ -115,15 +149,17 @@ impl Outputs {
 
     /// What an earlier run wrote, by its manifest. Other files in the folder are their owner's.
     async fn written(&self) -> Vec<String> {
-        let path = self.folder.join(MANIFEST);
-        let read = move || {
-            let manifest: Manifest = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-            let inside = |name: &String| {
-                Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
-            };
-            Some(manifest.files.into_keys().filter(inside).collect())
+        let inside = |name: &String| {
+            Path::new(name).components().all(|part| matches!(part, std::path::Component::Normal(_)))
         };
-        tokio::task::spawn_blocking(read).await.ok().flatten().unwrap_or_default()
+        let files = self.manifest().await.map(|manifest| manifest.files).unwrap_or_default();
+        files.into_keys().filter(inside).collect()
+    }
+
+    async fn manifest(&self) -> Option<Manifest> {
+        let path = self.folder.join(MANIFEST);
+        let read = move || serde_json::from_slice(&std::fs::read(path).ok()?).ok();
+        tokio::task::spawn_blocking(read).await.ok().flatten()
     }
 
     /// Removes the file of a node that is no longer declared: it is full of keys.
@@ -169,7 +205,6 @@ fn files(
     rng: &mut StdRng,
     now: Timestamp,
 ) -> Result<Vec<(String, Secret)>, Error> {
-    let credentials = |source| Error::Credentials { source };
     let mut files = Vec::with_capacity(cluster.nodes.len() + 6);
     files.push(("secrets.yaml".to_owned(), secrets.to_yaml()));
     for role in [Role::ControlPlane, Role::Worker] {
@@ -183,26 +218,22 @@ fn files(
         files.push((format!("nodes/{}.yaml", node.name), machine::config(cluster, node, secrets)?));
     }
     files.push(("machines.json".to_owned(), Secret::new(machines(cluster, hosts))));
-    let talosconfig = Talosconfig {
-        context: cluster.name.clone(),
-        endpoints: cluster.control_planes().map(|node| node.address.addr().to_string()).collect(),
-        nodes: cluster.control_planes().take(1).map(|node| node.address.addr().to_string()).collect(),
-        credentials: secrets
-            .client_credentials(ApiRole::Admin, DEFAULT_LIFETIME, rng, now)
-            .map_err(credentials)?,
-    };
-    files.push(("talosconfig".to_owned(), talosconfig.to_yaml().map_err(credentials)?));
-    let options = KubeconfigOptions {
-        cluster: cluster.name.clone(),
-        server: endpoint_url(cluster),
-        proxy_url: match &cluster.reach {
-            Reach::Direct => None,
-            Reach::Proxy(url) => Some(url.clone()),
-        },
-    };
-    let kubeconfig = secrets.kubeconfig(&options, DEFAULT_LIFETIME, rng, now).map_err(credentials)?;
-    files.push(("kubeconfig".to_owned(), kubeconfig));
+    let admin = admin_files(cluster, secrets, DEFAULT_LIFETIME, rng, now)?;
+    files.extend(admin.map(|(name, content)| (name.to_owned(), content)));
     Ok(files)
+}
+
+fn admin_files(
+    cluster: &Cluster,
+    secrets: &SecretsBundle,
+    lifetime: SignedDuration,
+    rng: &mut StdRng,
+    now: Timestamp,
+) -> Result<[(&'static str, Secret); 2], Error> {
+    Ok([
+        (TALOSCONFIG, access::talosconfig(cluster, secrets, ApiRole::Admin, lifetime, rng, now)?),
+        (KUBECONFIG, access::kubeconfig(cluster, secrets, lifetime, rng, now)?),
+    ])
 }
 
 fn machines(cluster: &Cluster, hosts: &Hosts) -> String {

@@ -4,6 +4,8 @@ use daedal_inventory::{Cluster, Role};
 use daedal_planner::{Blind, EtcdView, Ownership, TalosView, World};
 use serde::Serialize;
 
+use crate::access::Credential;
+
 /// The state of a whole cluster.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,6 +22,8 @@ pub struct StatusReport {
     pub healthy: bool,
     /// What could not be seen.
     pub blind: Vec<Blind>,
+    /// The client certificates in the output files.
+    pub credentials: Vec<Credential>,
 }
 
 /// One node's row.
@@ -128,6 +132,7 @@ impl StatusReport {
             endpoint_answers: world.endpoint_answers,
             healthy,
             blind: world.blind.clone(),
+            credentials: Vec::new(),
         }
     }
 }

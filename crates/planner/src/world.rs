@@ -28,6 +28,8 @@ pub struct World {
     pub endpoint_answers: bool,
     /// Whether the output files exist and match the inventory.
     pub outputs_current: bool,
+    /// The day on which client certificates in the output files end, where that is near or past.
+    pub credentials_end: Option<String>,
     /// Hosts whose guests could not be listed. A VM of ours, or someone else's on one of our VMIDs, may be there, so
     /// nothing is created while this is not empty. (A host that is offline but whose guests the Proxmox cluster still
     /// lists does not belong here.)

@@ -40,6 +40,14 @@ impl ApiRole {
             Self::EtcdBackup => "os:etcd:backup",
         }
     }
+
+    /// Every role there is.
+    pub const ALL: [Self; 4] = [Self::Admin, Self::Operator, Self::Reader, Self::EtcdBackup];
+
+    /// The role of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name)
+    }
 }
 
 /// What a client of the node API shows and trusts, all in PEM.
@@ -57,6 +65,11 @@ impl ClientCredentials {
     /// When the certificate ends.
     pub fn expires_at(&self) -> Result<Timestamp> {
         pki::expires_at(&pki::certificate_from_pem(&self.crt)?)
+    }
+
+    /// From when to when the certificate is valid.
+    pub fn validity(&self) -> Result<(Timestamp, Timestamp)> {
+        pki::validity(&pki::certificate_from_pem(&self.crt)?)
     }
 }
 
@@ -133,6 +146,19 @@ impl SecretsBundle {
         };
         yaml_serde::to_string(&file).map(Secret::new).map_err(Error::Yaml)
     }
+}
+
+/// From when to when the client certificate of a kubeconfig's first user is valid.
+pub fn kubeconfig_validity(text: &str) -> Result<(Timestamp, Timestamp)> {
+    let fault = |reason: &str| Error::Certificate { reason: reason.into() };
+    let root: Value = yaml_serde::from_str(text).map_err(|_| fault("the kubeconfig is not valid YAML"))?;
+    let encoded = root
+        .get("users")
+        .and_then(|users| users.get(0)?.get("user")?.get("client-certificate-data")?.as_str())
+        .ok_or_else(|| fault("the kubeconfig has no client certificate"))?;
+    let pem = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let pem = pem.ok_or_else(|| fault("the kubeconfig's client certificate is not PEM in base64"))?;
+    pki::validity(&pki::certificate_from_pem(&pem)?)
 }
 
 /// What an admin kubeconfig says besides its credentials.
@@ -289,6 +315,20 @@ mod tests {
     use crate::secrets::tests::{now, test_bundle};
 
     #[test]
+    fn roles_are_called_as_talos_calls_them() {
+        for role in ApiRole::ALL {
+            assert_eq!(ApiRole::parse(role.as_str()), Some(role));
+            let rng = &mut StdRng::seed_from_u64(2);
+            let ttl = SignedDuration::from_hours(8);
+            let minted = test_bundle().client_credentials(role, ttl, rng, now()).unwrap();
+            let der = pki::certificate_from_pem(&minted.crt).unwrap();
+            assert_eq!(pki::parse(&der).unwrap().subject().to_string(), format!("O={}", role.as_str()));
+            assert_eq!(minted.validity().unwrap(), (now(), now() + ttl));
+        }
+        assert_eq!(ApiRole::parse("admin"), None);
+    }
+
+    #[test]
     fn talosconfig_survives_the_file_and_carries_the_role() {
         let bundle = test_bundle();
         let credentials = bundle
@@ -333,6 +373,9 @@ mod tests {
         let crt = String::from_utf8(STANDARD.decode(crt).unwrap()).unwrap();
         let der = pki::certificate_from_pem(&crt).unwrap();
         let parsed = pki::parse(&der).unwrap();
+        let validity = kubeconfig_validity(text.expose()).unwrap();
+        assert_eq!(validity, (now() - SignedDuration::from_secs(10), now() + DEFAULT_LIFETIME));
+        assert!(kubeconfig_validity("users: []").is_err());
         assert_eq!(parsed.subject().to_string(), "O=system:masters, CN=admin");
         assert_eq!(parsed.validity().not_before.timestamp(), now().as_second() - 10);
         assert!(parsed.key_usage().unwrap().unwrap().value.key_encipherment());

@@ -46,7 +46,11 @@ mod secret;
 mod secrets;
 mod yaml;
 
-pub use access::{ApiRole, ClientCredentials, DEFAULT_LIFETIME, KubeconfigOptions, Talosconfig};
+pub use access::{
+    ApiRole, ClientCredentials, DEFAULT_LIFETIME, KubeconfigOptions, Talosconfig, kubeconfig_validity,
+};
 pub use error::{Error, Result};
 pub use secret::Secret;
-pub use secrets::{CertificateAndKey, EncryptionSecret, SecretsBundle};
+pub use secrets::{
+    AuthoritySummary, BundleSummary, CertificateAndKey, EncryptionSecret, KeySummary, SecretsBundle,
+};

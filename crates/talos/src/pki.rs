@@ -348,6 +348,12 @@ pub fn spki_fingerprint(certificate: &CertificateDer<'_>) -> Result<String> {
 
 /// When a certificate ends.
 pub fn expires_at(certificate: &CertificateDer<'_>) -> Result<Timestamp> {
+    validity(certificate).map(|(_, ends)| ends)
+}
+
+/// From when to when a certificate is valid.
+pub fn validity(certificate: &CertificateDer<'_>) -> Result<(Timestamp, Timestamp)> {
     let parsed = parse(certificate)?;
-    Timestamp::from_second(parsed.validity().not_after.timestamp()).map_err(|_| Error::Lifetime)
+    let at = |second| Timestamp::from_second(second).map_err(|_| Error::Lifetime);
+    Ok((at(parsed.validity().not_before.timestamp())?, at(parsed.validity().not_after.timestamp())?))
 }

@@ -1,6 +1,7 @@
 //! The secrets bundle: everything about a cluster that cannot be computed again.
 
 mod from_config;
+mod summary;
 
 use std::fmt::Write as _;
 
@@ -20,6 +21,8 @@ use crate::{
     rsa_key,
     secret::Secret,
 };
+
+pub use summary::{AuthoritySummary, BundleSummary, KeySummary};
 
 const AUTHORITY_LIFETIME: SignedDuration = SignedDuration::from_hours(87_600);
 const SERVICE_ACCOUNT_KEY_BITS: usize = 4096;

@@ -26,7 +26,7 @@ pub async fn run(target: &Target, live: bool, format: Format, color: bool) -> Ou
 
 /// The inventory alone: no token, no network.
 fn offline(target: &Target, format: Format, color: bool) -> Outcome {
-    let file = target.file.clone().unwrap_or_else(|| "cluster.yaml".into());
+    let file = target.inventory();
     let inventory = documents::read(&file, color)?;
     let cluster = &inventory.loaded.cluster;
     match format {

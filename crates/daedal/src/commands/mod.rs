@@ -16,6 +16,7 @@ pub(crate) mod proxmox;
 mod proxmox_ccm;
 mod proxmox_guard;
 mod saved;
+pub(crate) mod secrets;
 mod status;
 
 use crate::cli::{Cli, Command};
@@ -38,6 +39,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         Command::Status { target } => status::run(&target, format, color).await,
         Command::Outputs { target, name } => outputs::outputs(&target, name.as_deref(), format, color),
         Command::Env { target, shell } => outputs::env(&target, shell, format, color).await,
+        Command::Secrets(command) => secrets::run(command, format, color).await,
         Command::Inventory(command) => inventory::run(&command, format, color),
         Command::Helm(command) => helm::run(&command, format).await,
         Command::Proxmox(command) => proxmox::run(&command, format, color).await,

@@ -89,7 +89,7 @@ struct Place {
 }
 
 fn place(target: &Target, color: bool) -> Outcome<Place> {
-    let file = target.file.clone().unwrap_or_else(|| "cluster.yaml".into());
+    let file = target.inventory();
     let inventory = documents::read(&file, color)?;
     let cluster = inventory.loaded.cluster;
     Ok(Place { folder: outputs_folder(target, &inventory.folder, &cluster.name), cluster })

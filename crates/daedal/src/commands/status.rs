@@ -42,6 +42,13 @@ fn render(status: &StatusReport) -> String {
     text.push_str(&format!("\nAPI endpoint {} {answers}.", status.endpoint));
     let well = status.nodes.iter().filter(|node| node.healthy).count();
     text.push_str(&format!(" {well} of {} nodes are as they should be.\n", status.nodes.len()));
+    for credential in status.credentials.iter().filter(|credential| credential.due) {
+        text.push_str(&format!(
+            "The client certificate in {} ends on {}: the next apply renews it.\n",
+            credential.file,
+            credential.ends.strftime("%Y-%m-%d %H:%M UTC"),
+        ));
+    }
     for blind in &status.blind {
         text.push_str(&format!("Not seen: {}: {}\n", blind.what, blind.why));
     }

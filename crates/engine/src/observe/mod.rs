@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use daedal_inventory::Cluster;
 use daedal_planner::{Blind, HostView, ImagePin, Judge, Ownership, StorageView, VolumeView, World};
 use daedal_proxmox::{Client, Resource};
+use daedal_talos::SecretsBundle;
 use futures::future::join_all;
 
 use crate::engine::Engine;
@@ -40,6 +41,16 @@ impl Engine {
     /// Looks at everything the plan depends on. Only Proxmox itself being out of reach, or a damaged store, is an
     /// error; whatever else cannot be seen is named in [`World::blind`].
     pub async fn observe(&self, cluster: &Cluster) -> Result<World, Error> {
+        let secrets = self.stored_secrets().await?;
+        self.observe_with(cluster, secrets).await
+    }
+
+    /// Looks with other secrets than the stored ones: what answers to them is what runs on them.
+    pub async fn observe_with(
+        &self,
+        cluster: &Cluster,
+        secrets: Option<SecretsBundle>,
+    ) -> Result<World, Error> {
         let proxmox = &self.parts.proxmox;
         let blinds = Blinds::default();
         let (version, resources) = tokio::try_join!(proxmox.version(), proxmox.resources())?;
@@ -82,14 +93,18 @@ impl Engine {
                 sha256: pin.sha256,
             }));
         }
-        let secrets = self.stored_secrets().await?;
         world.secrets_stored = secrets.is_some();
         if let Some(secrets) = secrets {
             let hosts = placed(cluster, &world);
-            let outputs = self.outputs.are_current(cluster, &secrets, &hosts, self.parts.clock.now());
-            let (current, seen) =
-                tokio::join!(outputs, nodes::look(self, cluster, &world, &secrets, &blinds));
-            world.outputs_current = current;
+            let (current, credentials, seen) = tokio::join!(
+                self.outputs.are_current(cluster, &secrets, &hosts),
+                self.outputs.credentials(self.parts.clock.now()),
+                nodes::look(self, cluster, &world, &secrets, &blinds)
+            );
+            let due =
+                credentials.iter().filter(|credential| credential.due).map(|credential| credential.ends);
+            world.credentials_end = due.min().map(|ends| ends.strftime("%Y-%m-%d").to_string());
+            world.outputs_current = current && world.credentials_end.is_none();
             world.nodes = seen.nodes;
             world.endpoint_answers = seen.endpoint_answers;
         }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::large_futures)]
 
 mod boot;
+mod access;
 mod crash;
 mod faults;
 mod guarding;

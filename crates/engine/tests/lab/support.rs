@@ -112,18 +112,24 @@ impl Bench {
                 bench.folder
             })
             .await;
-        Self::load(saved.path(), cluster(1, 1))
+        Self::load(saved.path(), cluster(1, 1), 0)
+    }
+
+    /// The same bench, so many days after it was made.
+    pub async fn created_days_ago(days: i64) -> Self {
+        let made = Self::created().await;
+        Self::load(made.folder.path(), made.cluster.clone(), days)
     }
 
     /// Another bench like this one, from what was last saved in its folder.
     pub fn copy(&self) -> Self {
-        Self::load(self.folder.path(), self.cluster.clone())
+        Self::load(self.folder.path(), self.cluster.clone(), 0)
     }
 
-    fn load(saved: &Path, cluster: Cluster) -> Self {
+    fn load(saved: &Path, cluster: Cluster, days_later: i64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         copy(saved, folder.path());
-        let lab = Lab::load(folder.path(), 1.0, EPOCH).unwrap().unwrap();
+        let lab = Lab::load(folder.path(), 1.0, EPOCH + days_later * 86_400).unwrap().unwrap();
         Self { lab, cluster, folder, counter: Arc::new(CallCounter::new()) }
     }
 

@@ -198,7 +198,10 @@ impl<'w> Planner<'w> {
             self.secrets = Some(self.graph.add(nothing, Action::CreateSecrets, reason, []));
         }
         if !self.world.outputs_current && (self.world.secrets_stored || self.secrets.is_some()) {
-            let reason = "they are missing or older than the inventory";
+            let reason = match &self.world.credentials_end {
+                Some(day) => format!("their client certificates end on {day}"),
+                None => "they are missing or older than the inventory".to_owned(),
+            };
             self.graph.add(nothing, Action::WriteOutputs, reason, [self.secrets]);
         }
         // In declared order of nodes, so that the same input gives the same bytes.

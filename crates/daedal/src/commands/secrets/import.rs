@@ -1,0 +1,126 @@
+//! `daedal secrets import`: secrets made elsewhere become this cluster's, unless it already runs on others.
+
+use std::path::Path;
+
+use daedal_planner::{Ownership, TalosView, World};
+use daedal_store::SecretBytes;
+use daedal_talos::config::MachineConfig;
+use daedal_talos::{Secret, SecretsBundle};
+
+use super::stored;
+use crate::cli::{Format, Target};
+use crate::commands::apply::command;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::{self, Session, engine_failure};
+use crate::{console, documents};
+
+/// Runs the command.
+pub async fn run(source: &Path, target: &Target, unchecked: bool, format: Format, color: bool) -> Outcome {
+    let bundle = read(source)?;
+    let inventory = documents::read(&target.inventory(), color)?;
+    let cluster = inventory.loaded.cluster;
+    let store = session::store(target, &inventory.folder, &cluster);
+    let _lock = session::lock(&store, "secrets import").await?;
+    let place = store.place().display().to_string();
+    match stored(&store).await? {
+        Some(kept) if kept == bundle => {
+            say(
+                format,
+                &cluster.name,
+                false,
+                &format!("These are the secrets that are kept in {place} already."),
+            );
+            return Ok(Exit::Done);
+        }
+        Some(_) => {
+            return Err(Failure::new(
+                Exit::Failed,
+                format!("nothing was imported: other secrets of cluster {} are kept in {place}", cluster.name),
+            )
+            .hint(format!("Compare them: {}", command(target, "secrets show")))
+            .hint("Secrets are never overwritten. If no VM runs on the kept ones, move secrets.yaml away first."));
+        }
+        None => {}
+    }
+    if !unchecked {
+        let session = Session::open(target, color).await?;
+        let world =
+            session.engine.observe_with(&session.cluster, Some(bundle.clone())).await.map_err(|error| {
+                engine_failure(&error).hint("--unchecked imports without asking anybody.")
+            })?;
+        fits(&world, source)?;
+    }
+    let bytes = SecretBytes::new(bundle.to_yaml().expose().as_bytes().to_vec());
+    store.write_new_secrets(&bytes).await.map_err(|error| Failure::from_error(Exit::CannotWrite, &error))?;
+    say(
+        format,
+        &cluster.name,
+        true,
+        &format!("Imported: the secrets of cluster {} are kept in {place}.", cluster.name),
+    );
+    Ok(Exit::Done)
+}
+
+fn say(format: Format, cluster: &str, imported: bool, text: &str) {
+    match format {
+        Format::Json => console::json(&serde_json::json!({"cluster": cluster, "imported": imported})),
+        Format::Text => console::result(text),
+    }
+}
+
+/// A bundle, or a control plane's machine config that holds one.
+fn read(path: &Path) -> Outcome<SecretsBundle> {
+    let text = std::fs::read_to_string(path).map(Secret::new).map_err(|error| {
+        Failure::new(Exit::NoInput, format!("cannot read the secrets {}", path.display())).because(&error)
+    })?;
+    let refused = |error: &(dyn std::error::Error + 'static)| {
+        Failure::new(Exit::BadDocument, format!("nothing was imported: {} is broken", path.display()))
+            .because(error)
+    };
+    // Keys at the margin tell the two apart; a bundle has neither of these.
+    let is_config =
+        text.expose().lines().any(|line| line.starts_with("machine:") || line.starts_with("apiVersion:"));
+    if is_config {
+        let config = MachineConfig::from_yaml(text.expose()).map_err(|error| refused(&error))?;
+        return SecretsBundle::from_machine_config(&config).map_err(|error| refused(&error));
+    }
+    SecretsBundle::from_yaml(text.expose()).map_err(|error| refused(&error))
+}
+
+/// Whether what runs already, if anything, runs on these secrets.
+fn fits(world: &World, source: &Path) -> Outcome<()> {
+    let ours: Vec<&str> = world
+        .guests
+        .values()
+        .filter_map(|guest| match &guest.ownership {
+            Ownership::Ours { node, .. } | Ownership::HalfMade { node, .. } => Some(node.as_str()),
+            _ => None,
+        })
+        .collect();
+    if ours.is_empty() {
+        return Ok(());
+    }
+    let with = |wanted: fn(&TalosView) -> bool| {
+        let names: Vec<&str> = world
+            .nodes
+            .iter()
+            .filter(|(_, view)| wanted(&view.talos))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        names.join(", ")
+    };
+    let refused = |why: String| Failure::new(Exit::Failed, format!("nothing was imported: {why}"));
+    let others = with(|talos| matches!(talos, TalosView::OtherCluster));
+    if !others.is_empty() {
+        let why = format!("{others} runs on other secrets than {}", source.display());
+        return Err(refused(why)
+            .hint("The right ones are in a control plane's machine config: `talosctl get machineconfig v1alpha1 -o jsonpath={.spec}`."));
+    }
+    if with(|talos| matches!(talos, TalosView::Configured { .. })).is_empty() {
+        let why =
+            format!("the cluster has VMs ({}), and none of them answers to these secrets", ours.join(", "));
+        return Err(refused(why).hint("Start them first; --unchecked imports without asking anybody."));
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! `daedal secrets`: what is kept for a cluster, brought in, taken out, looked at, and what is minted from it.
+
+mod import;
+mod mint;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use daedal_inventory::{Cluster, Reach};
+use daedal_store::Store;
+use daedal_talos::{ApiRole, Secret, SecretsBundle};
+use jiff::SignedDuration;
+
+use crate::cli::{Format, Target};
+use crate::commands::apply::command;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::{console, documents, lab, session};
+
+/// Secrets and what is minted from them. Only `import` asks Proxmox and the nodes anything.
+#[derive(Debug, Subcommand)]
+pub enum SecretsCommand {
+    /// Show fingerprints, subjects, ends and kinds of keys; never a secret.
+    Show {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Keep the secrets of a file for this cluster: what `talosctl gen secrets` or another store wrote, or a control
+    /// plane's machine config.
+    ///
+    /// Refused when others are kept already, or when a node of the cluster runs on others.
+    Import {
+        /// The file.
+        #[arg(value_name = "SECRETS")]
+        source: PathBuf,
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// Do not ask Proxmox and the nodes whether the cluster already runs on other secrets.
+        #[arg(long)]
+        unchecked: bool,
+    },
+    /// Write the secrets bundle as `talosctl gen secrets` does.
+    Export {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// Where to.
+        #[command(flatten)]
+        to: Destination,
+    },
+    /// Mint a talosconfig: offline, for a role, for as long as you say.
+    Talosconfig {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// What its holder may do: os:admin, os:operator, os:reader or os:etcd:backup.
+        #[arg(long, default_value = "os:admin", value_parser = role)]
+        role: ApiRole,
+        /// How long it is good for: 90m, 8h, 30d, 1y.
+        #[arg(long, default_value = "1y", value_parser = lifetime)]
+        ttl: SignedDuration,
+        /// Where to.
+        #[command(flatten)]
+        to: Destination,
+    },
+    /// Mint an admin kubeconfig: offline, for as long as you say.
+    Kubeconfig {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// How long it is good for: 90m, 8h, 30d, 1y.
+        #[arg(long, default_value = "1y", value_parser = lifetime)]
+        ttl: SignedDuration,
+        /// Where to.
+        #[command(flatten)]
+        to: Destination,
+    },
+    /// Write a new admin talosconfig and kubeconfig over those among the outputs.
+    RotateAdmin {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// How long they are good for: 90m, 8h, 30d, 1y.
+        #[arg(long, default_value = "1y", value_parser = lifetime)]
+        ttl: SignedDuration,
+    },
+}
+
+/// Where something secret goes: said aloud, so that keys land on no terminal by accident.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct Destination {
+    /// Write to this file, readable by nobody else (0600).
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// Print it: keys and all.
+    #[arg(long)]
+    stdout: bool,
+}
+
+fn role(text: &str) -> Result<ApiRole, String> {
+    ApiRole::parse(text)
+        .ok_or_else(|| format!("a role is one of {}", ApiRole::ALL.map(ApiRole::as_str).join(", ")))
+}
+
+/// A lifetime: a number and m, h, d, w or y.
+fn lifetime(text: &str) -> Result<SignedDuration, String> {
+    let wrong = || "a lifetime is a number and a unit, such as 90m, 8h, 30d, 2w or 1y".to_owned();
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let number: i64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong())?;
+    let minutes = match unit {
+        'm' => 1,
+        'h' => 60,
+        'd' => 60 * 24,
+        'w' => 60 * 24 * 7,
+        'y' => 60 * 24 * 365,
+        _ => return Err(wrong()),
+    };
+    let minutes = number.checked_mul(minutes).ok_or_else(wrong)?;
+    // The authorities last ten years; nothing they sign is good for longer.
+    match minutes {
+        1..=5_256_000 => Ok(SignedDuration::from_mins(minutes)),
+        _ => Err("a lifetime is at least a minute and at most ten years".to_owned()),
+    }
+}
+
+/// Runs the command.
+pub async fn run(command: SecretsCommand, format: Format, color: bool) -> Outcome {
+    match command {
+        SecretsCommand::Show { target } => show::run(&target, format, color).await,
+        SecretsCommand::Import { source, target, unchecked } => {
+            import::run(&source, &target, unchecked, format, color).await
+        }
+        SecretsCommand::Export { target, to } => mint::export(&target, &to, format, color).await,
+        SecretsCommand::Talosconfig { target, role, ttl, to } => {
+            mint::talosconfig(&target, role, ttl, &to, format, color).await
+        }
+        SecretsCommand::Kubeconfig { target, ttl, to } => {
+            mint::kubeconfig(&target, ttl, &to, format, color).await
+        }
+        SecretsCommand::RotateAdmin { target, ttl } => mint::rotate_admin(&target, ttl, format, color).await,
+    }
+}
+
+/// What is kept for a cluster, without asking the world anything.
+struct Kept {
+    cluster: Cluster,
+    store: Store,
+    outputs: PathBuf,
+    secrets: SecretsBundle,
+}
+
+impl Kept {
+    /// Reads the inventory and the kept secrets. With a lab, what is minted leads there.
+    async fn open(target: &Target, color: bool) -> Outcome<Self> {
+        let inventory = documents::read(&target.inventory(), color)?;
+        let mut cluster = inventory.loaded.cluster;
+        let store = session::store(target, &inventory.folder, &cluster);
+        let outputs = session::outputs_folder(target, &inventory.folder, &cluster.name);
+        let Some(secrets) = stored(&store).await? else {
+            return Err(Failure::new(
+                Exit::NoInput,
+                format!(
+                    "there are no secrets of cluster {} in {} yet",
+                    cluster.name,
+                    store.place().display()
+                ),
+            )
+            .hint(format!("The first apply makes them: {}", command(target, "apply")))
+            .hint(format!("Or bring them along: {}", command(target, "secrets import FILE"))));
+        };
+        if target.lab {
+            cluster.reach = Reach::Proxy(lab::connect(&target.lab_options, &cluster).await?.proxy_url());
+        }
+        Ok(Self { cluster, store, outputs, secrets })
+    }
+}
+
+/// The kept secrets; none if there never were any.
+async fn stored(store: &Store) -> Outcome<Option<SecretsBundle>> {
+    let kept = store.secrets().await.map_err(|error| Failure::from_error(Exit::Failed, &error))?;
+    let Some(bytes) = kept else { return Ok(None) };
+    let unreadable = || {
+        Failure::new(Exit::BadDocument, format!("the secrets in {} cannot be used", store.place().display()))
+    };
+    let text = std::str::from_utf8(bytes.expose()).map_err(|error| unreadable().because(&error))?;
+    SecretsBundle::from_yaml(text).map(Some).map_err(|error| unreadable().because(&error))
+}
+
+/// Hands out something secret where it was asked for.
+fn hand_out(content: &Secret, what: &str, to: &Destination, format: Format) -> Outcome {
+    match (&to.to, format) {
+        (Some(path), _) => {
+            write(path, content, what)?;
+            match format {
+                Format::Json => console::json(&serde_json::json!({"written": path})),
+                Format::Text => console::progress(&format!("Wrote {what} to {}", path.display())),
+            }
+        }
+        (None, Format::Json) => console::json(&serde_json::json!({"content": content.expose()})),
+        (None, Format::Text) => console::result(content.expose()),
+    }
+    Ok(Exit::Done)
+}
+
+fn write(path: &Path, content: &Secret, what: &str) -> Outcome<()> {
+    daedal_store::write_private(path, content.expose().as_bytes()).map_err(|error| {
+        Failure::new(Exit::CannotWrite, format!("cannot write {what} to {}", path.display())).because(&error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lifetimes_are_numbers_with_a_unit() {
+        for (text, minutes) in [("90m", 90), ("8h", 480), ("30d", 43_200), ("2w", 20_160), ("1y", 525_600)] {
+            assert_eq!(lifetime(text), Ok(SignedDuration::from_mins(minutes)), "{text}");
+        }
+        for wrong in ["", "h", "8", "8 h", "-8h", "0h", "11y", "9999999999999999999y", "8µ", "1.5h"] {
+            assert!(lifetime(wrong).is_err(), "{wrong}");
+        }
+        assert!(role("admin").unwrap_err().contains("os:admin, os:operator, os:reader, os:etcd:backup"));
+    }
+}

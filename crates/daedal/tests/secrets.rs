@@ -1,0 +1,160 @@
+//! `daedal secrets`, through the command line: bring in, look at, take out, mint.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use common::{Changed, Lab, SMALL, good, text};
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn is_private(path: &Path) -> bool {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o077 == 0
+}
+
+/// E6, F8, M22: a bundle made elsewhere becomes the cluster's, comes out as it went in, and is never exchanged for another
+/// under a running cluster; a lost one comes back from a control plane's machine config.
+#[test]
+fn secrets_are_imported_shown_exported_and_never_exchanged() {
+    let lab = Lab::new();
+    let home = Changed::new("home", SMALL);
+    let files = tempfile::tempdir().unwrap();
+    let at = |name: &str| files.path().join(name).display().to_string();
+
+    // A bundle of another cluster, made by the tool itself.
+    let other = Changed::new("home", &[SMALL, &[("name: home ", "name: other ")]].concat());
+    good(&other.run(&lab, &["apply", "--yes"]));
+    good(&other.run(&lab, &["secrets", "export", "--to", &at("bundle.yaml")]));
+    good(&other.run(&lab, &["destroy", "--confirm", "other"]));
+    assert!(is_private(&files.path().join("bundle.yaml")));
+
+    let nothing = home.run(&lab, &["secrets", "show"]);
+    assert_eq!(nothing.status.code(), Some(66), "{}", text(&nothing.stderr));
+    assert!(text(&nothing.stderr).contains("secrets import"), "{}", text(&nothing.stderr));
+
+    // Broken bundles are refused with the field's name, and nothing is kept.
+    let whole = read(&files.path().join("bundle.yaml"));
+    let line = |start: &str| whole.lines().find(|line| line.trim_start().starts_with(start)).unwrap();
+    let keys: Vec<&str> = whole.lines().filter(|line| line.starts_with("        key: ")).collect();
+    let relabelled = {
+        use base64::{Engine as _, engine::general_purpose::STANDARD};
+        let encoded = keys[4].trim().strip_prefix("key: ").unwrap();
+        let pem = String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap();
+        format!("        key: {}", STANDARD.encode(pem.replace("ED25519 PRIVATE KEY", "PRIVATE KEY")))
+    };
+    for (broken, field) in [
+        (whole.replace(keys[0], ""), "certs.etcd.key"),
+        (whole.replace(keys[1], keys[0]), "certs.k8s.crt"),
+        (whole.replace(keys[4], &relabelled), "certs.os.key"),
+        (whole.replace(line("bootstraptoken"), "    bootstraptoken: abc"), "secrets.bootstraptoken"),
+        (whole.replace("trustdinfo:", "trustd:"), "trustdinfo"),
+    ] {
+        assert_ne!(broken, whole);
+        std::fs::write(at("broken.yaml"), broken).unwrap();
+        let run = home.run(&lab, &["secrets", "import", &at("broken.yaml")]);
+        assert_eq!(run.status.code(), Some(65), "{field}");
+        assert!(text(&run.stderr).contains(&format!("`{field}`")), "{field}: {}", text(&run.stderr));
+    }
+
+    assert!(good(&home.run(&lab, &["secrets", "import", &at("bundle.yaml")])).contains("Imported"));
+    assert!(good(&home.run(&lab, &["secrets", "import", &at("bundle.yaml")])).contains("already"));
+    assert_eq!(good(&home.run(&lab, &["secrets", "export", "--stdout"])), whole);
+    let shown = good(&home.run(&lab, &["secrets", "show"]));
+    for word in ["O=talos", "O=kubernetes", "O=etcd", "Ed25519", "ECDSA P-256", "RSA 4096", "secretbox"] {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+    good(&home.run(&lab, &["apply", "--yes"]));
+
+    // The store is lost: the bundle comes back out of a control plane's config; a worker's does not hold it.
+    let empty = at("empty");
+    let node_config = lab.dir().join("clusters/home/outputs/nodes/cp-1.yaml").display().to_string();
+    let worker_config = lab.dir().join("clusters/home/outputs/nodes/worker-1.yaml").display().to_string();
+    let run = home.run(&lab, &["secrets", "import", &worker_config, "--state", &empty]);
+    assert_eq!(run.status.code(), Some(65));
+    assert!(text(&run.stderr).contains("machine.type"), "{}", text(&run.stderr));
+    good(&home.run(&lab, &["secrets", "import", &node_config, "--state", &empty]));
+    assert_eq!(good(&home.run(&lab, &["secrets", "export", "--stdout", "--state", &empty])), whole);
+}
+
+/// A cluster that runs on its own secrets does not take others, even where its store is lost.
+#[test]
+fn a_running_cluster_refuses_other_secrets() {
+    let lab = Lab::new();
+    let home = Changed::new("home", SMALL);
+    let work = Changed::new(
+        "home",
+        &[
+            SMALL,
+            &[
+                ("name: home ", "name: work "),
+                ("vmid: 300", "vmid: 310"),
+                ("vmid: 303", "vmid: 313"),
+                ("10.0.0.11", "10.0.0.31"),
+                ("10.0.0.21", "10.0.0.41"),
+                ("vip: 10.0.0.20", "vip: 10.0.0.30"),
+            ],
+        ]
+        .concat(),
+    );
+    good(&home.run(&lab, &["apply", "--yes"]));
+    good(&work.run(&lab, &["apply", "--yes"]));
+    let files = tempfile::tempdir().unwrap();
+    let theirs = files.path().join("work.yaml").display().to_string();
+    good(&work.run(&lab, &["secrets", "export", "--to", &theirs]));
+    let run = home.run(&lab, &["secrets", "import", &theirs]);
+    assert_eq!(run.status.code(), Some(1), "other secrets are kept");
+    assert!(text(&run.stderr).contains("never overwritten"), "{}", text(&run.stderr));
+    let lost = files.path().join("lost").display().to_string();
+    let run = home.run(&lab, &["secrets", "import", &theirs, "--state", &lost]);
+    assert_eq!(run.status.code(), Some(1), "the nodes run on others");
+    assert!(
+        text(&run.stderr).contains("cp-1") && text(&run.stderr).contains("other secrets"),
+        "{}",
+        text(&run.stderr)
+    );
+    assert_eq!(
+        home.run(&lab, &["secrets", "show", "--state", &lost]).status.code(),
+        Some(66),
+        "nothing kept"
+    );
+}
+
+/// M22: talosconfig by role and kubeconfig are minted offline with a chosen life; the admin's are exchanged.
+#[test]
+fn access_is_minted_by_role_and_lifetime() {
+    let lab = Lab::new();
+    let home = Changed::new("home", SMALL);
+    good(&home.run(&lab, &["apply", "--yes"]));
+    let outputs = lab.dir().join("clusters/home/outputs");
+    let before = (read(&outputs.join("talosconfig")), read(&outputs.join("kubeconfig")));
+
+    for role in ["os:admin", "os:operator", "os:reader", "os:etcd:backup"] {
+        let minted =
+            good(&home.run(&lab, &["secrets", "talosconfig", "--role", role, "--ttl", "8h", "--stdout"]));
+        let parsed = daedal_talos::Talosconfig::from_yaml(&minted).unwrap();
+        let (begins, ends) = parsed.credentials.validity().unwrap();
+        assert_eq!(ends.duration_since(begins).as_hours(), 8, "{role}");
+        assert_eq!(parsed.endpoints, ["10.0.0.11"]);
+    }
+    assert_eq!(
+        home.run(&lab, &["secrets", "talosconfig", "--role", "os:root", "--stdout"]).status.code(),
+        Some(64)
+    );
+    assert_eq!(home.run(&lab, &["secrets", "kubeconfig"]).status.code(), Some(64), "where to must be said");
+    let file = lab.dir().join("minted");
+    good(&home.run(&lab, &["secrets", "kubeconfig", "--ttl", "30d", "--to", &file.display().to_string()]));
+    assert!(is_private(&file));
+    let (begins, ends) = daedal_talos::kubeconfig_validity(&read(&file)).unwrap();
+    assert_eq!(ends.duration_since(begins).as_hours(), 30 * 24);
+
+    good(&home.run(&lab, &["secrets", "rotate-admin", "--ttl", "90d"]));
+    let after = (read(&outputs.join("talosconfig")), read(&outputs.join("kubeconfig")));
+    assert!(before.0 != after.0 && before.1 != after.1);
+    let plan = home.run(&lab, &["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+    assert_eq!(home.json(&lab, &["status"])["healthy"], true);
+}
