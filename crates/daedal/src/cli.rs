@@ -20,7 +20,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
     0  done
     1  failed; what was done stands, and running again goes on from there
-    2  `plan --detailed-exitcode`: there are changes
+    2  `--detailed-exitcode`: `plan` has changes, or `status` finds something not as it should be
    64  the command line is wrong
    65  the inventory or another document is wrong
    66  a file that was named cannot be read
@@ -167,6 +167,9 @@ pub enum Command {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// Exit with 2 if not every node is as it should be.
+        #[arg(long)]
+        detailed_exitcode: bool,
     },
     /// List the files a cluster's users need, or print one of them.
     Outputs {
@@ -186,6 +189,9 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = ShellSyntax::Posix)]
         shell: ShellSyntax,
     },
+    /// Single nodes.
+    #[command(subcommand)]
+    Node(crate::commands::node::NodeCommand),
     /// The cluster's secrets: bring in, take out, look at; mint talosconfig and kubeconfig.
     #[command(subcommand)]
     Secrets(crate::commands::secrets::SecretsCommand),

@@ -8,7 +8,7 @@ pub enum Exit {
     Done = 0,
     /// Failed; running again goes on from there.
     Failed = 1,
-    /// `plan --detailed-exitcode`: there are changes.
+    /// `--detailed-exitcode`: there are changes, or not all is well.
     Changes = 2,
     /// The command line is wrong.
     Usage = 64,

@@ -15,6 +15,7 @@ mod secrets;
 mod session;
 mod table;
 mod timeline;
+mod words;
 
 use std::process::ExitCode;
 

@@ -39,6 +39,8 @@ pub enum EffectKind {
     StartVm,
     /// A node in maintenance mode is given its config.
     GiveConfig,
+    /// A running node gets a machine config.
+    ApplyConfig,
     /// etcd is bootstrapped.
     Bootstrap,
     /// Config media is taken out of the drive.

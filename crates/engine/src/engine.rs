@@ -70,6 +70,11 @@ impl Engine {
         Self { parts, outputs }
     }
 
+    /// The files that the cluster's users get.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
+    }
+
     /// What the cluster's nodes boot from, computed offline.
     pub fn images(&self, cluster: &Cluster) -> Images {
         image::references(cluster)

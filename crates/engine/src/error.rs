@@ -10,7 +10,7 @@ use crate::effects::Refused;
 #[non_exhaustive]
 pub enum Error {
     /// A Proxmox call or task failed; the source says which.
-    #[error("Proxmox did not do as asked")]
+    #[error("{}", proxmox_words(.0))]
     Proxmox(#[from] daedal_proxmox::Error),
     /// A node's Talos API failed.
     #[error("cannot {what} on node {node}")]
@@ -175,6 +175,12 @@ pub enum Error {
         /// Where it ceases to be.
         source: std::str::Utf8Error,
     },
+    /// A node runs on another config than the one the plan was made for; it was not touched.
+    #[error("node {node} runs on another config than when the plan was made")]
+    ConfigMoved {
+        /// Which node.
+        node: String,
+    },
     /// A node answers, but not with our keys.
     #[error("node {node} belongs to another cluster")]
     OtherCluster {
@@ -232,6 +238,17 @@ pub fn chain(error: &(dyn StdError + 'static)) -> String {
         source = cause.source();
     }
     text
+}
+
+/// What the failure means for whoever asked.
+fn proxmox_words(error: &daedal_proxmox::Error) -> &'static str {
+    use daedal_proxmox::Kind;
+    match error.kind() {
+        Kind::Unreachable { .. } => "Proxmox cannot be reached",
+        Kind::Untrusted { .. } => "what answers is not trusted to be Proxmox",
+        Kind::Auth { .. } | Kind::Permission { .. } => "Proxmox refuses",
+        _ => "Proxmox did not do as asked",
+    }
 }
 
 fn more(checks: usize) -> String {

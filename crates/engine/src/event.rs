@@ -123,6 +123,7 @@ pub fn stage(action: &Action) -> &'static str {
         Action::AttachMedia { .. } => "inserting the config media",
         Action::StartVm { .. } => "starting the VM",
         Action::GiveConfig { .. } => "giving it its config",
+        Action::ApplyConfig { .. } => "changing its config",
         Action::AwaitApi => "booting Talos",
         Action::Bootstrap => "bootstrapping etcd",
         Action::AwaitEtcd => "joining etcd",

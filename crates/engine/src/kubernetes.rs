@@ -136,6 +136,24 @@ impl Kubernetes {
         }
     }
 
+    /// One node's object as the API server at `target` has it; none if it does not know it.
+    pub(crate) async fn node(
+        &self,
+        target: &Target,
+        name: &str,
+        patience: Duration,
+    ) -> Result<Option<Node>, Error> {
+        let api: Api<Node> = Api::all(self.client(target)?);
+        match tokio::time::timeout(patience, api.get_opt(name)).await {
+            Ok(Ok(node)) => Ok(node),
+            Ok(Err(source)) => Err(Error::Kubernetes {
+                what: format!("read node {name} at {target}"),
+                source: Box::new(source),
+            }),
+            Err(_) => Err(late(target, patience)),
+        }
+    }
+
     /// Lists nodes at `target`, so that they can be followed from there.
     pub(crate) async fn begin(&self, target: &Target, patience: Duration) -> Result<Beginning, Error> {
         let api: Api<Node> = Api::all(self.client(target)?);

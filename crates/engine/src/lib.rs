@@ -23,8 +23,8 @@
 //! - A call that may have happened is never repeated blindly: the world is read again first.
 //! - Secrets are stored and read back before the first byte that depends on them leaves the machine.
 
-mod account;
 mod access;
+mod account;
 mod clock;
 mod effects;
 mod engine;
@@ -41,14 +41,15 @@ mod machine;
 mod nodes;
 mod observe;
 mod outputs;
+mod page;
 mod privileges;
 mod report;
 mod run;
 mod settings;
 mod status;
 
-pub use account::{Account, Ensured, Secret};
 pub use access::{Credential, kubeconfig, talosconfig};
+pub use account::{Account, Ensured, Secret};
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};
 pub use engine::{Engine, NewSecrets, Parts};
@@ -58,8 +59,9 @@ pub use event::{Event, stage};
 pub use guarding::BackupJob;
 pub use limits::Limits;
 pub use live::{Check, CheckVerdict, LiveReport};
-pub use privileges::{Grant, Scope, Use};
 pub use outputs::Outputs;
+pub use page::{EtcdPage, KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage};
+pub use privileges::{Grant, Scope, Use};
 pub use report::{Report, StepReport, StepState};
 pub use run::Run;
 pub use status::{NodeStatus, StatusReport};

@@ -11,15 +11,18 @@ use futures::future::join_all;
 use serde::Serialize;
 
 use crate::engine::Engine;
-use crate::error::chain;
+use crate::error::{Error, chain};
 use crate::privileges::Scope;
 
 /// Everything that was checked, in order.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveReport {
     /// One entry per check.
     pub checks: Vec<Check>,
+    /// Why nothing could be looked at, where that is so.
+    #[serde(skip)]
+    pub blocked: Option<Error>,
 }
 
 /// One check and how it went.
@@ -86,6 +89,7 @@ impl Engine {
             Err(error) => {
                 let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
                 report.add(CheckVerdict::Bad, what, chain(&error), error.fix());
+                report.blocked = Some(error);
                 return report;
             }
         };

@@ -50,7 +50,11 @@ pub(crate) fn media(
 }
 
 /// A node's machine config with all patches applied.
-fn patched(cluster: &Cluster, node: &Node, secrets: &SecretsBundle) -> Result<MachineConfig, Error> {
+pub(crate) fn patched(
+    cluster: &Cluster,
+    node: &Node,
+    secrets: &SecretsBundle,
+) -> Result<MachineConfig, Error> {
     let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
     let mut config =
         MachineConfig::generate(secrets, &cluster_options(cluster), &node_options(cluster, node)?)

@@ -8,10 +8,10 @@ use std::time::Duration;
 use daedal_dial::{Dialer, Target};
 use daedal_inventory::Node;
 use daedal_talos::client::{
-    self, Bootstrap, Client, ConnectOptions, EtcdMember, FailureKind, ResourceEvents,
+    self, ApplyMode, Bootstrap, Client, ConnectOptions, EtcdMember, FailureKind, ResourceEvents,
 };
-use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, SecretsBundle};
-use jiff::SignedDuration;
+use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, Secret, SecretsBundle};
+use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use uuid::Uuid;
 
@@ -102,6 +102,19 @@ pub(crate) enum Bootstrapped {
     /// It has etcd data: it was done before.
     Already,
     /// It cannot yet, and did nothing.
+    NotYet(String),
+    /// It will not.
+    Refused(TalosError),
+    /// The answer was lost: it may have happened.
+    Unknown(String),
+}
+
+/// How a node took a machine config.
+#[derive(Debug)]
+pub(crate) enum Configured {
+    /// It takes it, with a reboot or without.
+    Accepted { reboot: bool },
+    /// Not now, and nothing was done.
     NotYet(String),
     /// It will not.
     Refused(TalosError),
@@ -297,6 +310,83 @@ impl Nodes {
                 self.forget(node);
                 Membership::Unreachable("no answer in time".to_owned())
             }
+        }
+    }
+
+    /// A client of a node, for whoever wants to ask much.
+    pub(crate) async fn client(&self, node: &Node, patience: Duration) -> Result<Client, TalosError> {
+        self.connect(node, patience).await
+    }
+
+    /// When the certificate that a node shows ends.
+    pub(crate) async fn certificate_end(
+        &self,
+        node: &Node,
+        patience: Duration,
+    ) -> Result<Timestamp, TalosError> {
+        client::certificate_end(self.dialer.clone(), Self::target(node), &self.options(patience)).await
+    }
+
+    /// The machine config a node runs on.
+    pub(crate) async fn running_config(&self, node: &Node, patience: Duration) -> Result<Secret, String> {
+        let ask = async {
+            let client = self.connect(node, patience).await?;
+            client.machine_config().await
+        };
+        match tokio::time::timeout(patience, ask).await {
+            Ok(Ok(Some(config))) => Ok(config),
+            Ok(Ok(None)) => Err("it has no machine config".to_owned()),
+            Ok(Err(error)) => {
+                self.forget(node);
+                Err(chain(&error))
+            }
+            Err(_) => {
+                self.forget(node);
+                Err("no answer in time".to_owned())
+            }
+        }
+    }
+
+    /// Gives a node a machine config, or only asks what it would do with it.
+    pub(crate) async fn configure(
+        &self,
+        node: &Node,
+        config: &Secret,
+        mode: ApplyMode,
+        dry_run: bool,
+        patience: Duration,
+    ) -> Configured {
+        let client = match self.connect(node, patience).await {
+            Ok(client) => client,
+            // Nothing was asked yet.
+            Err(error) => return Configured::NotYet(chain(&error)),
+        };
+        let asked = client.apply_configuration(config, mode, dry_run);
+        let Ok(answer) = tokio::time::timeout(patience, asked).await else {
+            self.forget(node);
+            return Configured::Unknown("no answer in time".to_owned());
+        };
+        match answer {
+            Ok(applied) => Configured::Accepted { reboot: applied.mode == ApplyMode::Reboot },
+            Err(error) => match error.kind() {
+                Some(FailureKind::FailedPrecondition) => Configured::NotYet(chain(&error)),
+                Some(FailureKind::Unreachable | FailureKind::Timeout | FailureKind::Transient) => {
+                    self.forget(node);
+                    Configured::Unknown(chain(&error))
+                }
+                _ => Configured::Refused(error),
+            },
+        }
+    }
+
+    /// Whether a node has finished booting: its stage, if it is another than `running`.
+    pub(crate) async fn still_booting(&self, node: &Node, patience: Duration) -> Option<String> {
+        match self.probe(node, patience).await {
+            Probe::Configured { stage, .. } if stage == "running" => None,
+            Probe::Configured { stage, .. } => Some(format!("it is {stage}")),
+            Probe::Maintenance => Some("it is in maintenance mode".to_owned()),
+            Probe::OtherCluster => Some("it answers as another cluster's".to_owned()),
+            Probe::Unreachable(why) => Some(why),
         }
     }
 

@@ -103,6 +103,15 @@ impl Outputs {
         self.put(&effects, MANIFEST, Secret::new(text)).await
     }
 
+    /// Removes every file that was written here, the manifest last. Other files in the folder are their owner's.
+    pub async fn forget(&self) -> Result<(), Error> {
+        let effects = Effects::default();
+        for name in self.written().await {
+            self.remove(&effects, &name).await?;
+        }
+        self.remove(&effects, MANIFEST).await
+    }
+
     /// Whether every file is there, whole and made from the same things.
     pub(crate) async fn are_current(
         &self,

@@ -8,12 +8,14 @@ use serde::Serialize;
 
 use crate::digest;
 use crate::names;
-use crate::world::{EtcdView, GuestView, ImagePin, NodeView, Ownership, TalosView, VmConfig, World};
+use crate::world::{
+    ConfigView, EtcdView, GuestView, ImagePin, NodeView, Ownership, TalosView, VmConfig, World,
+};
 
 #[derive(Serialize)]
 struct Basis<'w> {
     guests: Vec<Guest<'w>>,
-    nodes: Vec<(&'w str, &'static str, &'w EtcdView, Option<bool>)>,
+    nodes: Vec<(&'w str, &'static str, &'w EtcdView, Option<bool>, &'w str)>,
     volumes: Vec<(&'w str, &'w str, u64)>,
     online: Vec<&'w str>,
     unlisted: Vec<&'w str>,
@@ -74,7 +76,7 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
         nodes: world
             .nodes
             .iter()
-            .map(|(name, view)| (name.as_str(), talos(view), &view.etcd, view.ready))
+            .map(|(name, view)| (name.as_str(), talos(view), &view.etcd, view.ready, config(view)))
             .collect(),
         volumes,
         online: world.hosts.iter().filter(|(_, host)| host.online).map(|(name, _)| name.as_str()).collect(),
@@ -109,6 +111,16 @@ fn guest(guest: &GuestView) -> Guest<'_> {
     });
     let GuestView { vmid, host, running, template, lock, ownership, .. } = guest;
     Guest { vmid: *vmid, host, running: *running, template: *template, lock, ownership, config }
+}
+
+/// The config a node runs on, where it is not the declared one.
+fn config(view: &NodeView) -> &str {
+    match &view.config {
+        ConfigView::Unknown => "unknown",
+        ConfigView::AsDeclared => "as declared",
+        ConfigView::Differs { running, .. } => running,
+        ConfigView::Held { why } => why,
+    }
 }
 
 /// Version and stage come and go while a node boots; only the kind of answer counts.

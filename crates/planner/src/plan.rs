@@ -253,6 +253,17 @@ pub enum Action {
         /// VMID.
         vmid: u32,
     },
+    /// Give a running node the declared machine config, and wait until it runs on it.
+    ApplyConfig {
+        /// Digest of the config it runs on; if it runs on another, nothing is done.
+        running: String,
+        /// Digest of the declared config.
+        declared: String,
+        /// Whether the node reboots for it.
+        reboot: bool,
+        /// What differs, secrets as marks.
+        changes: Vec<DocumentChange>,
+    },
     /// Wait until the node answers over mTLS.
     AwaitApi,
     /// Bootstrap etcd here unless some control plane already has it. Every other control plane whose VM existed
@@ -303,6 +314,28 @@ pub struct CloneOf {
     pub host: String,
     /// A full copy instead of a linked one.
     pub full: bool,
+}
+
+/// What changes in one document of a machine config.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DocumentChange {
+    /// Which document, such as `LinkConfig eth0`; `v1alpha1` is the main one.
+    pub document: String,
+    /// Its fields that change.
+    pub fields: Vec<FieldChange>,
+}
+
+/// What changes in one field of a document, in words for people: secrets are marks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FieldChange {
+    /// Its path in the document.
+    pub path: String,
+    /// What it is; none if it is not there.
+    pub from: Option<String>,
+    /// What it will be; none if it goes.
+    pub to: Option<String>,
 }
 
 /// One changed option.

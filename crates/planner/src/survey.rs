@@ -7,7 +7,7 @@ use daedal_inventory::{Cluster, Node};
 use crate::error::freeing;
 use crate::names;
 use crate::plan::{Level, Note};
-use crate::world::{EtcdView, GuestView, NodeView, Ownership, TalosView, VmConfig, World};
+use crate::world::{ConfigView, EtcdView, GuestView, NodeView, Ownership, TalosView, VmConfig, World};
 
 /// What a declared node's VM is.
 #[derive(Clone, Copy, Debug)]
@@ -112,8 +112,13 @@ pub(crate) fn claims(world: &World) -> HashMap<&str, Vec<&GuestView>> {
     claims
 }
 
-static UNASKED: NodeView =
-    NodeView { talos: TalosView::Unreachable, etcd: EtcdView::Unknown, ready: None, kubelet: None };
+static UNASKED: NodeView = NodeView {
+    talos: TalosView::Unreachable,
+    etcd: EtcdView::Unknown,
+    ready: None,
+    kubelet: None,
+    config: ConfigView::Unknown,
+};
 
 impl<'w> Survey<'w> {
     pub(crate) fn new(cluster: &'w Cluster, world: &'w World) -> Self {

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use daedal_inventory::Role;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::DocumentChange;
+
 /// Everything the planner may know. Always partial: [`World::blind`] says what was not seen, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -244,6 +246,35 @@ pub struct NodeView {
     pub ready: Option<bool>,
     /// Kubelet version as Kubernetes reports it.
     pub kubelet: Option<String>,
+    /// The machine config it runs on, beside the declared one.
+    pub config: ConfigView,
+}
+
+/// A node's machine config beside the declared one. Digests are of what the configs say, not of their texts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "is")]
+pub enum ConfigView {
+    /// Not seen.
+    #[default]
+    Unknown,
+    /// They say the same.
+    AsDeclared,
+    /// They differ, and the node takes the declared one.
+    Differs {
+        /// Digest of what it runs on.
+        running: String,
+        /// Digest of what is declared.
+        declared: String,
+        /// Whether the node says that it has to reboot for it.
+        reboot: bool,
+        /// What differs, secrets as marks.
+        changes: Vec<DocumentChange>,
+    },
+    /// They differ in what must not change on a running node, or the node refuses the declared one.
+    Held {
+        /// Why, as one or two sentences.
+        why: String,
+    },
 }
 
 /// A node's Talos API.

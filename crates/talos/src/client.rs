@@ -18,6 +18,6 @@ pub use cosi::{MachineStatus, Resource, ResourceEvent, ResourceEvents, WatchEven
 pub use etcd::EtcdAlarm;
 pub use failure::{Cause, FailureKind, NodeError};
 pub use lifecycle::{ImageNamespace, NodeImage, Upgrade};
-pub use probe::{Probe, probe};
+pub use probe::{Probe, certificate_end, probe};
 pub use streams::{Bytes, NodeEvent, Tail};
 pub use tls::Clock;

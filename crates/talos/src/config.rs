@@ -1,5 +1,6 @@
 //! Machine configs: generated from plain options by version contract, patched, checked and written as YAML.
 
+mod compare;
 mod contract;
 mod disk;
 mod document;
@@ -13,6 +14,7 @@ mod registry;
 mod schema;
 mod support;
 
+pub use compare::{DocumentDifference, FieldDifference};
 pub use contract::Contract;
 pub use document::MachineConfig;
 pub use lint::{Lint, Severity};

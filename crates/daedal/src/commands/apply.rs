@@ -13,6 +13,7 @@ use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::Session;
+use crate::words::count;
 
 /// What the command was told besides the target.
 pub struct Options {
@@ -27,8 +28,8 @@ pub struct Options {
 /// Runs the command.
 pub async fn run(mut target: Target, options: &Options, format: Format, color: bool) -> Outcome {
     let saved = options.saved.as_deref().map(saved::read).transpose()?;
-    if let (None, Some(saved)) = (&target.file, &saved) {
-        target.file = Some(saved.inventory.clone());
+    if let Some(saved) = &saved {
+        saved.aim(&mut target)?;
     }
     let session = Session::open(&target, color).await?;
     plan::say_warnings(&session, color);
@@ -44,6 +45,9 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
     if plan.is_empty() {
         if format == Format::Json {
             console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
+        }
+        if let Some(path) = options.timeline.as_deref() {
+            Canvas::open(path)?.draw_nothing(&plan.cluster)?;
         }
         return Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done });
     }
@@ -99,20 +103,21 @@ fn consent(session: &Session) -> Outcome<()> {
 fn summary(session: &Session, target: &Target, plan: &Plan, report: &Report) -> String {
     let cluster = &session.cluster;
     let created = plan.steps.iter().filter(|step| matches!(step.action, Action::CreateVm { .. })).count();
-    let made = if created > 0 { format!(", {created} VMs created") } else { String::new() };
+    let made = if created > 0 { format!(", {} created", count(created, "VM")) } else { String::new() };
+    let nodes = count(cluster.nodes.len(), "node");
     let state = if plan::has_problems(plan) {
         "is not all there: see the problems above".to_owned()
     } else if cluster.kubernetes.cni == Cni::None {
-        format!("is up: {} nodes, Ready once a CNI is installed", cluster.nodes.len())
+        format!("is up: {nodes}, Ready once a CNI is installed")
     } else {
-        format!("is up: {} nodes Ready", cluster.nodes.len())
+        format!("is up: {nodes} Ready")
     };
     format!(
-        "\nCluster {} {state}{made}, {} steps in {:.1} s (critical path {:.1} s).\n\
+        "\nCluster {} {state}{made}, {} in {:.1} s (critical path {:.1} s).\n\
          API server: https://{}:{}\n\n\
          Next:\n  {}\n  eval \"$({})\" && kubectl get nodes -o wide\n  {}\n",
         cluster.name,
-        report.steps.len(),
+        count(report.steps.len(), "step"),
         report.took.as_secs_f64(),
         report.critical_time().as_secs_f64(),
         cluster.kubernetes.endpoint_host,

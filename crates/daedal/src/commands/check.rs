@@ -1,13 +1,17 @@
 //! `daedal check`: is the inventory right, and, with --live, can Proxmox do what it asks.
 
+use std::path::{Path, PathBuf};
+
 use daedal_engine::{CheckVerdict, LiveReport};
+use daedal_inventory::{Cluster, TlsTrust};
 
 use crate::cli::{Format, Target};
 use crate::commands::plan;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::session::Session;
-use crate::{console, documents};
+use crate::session::{Session, engine_failure};
+use crate::words::count;
+use crate::{console, documents, secrets};
 
 /// Runs the command.
 pub async fn run(target: &Target, live: bool, format: Format, color: bool) -> Outcome {
@@ -21,7 +25,12 @@ pub async fn run(target: &Target, live: bool, format: Format, color: bool) -> Ou
         Format::Json => console::json(&report),
         Format::Text => console::result(&render(&report, color)),
     }
-    Ok(if report.passed() { Exit::Done } else { Exit::Failed })
+    Ok(match &report.blocked {
+        // Nothing could be looked at: the code says whether it is the way there or the rights.
+        Some(error) => engine_failure(error).exit,
+        None if report.passed() => Exit::Done,
+        None => Exit::Failed,
+    })
 }
 
 /// The inventory alone: no token, no network.
@@ -29,29 +38,42 @@ fn offline(target: &Target, format: Format, color: bool) -> Outcome {
     let file = target.inventory();
     let inventory = documents::read(&file, color)?;
     let cluster = &inventory.loaded.cluster;
+    let missing = missing_ca(cluster, &inventory.folder);
     match format {
         Format::Json => console::json(&serde_json::json!({
             "cluster": cluster.name,
             "nodes": cluster.nodes.len(),
             "warnings": inventory.loaded.warnings,
+            "missing": missing,
         })),
         Format::Text => {
             for warning in &inventory.loaded.warnings {
                 console::progress(&documents::render(warning, color));
             }
+            if let Some(path) = &missing {
+                console::progress(&format!("mind: the CA certificate {} is not there yet", path.display()));
+            }
             console::result(&format!(
-                "{} is good: cluster {} with {} control planes and {} workers, Talos v{}, Kubernetes v{}.\n\
+                "{} is good: cluster {} with {} and {}, Talos v{}, Kubernetes v{}.\n\
                  `daedal check --live` also asks Proxmox.",
                 inventory.path.display(),
                 cluster.name,
-                cluster.control_planes().count(),
-                cluster.workers().count(),
+                count(cluster.control_planes().count(), "control plane"),
+                count(cluster.workers().count(), "worker"),
                 cluster.talos.version,
                 cluster.kubernetes.version,
             ));
         }
     }
     Ok(Exit::Done)
+}
+
+/// The CA certificate, if the inventory names one that is not there: whatever asks Proxmox needs it.
+fn missing_ca(cluster: &Cluster, folder: &Path) -> Option<PathBuf> {
+    match &cluster.proxmox.tls {
+        TlsTrust::Ca(path) => Some(secrets::resolve(path, folder)).filter(|path| !path.is_file()),
+        _ => None,
+    }
 }
 
 fn render(report: &LiveReport, color: bool) -> String {
@@ -107,7 +129,7 @@ mod tests {
             found: "as it is".into(),
             fix: None,
         };
-        LiveReport { checks: verdicts.iter().map(check).collect() }
+        LiveReport { checks: verdicts.iter().map(check).collect(), blocked: None }
     }
 
     #[test]

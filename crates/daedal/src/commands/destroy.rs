@@ -8,7 +8,8 @@ use crate::commands::{apply, execute, plan};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::session::Session;
+use crate::session::{Session, engine_failure};
+use crate::words::count;
 
 /// Runs the command.
 pub async fn run(target: &Target, confirm: Option<String>, format: Format, color: bool) -> Outcome {
@@ -24,16 +25,27 @@ pub async fn run(target: &Target, confirm: Option<String>, format: Format, color
         if format == Format::Json {
             console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
         }
+        if verdict == Exit::Done {
+            forget_outputs(&session).await?;
+        }
         return Ok(verdict);
     }
     consent(&session.cluster.name, confirm)?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
     execute::conclude(&plan, &report, &apply::command(target, "destroy"))?;
+    if verdict == Exit::Done {
+        forget_outputs(&session).await?;
+    }
     match format {
         Format::Json => console::json(&execute::as_json(&plan, &report)),
         Format::Text => console::result(&summary(&plan, &world, &report)),
     }
     Ok(verdict)
+}
+
+/// What leads to a cluster that is gone leads nowhere. The secrets themselves are kept elsewhere and stay.
+async fn forget_outputs(session: &Session) -> Outcome<()> {
+    session.engine.outputs().forget().await.map_err(|error| engine_failure(&error))
 }
 
 /// How it went, and what stays: no more than is true.
@@ -47,10 +59,10 @@ fn summary(plan: &Plan, world: &World, report: &Report) -> String {
         (false, false) => "",
     };
     format!(
-        "\nCluster {} {state}, {} steps in {:.1} s.{stays} The next apply gives the same VMIDs, MACs and \
+        "\nCluster {} {state}, {} in {:.1} s.{stays} The next apply gives the same VMIDs, MACs and \
          addresses.\n",
         plan.cluster,
-        report.steps.len(),
+        count(report.steps.len(), "step"),
         report.took.as_secs_f64(),
     )
 }

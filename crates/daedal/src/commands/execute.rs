@@ -137,6 +137,14 @@ impl<'a> Canvas<'a> {
     }
 }
 
+impl Canvas<'_> {
+    /// A run in which nothing had to be done is a picture, too.
+    pub fn draw_nothing(mut self, cluster: &str) -> Outcome<()> {
+        let picture = timeline::svg(&format!("{cluster} · no changes"), &[]);
+        self.file.write_all(picture.as_bytes()).map_err(|error| unwritable(self.path, &error))
+    }
+}
+
 fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(Exit::CannotWrite, format!("cannot write the timeline to {}", path.display())).because(error)
 }

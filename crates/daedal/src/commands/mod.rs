@@ -10,6 +10,7 @@ pub(crate) mod init;
 mod init_survey;
 mod inventory;
 mod lab;
+pub(crate) mod node;
 mod outputs;
 mod plan;
 pub(crate) mod proxmox;
@@ -36,9 +37,12 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
             apply::run(target, &options, format, color).await
         }
         Command::Destroy { target, confirm } => destroy::run(&target, confirm, format, color).await,
-        Command::Status { target } => status::run(&target, format, color).await,
+        Command::Status { target, detailed_exitcode } => {
+            status::run(&target, detailed_exitcode, format, color).await
+        }
         Command::Outputs { target, name } => outputs::outputs(&target, name.as_deref(), format, color),
         Command::Env { target, shell } => outputs::env(&target, shell, format, color).await,
+        Command::Node(command) => node::run(&command, format, color).await,
         Command::Secrets(command) => secrets::run(command, format, color).await,
         Command::Inventory(command) => inventory::run(&command, format, color),
         Command::Helm(command) => helm::run(&command, format).await,

@@ -5,7 +5,6 @@ use std::path::Path;
 use daedal_planner::{Level, Plan, World};
 
 use crate::cli::{Format, Target};
-use crate::commands::apply::command;
 use crate::commands::saved;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -26,10 +25,9 @@ pub async fn run(
     let plan = for_apply(&session, &world)?;
     show(&plan, format, color);
     if let Some(path) = save {
-        saved::write(path, &session.inventory, &plan)?;
+        saved::write(path, &session.inventory, target, &plan)?;
         if format == Format::Text {
-            let apply = command(target, "apply");
-            console::progress(&format!("Saved. Execute exactly this: {apply} {}", path.display()));
+            console::progress(&format!("Saved. Execute exactly this: daedal apply {}", path.display()));
         }
     }
     Ok(match plan.is_empty() {

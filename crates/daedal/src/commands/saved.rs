@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use daedal_planner::Plan;
 use serde::{Deserialize, Serialize};
 
+use crate::cli::Target;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 
@@ -16,15 +17,46 @@ pub struct SavedPlan {
     pub daedal: String,
     /// The inventory it was made from, for `apply` without `-f` from whichever folder.
     pub inventory: PathBuf,
+    /// The folder of the lab it was made for; none for a real Proxmox.
+    #[serde(default)]
+    pub lab: Option<PathBuf>,
+    /// Where the cluster's secrets are kept, if not in the usual place.
+    #[serde(default)]
+    pub state: Option<PathBuf>,
     /// The plan.
     pub plan: Plan,
 }
 
+impl SavedPlan {
+    /// Aims `apply` at what the plan was made for, unless the command line says it itself. A plan for a real Proxmox is
+    /// not for a lab.
+    pub fn aim(&self, target: &mut Target) -> Outcome<()> {
+        if target.lab && self.lab.is_none() {
+            return Err(Failure::new(Exit::BadDocument, "the saved plan was not made for a lab")
+                .hint("Leave out --lab, or make one for the lab with `daedal plan --lab --save FILE`."));
+        }
+        if target.file.is_none() {
+            target.file = Some(self.inventory.clone());
+        }
+        if target.state.is_none() {
+            target.state.clone_from(&self.state);
+        }
+        if let (false, Some(folder)) = (target.lab, &self.lab) {
+            target.lab = true;
+            target.lab_options.lab_dir.clone_from(folder);
+        }
+        Ok(())
+    }
+}
+
 /// Writes a plan.
-pub fn write(path: &Path, inventory: &Path, plan: &Plan) -> Outcome<()> {
+pub fn write(path: &Path, inventory: &Path, target: &Target, plan: &Plan) -> Outcome<()> {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let saved = SavedPlan {
         daedal: env!("CARGO_PKG_VERSION").to_owned(),
-        inventory: std::path::absolute(inventory).unwrap_or_else(|_| inventory.to_owned()),
+        inventory: absolute(inventory),
+        lab: target.lab.then(|| absolute(&target.lab_options.lab_dir)),
+        state: target.state.as_deref().map(absolute),
         plan: plan.clone(),
     };
     let cannot = || Failure::new(Exit::CannotWrite, format!("cannot write the plan to {}", path.display()));

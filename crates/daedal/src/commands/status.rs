@@ -6,17 +6,18 @@ use crate::cli::{Format, Target};
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::session::{Session, engine_failure};
+use crate::words::count;
 use crate::{console, table};
 
 /// Runs the command.
-pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
+pub async fn run(target: &Target, detailed_exitcode: bool, format: Format, color: bool) -> Outcome {
     let session = Session::open(target, color).await?;
     let status = session.engine.status(&session.cluster).await.map_err(|e| engine_failure(&e))?;
     match format {
         Format::Json => console::json(&status),
         Format::Text => console::result(&render(&status)),
     }
-    Ok(Exit::Done)
+    Ok(if detailed_exitcode && !status.healthy { Exit::Changes } else { Exit::Done })
 }
 
 fn render(status: &StatusReport) -> String {
@@ -41,7 +42,12 @@ fn render(status: &StatusReport) -> String {
     let answers = if status.endpoint_answers { "answers" } else { "does not answer" };
     text.push_str(&format!("\nAPI endpoint {} {answers}.", status.endpoint));
     let well = status.nodes.iter().filter(|node| node.healthy).count();
-    text.push_str(&format!(" {well} of {} nodes are as they should be.\n", status.nodes.len()));
+    let all = status.nodes.len();
+    text.push_str(&match (well, all) {
+        (1, 1) => " The one node is as it should be.\n".to_owned(),
+        (1, _) => format!(" 1 of {all} nodes is as it should be.\n"),
+        _ => format!(" {well} of {} are as they should be.\n", count(all, "node")),
+    });
     for credential in status.credentials.iter().filter(|credential| credential.due) {
         text.push_str(&format!(
             "The client certificate in {} ends on {}: the next apply renews it.\n",

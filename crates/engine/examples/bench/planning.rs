@@ -114,6 +114,7 @@ fn made(cluster: &Cluster, hosts: &[String], image: &ImageRef) -> World {
             etcd: EtcdView::Member,
             ready: Some(true),
             kubelet: None,
+            config: daedal_planner::ConfigView::AsDeclared,
         };
         world.nodes.insert(node.name.clone(), view);
     }

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod give;
+mod config;
 mod graph;
 mod image;
 mod template;
@@ -155,6 +156,9 @@ impl<'a> Executor<'a> {
             Action::AttachMedia { vmid, media } => self.attach_media(step, *vmid, media).await,
             Action::StartVm { vmid } => self.start_vm(step, *vmid).await,
             Action::GiveConfig { vmid } => self.give_config(step, *vmid).await,
+            Action::ApplyConfig { running, declared, reboot, .. } => {
+                self.apply_config(step, running, declared, *reboot).await
+            }
             Action::AwaitApi => self.await_api(step).await,
             Action::Bootstrap => self.bootstrap(step).await,
             Action::AwaitEtcd => self.await_etcd(step).await,

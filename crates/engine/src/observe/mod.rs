@@ -1,5 +1,6 @@
 //! Looks at the world: in few calls, in parallel, saying what it could not see.
 
+mod config;
 pub(crate) mod guests;
 mod nodes;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{EtcdView, NodeView, Ownership, TalosView, World};
+use daedal_planner::{ConfigView, EtcdView, NodeView, Ownership, TalosView, World};
 use daedal_talos::SecretsBundle;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::kubernetes::{API_SERVER_PORT, KubeNodes, Kubernetes};
 use crate::limits::Limits;
 use crate::nodes::{Membership, Nodes, PREPARING_PASSES, Probe};
-use crate::observe::Blinds;
+use crate::observe::{Blinds, config};
 
 /// What was seen.
 #[derive(Default)]
@@ -58,7 +58,8 @@ pub(crate) async fn look(
         }
     };
 
-    let asked: Vec<_> = running.iter().map(|node| ask(&nodes, node, limits)).collect();
+    let question = Question { nodes: &nodes, cluster, secrets, limits, blinds };
+    let asked: Vec<_> = running.iter().map(|node| question.ask(node)).collect();
     let probes = stream::iter(asked).buffered(limits.probes).collect::<Vec<_>>();
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
     let endpoint = Target::new(&cluster.kubernetes.endpoint_host, cluster.kubernetes.endpoint_port);
@@ -69,33 +70,33 @@ pub(crate) async fn look(
     );
 
     // Where nobody has an etcd, those that wait for one are asked again: a member that boots says the same for a moment.
-    let waits = |etcd: &Option<Membership>| matches!(etcd, Some(Membership::NotJoined(_)));
+    let waits = |answer: &Answer| matches!(answer.etcd, Some(Membership::NotJoined(_)));
     let somebody =
-        probes.iter().any(|(_, etcd)| matches!(etcd, Some(Membership::Of(list)) if !list.is_empty()));
-    if !somebody && probes.iter().any(|(_, etcd)| waits(etcd)) {
+        probes.iter().any(|answer| matches!(&answer.etcd, Some(Membership::Of(list)) if !list.is_empty()));
+    if !somebody && probes.iter().any(waits) {
         tokio::time::sleep(PREPARING_PASSES).await;
         let again: Vec<_> = (running.iter().zip(&probes))
-            .filter(|(_, (_, etcd))| waits(etcd))
-            .map(|(node, _)| ask(&nodes, node, limits))
+            .filter(|(_, answer)| waits(answer))
+            .map(|(node, _)| question.ask(node))
             .collect();
         let mut again = stream::iter(again).buffered(limits.probes).collect::<Vec<_>>().await.into_iter();
-        for probe in probes.iter_mut().filter(|(_, etcd)| waits(etcd)) {
-            *probe = again.next().unwrap_or((Probe::Unreachable(String::new()), None));
+        for probe in probes.iter_mut().filter(|answer| waits(answer)) {
+            *probe = again.next().unwrap_or_else(|| Answer::of(Probe::Unreachable(String::new())));
         }
     }
 
     let mut seen = Seen { endpoint_answers: answers.is_ok(), ..Seen::default() };
     // One member's list tells of all. Lists that have no member in common are two clusters under one name.
     let mut members: BTreeMap<String, bool> = BTreeMap::new();
-    for (node, (_, etcd)) in running.iter().zip(&probes) {
-        let Some(Membership::Of(list)) = etcd else { continue };
+    for (node, answer) in running.iter().zip(&probes) {
+        let Some(Membership::Of(list)) = &answer.etcd else { continue };
         if !members.is_empty() && !list.iter().any(|member| members.contains_key(&member.name)) {
             blinds.say("etcd", format!("{} is in another etcd than the other control planes", node.name));
             continue;
         }
         members.extend(list.iter().map(|member| (member.name.clone(), member.learner)));
     }
-    for (node, (talos, etcd)) in running.iter().zip(probes) {
+    for (node, Answer { talos, etcd, config }) in running.iter().zip(probes) {
         let talos = match talos {
             Probe::Configured { version, stage } => TalosView::Configured { version, stage },
             Probe::Maintenance => TalosView::Maintenance,
@@ -120,6 +121,7 @@ pub(crate) async fn look(
             etcd,
             ready: known.map(|node| node.ready),
             kubelet: known.map(|node| node.kubelet.clone()),
+            config,
         };
         seen.nodes.insert(node.name.clone(), view);
     }
@@ -131,30 +133,64 @@ fn awaits_config(world: &World, node: &Node) -> bool {
     guest.is_some_and(|config| config.waiting)
 }
 
-/// One node's own words. Boxed, because the compiler cannot see through closures over borrowed nodes that the whole
-/// look may move between threads.
-fn ask<'a>(
+/// One node's own words.
+struct Answer {
+    talos: Probe,
+    etcd: Option<Membership>,
+    config: ConfigView,
+}
+
+impl Answer {
+    fn of(talos: Probe) -> Self {
+        Self { talos, etcd: None, config: ConfigView::Unknown }
+    }
+}
+
+/// What every node is asked, and what is needed for it.
+struct Question<'a> {
     nodes: &'a Nodes,
-    node: &'a Node,
+    cluster: &'a Cluster,
+    secrets: &'a SecretsBundle,
     limits: &'a Limits,
-) -> BoxFuture<'a, (Probe, Option<Membership>)> {
-    Box::pin(async move {
-        let began = Instant::now();
-        let talos = nodes.probe(node, limits.probe_timeout).await;
-        let (Role::ControlPlane, Probe::Configured { stage, .. }) = (node.role, &talos) else {
-            return (talos, None);
-        };
+    blinds: &'a Blinds,
+}
+
+impl<'a> Question<'a> {
+    /// Asks a node. Boxed, because the compiler cannot see through closures over borrowed nodes that the whole look may
+    /// move between threads.
+    fn ask(&'a self, node: &'a Node) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let talos = self.nodes.probe(node, self.limits.probe_timeout).await;
+            let Probe::Configured { stage, version } = &talos else { return Answer::of(talos) };
+            let (etcd, config) = tokio::join!(self.etcd(node, stage, began), self.config(node, version));
+            Answer { talos, etcd, config }
+        })
+    }
+
+    async fn config(&self, node: &Node, version: &str) -> ConfigView {
+        let look = config::look(self.nodes, self.cluster, node, self.secrets, version, self.limits);
+        look.await.unwrap_or_else(|why| {
+            self.blinds.say(format!("machine config of {}", node.name), why);
+            ConfigView::Unknown
+        })
+    }
+
+    async fn etcd(&self, node: &Node, stage: &str, began: Instant) -> Option<Membership> {
+        if node.role != Role::ControlPlane {
+            return None;
+        }
         loop {
-            let etcd = nodes.members(node, limits.probe_timeout).await;
+            let etcd = self.nodes.members(node, self.limits.probe_timeout).await;
             // Whether it waits for etcd or has it is known a moment after the boot; a plan made before would have to
             // leave etcd alone.
-            let soon = stage == "booting" && began.elapsed() < limits.settle;
+            let soon = stage == "booting" && began.elapsed() < self.limits.settle;
             if !(soon && matches!(etcd, Membership::Unreachable(_))) {
-                return (talos, Some(etcd));
+                return Some(etcd);
             }
-            tokio::time::sleep(limits.attempt_every).await;
+            tokio::time::sleep(self.limits.attempt_every).await;
         }
-    })
+    }
 }
 
 /// The nodes as Kubernetes knows them, from the first control plane that answers.

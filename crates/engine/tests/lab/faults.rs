@@ -159,6 +159,24 @@ async fn survives_destroying(case: Case) -> bool {
     came
 }
 
+/// The declared machine configs change under running nodes.
+async fn survives_changing(case: Case) -> bool {
+    let mut bench = Bench::created().await;
+    bench.cluster = crate::config::changed(1, 1, crate::config::REBOOT);
+    case.inject(&bench);
+    let after = format!("{case:?} while changing configs");
+    if let Ok(report) = bench.apply_through(Default::default()).await {
+        assert!(report.took < Duration::from_secs(3600), "{after}: {:?}", report.took);
+    }
+    let came = case.came(&bench);
+    bench.lab.faults().clear();
+    // What a node could not be asked is left for another run.
+    assert_done(&bench.apply().await, &after);
+    assert_done(&bench.apply().await, &after);
+    bench.assert_converged(&after).await;
+    came
+}
+
 /// Sweeps cases; every failure is told, not only the first.
 async fn sweep<F>(cases: Vec<Case>, survives: impl Fn(Case) -> F)
 where
@@ -222,6 +240,18 @@ pub async fn faults_on(way: Way) {
     let calls = calls_on(way, changes).await;
     assert!(calls.len() >= 8, "{calls:#?}");
     sweep(some(&calls), move |case| survives_creating_on(way, case)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_while_changing_configs_is_survived() {
+    let mut bench = Bench::created().await;
+    bench.cluster = crate::config::changed(1, 1, crate::config::REBOOT);
+    assert_done(&bench.apply().await, "change");
+    let mut calls = of_log(&bench, |service, _| service == "talos");
+    // Reading the config, asking what it would mean, and giving it; the other calls are those of every run.
+    calls.retain(|(_, _, path), _| path.ends_with("/Get") || path.ends_with("/ApplyConfiguration"));
+    assert_eq!(calls.len(), 2, "{calls:#?}");
+    sweep(around(&calls), survives_changing).await;
 }
 
 /// Not only in turn: the whole product. Run it with `-- --ignored`.

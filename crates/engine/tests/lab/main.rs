@@ -5,6 +5,7 @@
 
 mod boot;
 mod access;
+mod config;
 mod crash;
 mod faults;
 mod guarding;

@@ -121,6 +121,20 @@ impl Bench {
         Self::load(made.folder.path(), made.cluster.clone(), days)
     }
 
+    /// The bench of three control planes and two workers, all up. The first caller makes it; the others get a copy.
+    pub async fn created_large() -> Self {
+        static SAVED: OnceCell<tempfile::TempDir> = OnceCell::const_new();
+        let saved = SAVED
+            .get_or_init(|| async {
+                let bench = Self::new(3, 2);
+                assert_done(&bench.apply().await, "apply");
+                bench.lab.save(bench.folder.path()).unwrap();
+                bench.folder
+            })
+            .await;
+        Self::load(saved.path(), cluster(3, 2), 0)
+    }
+
     /// Another bench like this one, from what was last saved in its folder.
     pub fn copy(&self) -> Self {
         Self::load(self.folder.path(), self.cluster.clone(), 0)
@@ -305,11 +319,20 @@ fn copy(from: &Path, to: &Path) {
 
 /// The inventory of a bench.
 pub fn cluster(control_planes: usize, workers: usize) -> Cluster {
-    cluster_booting("{}", control_planes, workers)
+    cluster_of("{}", control_planes, workers, "")
 }
 
 /// The inventory of a bench whose nodes boot in some way.
 pub fn cluster_booting(boot: &str, control_planes: usize, workers: usize) -> Cluster {
+    cluster_of(boot, control_planes, workers, "")
+}
+
+/// The inventory of a bench with more in its `spec`: lines indented by two.
+pub fn cluster_with(control_planes: usize, workers: usize, more: &str) -> Cluster {
+    cluster_of("{}", control_planes, workers, more)
+}
+
+fn cluster_of(boot: &str, control_planes: usize, workers: usize, more: &str) -> Cluster {
     let worker_pool = if workers == 0 {
         String::new()
     } else {
@@ -337,7 +360,7 @@ spec:
   boot: {boot}
   pools:
     - {{name: cp, role: controlplane, count: {control_planes}, cores: 2, memory: 4GiB, disk: 20GiB, vmid: 300, address: 10.0.1.1}}
-{worker_pool}"
+{worker_pool}{more}"
     );
     let source = Source { name: "cluster.yaml".into(), text };
     let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));

@@ -355,7 +355,12 @@ impl<'s> Checker<'s> {
             self.mask(node);
         }
         let keys = choices.iter().find_map(|s| s.get("properties")?.as_object());
+        let version = matches!(path, Path::Key(_, key) if *key == "version");
         let help = match (wanted.as_slice(), text.filter(|_| !secret)) {
+            // YAML reads 1.10 as the number 1.1, so quotes alone would not help.
+            (_, Some(text)) if version && text.split('.').count() == 2 => {
+                format!("Write the exact version with a `v`: v{text}.0, or the newest patch of v{text}.")
+            }
             (wanted, Some(text)) if wanted.contains(&"string") => format!("Put it in quotes: \"{text}\"."),
             (["array"], Some(text)) => format!("Write it as a list: [{text}]."),
             (["array"], None) => {

@@ -52,9 +52,7 @@ impl<'w> Planner<'w> {
             quorum.after += 1;
         }
         quorum.lowest = quorum.before.min(quorum.after);
-        let interrupted = self.networks_one_by_one(survey, &control_planes, &mut joined);
-        // A single member keeps its quorum of one whatever happens to its network.
-        quorum.lowest -= u32::from(interrupted && quorum.before > 1);
+        let rewired = self.networks_one_by_one(survey, &control_planes, &mut joined);
 
         let mut endpoint = None;
         let expected = control_planes.iter().any(|at| self.tracks[*at].reachable || survey.nodes[*at].up());
@@ -70,6 +68,10 @@ impl<'w> Planner<'w> {
                 [bootstrap.or(first)],
             ));
         }
+        let after = [rewired, endpoint];
+        let restarted = self.configs_one_by_one(survey, &control_planes, &workers, after, &mut joined);
+        // A single member keeps its quorum of one whatever happens to its network.
+        quorum.lowest -= u32::from((rewired.is_some() || restarted) && quorum.before > 1);
         if expected {
             for at in workers {
                 self.await_api(&survey.nodes[at], at, first);
@@ -194,14 +196,14 @@ impl<'w> Planner<'w> {
         }
     }
 
-    /// Changes network cards of voting members one at a time, each only after the one before votes again. Says whether
-    /// there is any.
+    /// Changes network cards of voting members one at a time, each only after the one before votes again. The last step,
+    /// if there is any.
     fn networks_one_by_one(
         &mut self,
         survey: &Survey<'w>,
         control_planes: &[usize],
         joined: &mut [Option<StepId>],
-    ) -> bool {
+    ) -> Option<StepId> {
         let mut previous = None;
         for at in control_planes {
             let (Some(change), Some(host)) = (self.tracks[*at].network.take(), self.tracks[*at].host.clone())
@@ -222,6 +224,6 @@ impl<'w> Planner<'w> {
             joined[*at] = Some(back);
             previous = Some(back);
         }
-        previous.is_some()
+        previous
     }
 }

@@ -2,6 +2,7 @@
 
 use daedal_inventory::{Node, Role};
 
+use super::config::NewConfig;
 use super::{Planner, Track};
 use crate::bootstrap::Interruption;
 use crate::drift::drift;
@@ -10,7 +11,7 @@ use crate::names::{self, Images};
 use crate::plan::{Action, Change, Impact, Level, StepId};
 use crate::size;
 use crate::survey::{Present, Sight, State};
-use crate::world::TalosView;
+use crate::world::{ConfigView, TalosView};
 
 impl<'w> Planner<'w> {
     /// Everything up to the point where the VM runs with its config in reach.
@@ -131,6 +132,7 @@ impl<'w> Planner<'w> {
         let subject = Subject { node: Some(&node.name), host: Some(&guest.host) };
         let wanted_digest = self.digests.of(node).to_owned();
         let (current, up, vmid) = (wanted_digest == digest, sight.up(), node.vmid);
+        let seen = if up { &sight.view.config } else { &ConfigView::Unknown };
         let mut track =
             Track { host: Some(guest.host.clone()), reachable: guest.running, ..Track::default() };
         let attached = present.own_medium(self.cluster);
@@ -143,12 +145,17 @@ impl<'w> Planner<'w> {
         // Where it waits for its config, it is given the one that is declared now.
         track.waits = !up && config.waiting && self.cluster.boot.through_maintenance();
         let maintenance = guest.running && matches!(sight.view.talos, TalosView::Maintenance) && !track.waits;
-        if !current && !maintenance && !track.waits {
-            self.notes.warning(
+        match seen {
+            ConfigView::Unknown if !current && !maintenance && !track.waits => self.notes.warning(
                 node.name.clone(),
-                "Its declared machine config changed after it was made. A running node's config is not changed by \
-                 this plan.",
-            );
+                "Its declared machine config changed after it was made. The one it runs on could not be seen, so \
+                 this plan does not change it.",
+            ),
+            ConfigView::Held { why } => self.notes.warning(
+                node.name.clone(),
+                format!("Its machine config differs from the declared one and is not changed: {why}"),
+            ),
+            _ => {}
         }
         if let Some(lock) = &guest.lock {
             (track.medium, track.iso, track.unsettled, track.waits) = (None, false, false, false);
@@ -166,7 +173,13 @@ impl<'w> Planner<'w> {
         if config.pending {
             self.notes.info(node.name.clone(), "Has changes that take effect at its next start.");
         }
-        let drift = drift(self.cluster, node, &present, current);
+        // Where a node takes the declared config, the one it runs on names the declared network card already.
+        let names_the_card = match seen {
+            ConfigView::AsDeclared | ConfigView::Differs { .. } => true,
+            ConfigView::Held { .. } => false,
+            ConfigView::Unknown => current,
+        };
+        let drift = drift(self.cluster, node, &present, names_the_card);
         if drift.mac_held_back {
             self.notes.warning(
                 node.name.clone(),
@@ -178,14 +191,26 @@ impl<'w> Planner<'w> {
             );
         }
         let mut changes = drift.quiet;
-        if maintenance && !current {
-            // It gets the declared config now, so its mark may say so.
-            changes.push(Change {
-                option: "description".to_owned(),
-                from: digest.to_owned(),
-                to: wanted_digest,
-                needs_restart: false,
+        let mark = (!current).then(|| Change {
+            option: "description".to_owned(),
+            from: digest.to_owned(),
+            to: wanted_digest,
+            needs_restart: false,
+        });
+        if let ConfigView::Differs { running, declared, reboot, changes } = seen {
+            track.config = Some(NewConfig {
+                action: Action::ApplyConfig {
+                    running: running.clone(),
+                    declared: declared.clone(),
+                    reboot: *reboot,
+                    changes: changes.clone(),
+                },
+                reboot: *reboot,
+                mark,
             });
+        } else if maintenance || *seen == ConfigView::AsDeclared {
+            // It has the declared config, or gets it now, so its mark may say so.
+            changes.extend(mark);
         }
         let mut impact = Impact::None;
         if let Some(change) = drift.network {

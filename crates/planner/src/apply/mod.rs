@@ -1,5 +1,6 @@
 //! `plan_apply`: what must happen so that the world becomes what the inventory says.
 
+mod config;
 mod life;
 mod machine;
 mod media;
@@ -10,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{Arch, BootConfig, BootFrom, Cluster, Node, Role};
 
+use self::config::NewConfig;
 use crate::basis;
 use crate::bootstrap::Voters;
 use crate::capacity::Rooms;
@@ -163,6 +165,8 @@ struct Track {
     medium: Option<String>,
     /// A change of the network card of a voting member, to be done one by one.
     network: Option<Change>,
+    /// The config that the running node is to get.
+    config: Option<NewConfig>,
     created: bool,
 }
 

@@ -247,6 +247,9 @@ impl<'a> Checker<'a> {
             Action::EjectMedia { vmid } => self.eject(step, *vmid),
             Action::MarkConfigured { vmid } => self.mark_configured(step, *vmid),
             Action::GiveConfig { vmid } => self.give_config(step, *vmid),
+            Action::ApplyConfig { running, declared, reboot, .. } => {
+                self.apply_config(step, running, declared, *reboot);
+            }
             Action::AwaitApi => self.await_api(step),
             Action::Bootstrap => self.bootstrap_step(step),
             Action::AwaitEtcd => self.await_etcd(step),
@@ -273,7 +276,7 @@ impl<'a> Checker<'a> {
             Action::DestroyVm { .. } | Action::DeleteImage { .. } | Action::DropTemplate { .. } => {
                 Impact::Destroy
             }
-            Action::StopVm { .. } => Impact::Restart,
+            Action::StopVm { .. } | Action::ApplyConfig { reboot: true, .. } => Impact::Restart,
             _ => Impact::None,
         };
         self.demand(step.impact >= least, Rule::Destruction, step, "The step does more harm than it says");

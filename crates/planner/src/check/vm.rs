@@ -5,7 +5,7 @@ use daedal_inventory::{Node, Role};
 use super::{Checker, Rule, is_ours, is_up};
 use crate::names::{self, Content};
 use crate::plan::{Action, Change, CloneOf, Impact, Purpose, Step};
-use crate::world::{EtcdView, Ownership, TalosView};
+use crate::world::{ConfigView, EtcdView, Ownership, TalosView};
 
 /// Options an update may change.
 const UPDATABLE: [&str; 6] = ["cores", "memory", "tags", "onboot", "net0", "description"];
@@ -300,6 +300,26 @@ impl Checker<'_> {
         running && changes.iter().any(|change| change.option == "net0")
     }
 
+    /// A running node of ours gets the declared config if it runs on the one that was seen.
+    pub(super) fn apply_config(&mut self, step: &Step, running: &str, declared: &str, reboot: bool) {
+        let Some(node) = self.declared(step) else { return };
+        let ours =
+            self.world.guests.get(&node.vmid).is_some_and(|guest| guest.running && is_ours(guest, node));
+        self.demand(ours, Rule::Ownership, step, "The node's VM is not ours or does not run");
+        self.demand(is_up(self.world, &node.name), Rule::Order, step, "The node does not answer");
+        let seen = self.world.nodes.get(&node.name).is_some_and(|view| {
+            matches!(&view.config, ConfigView::Differs { running: was, declared: wanted, reboot: restarts, .. }
+                if was == running && wanted == declared && *restarts == reboot)
+        });
+        self.demand(seen, Rule::Destruction, step, "The config is not the one that was compared");
+        if node.role == Role::ControlPlane {
+            match reboot {
+                true => self.interrupts_member(step, &node.name),
+                false => self.one_by_one(step, &node.name),
+            }
+        }
+    }
+
     /// A running control plane may lose its network for a moment only if etcd does not need it.
     fn interrupts_member(&mut self, step: &Step, name: &str) {
         let etcd = |name: &str| self.world.nodes.get(name).map_or(&EtcdView::Unknown, |view| &view.etcd);
@@ -310,10 +330,26 @@ impl Checker<'_> {
         let votes = |name: &str| *etcd(name) == EtcdView::Member && is_up(self.world, name);
         let spare = others().all(|node| votes(&node.name)) && others().count() != 1;
         self.demand(none_learns && (!may_vote || spare), Rule::Etcd, step, "etcd could lose its quorum");
+        self.one_by_one(step, name);
+    }
+
+    /// Whether a step may keep a running control plane from voting for a moment.
+    fn disturbs(&self, step: &Step) -> bool {
+        match &step.action {
+            Action::UpdateVm { vmid, changes } => self.interrupts(*vmid, changes),
+            Action::ApplyConfig { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Control planes that may vote are disturbed one at a time, each only after the one before votes again.
+    fn one_by_one(&mut self, step: &Step, name: &str) {
+        let etcd = |name: &str| self.world.nodes.get(name).map_or(&EtcdView::Unknown, |view| &view.etcd);
+        let may_vote = *etcd(name) != EtcdView::NotJoined;
         let previous = self.plan.steps[..step.id as usize].iter().rev().find(|s| {
             let node = s.node.as_deref().and_then(|node| self.nodes.get(node));
             s.node != step.node
-                && matches!(&s.action, Action::UpdateVm { vmid, changes } if self.interrupts(*vmid, changes))
+                && self.disturbs(s)
                 && node.is_some_and(|n| n.role == Role::ControlPlane && *etcd(&n.name) != EtcdView::NotJoined)
         });
         let one_by_one = previous.is_none_or(|previous| {

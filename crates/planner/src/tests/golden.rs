@@ -136,6 +136,51 @@ fn drift() {
 }
 
 #[test]
+fn changed_machine_configs() {
+    let (mut cluster, mut sim) = made();
+    // A label is part of the machine config; the VM's mark speaks of the one without it.
+    cluster.nodes[0].labels.insert("rack".into(), "a".into());
+    let field = |path: &str, from: Option<&str>, to: Option<&str>| FieldChange {
+        path: path.into(),
+        from: from.map(Into::into),
+        to: to.map(Into::into),
+    };
+    let differs = |reboot, changes: &[DocumentChange]| ConfigView::Differs {
+        running: "aa".repeat(32),
+        declared: "bb".repeat(32),
+        reboot,
+        changes: changes.to_vec(),
+    };
+    let sysctls = [
+        DocumentChange {
+            document: "v1alpha1".into(),
+            fields: vec![
+                field("machine.sysctls.\"vm.max_map_count\"", None, Some("262144")),
+                field("machine.nodeLabels.rack", Some("b"), Some("a")),
+            ],
+        },
+        DocumentChange {
+            document: "RegistryAuthConfig ghcr.io".into(),
+            fields: vec![field("password", Some("[secret 0a1b2c3d]"), None)],
+        },
+    ];
+    let kernel = [DocumentChange {
+        document: "v1alpha1".into(),
+        fields: vec![field("machine.udev.rules[0]", None, Some("SUBSYSTEM==\"drm\""))],
+    }];
+    let mut set = |node: &str, view| sim.world.nodes.get_mut(node).unwrap().config = view;
+    set("cp-1", differs(false, &sysctls));
+    set("cp-2", differs(false, &sysctls));
+    set("cp-3", differs(true, &kernel));
+    set("worker-1", differs(true, &kernel));
+    set(
+        "worker-2",
+        ConfigView::Held { why: "its install disk would change from /dev/sda to /dev/vda.".into() },
+    );
+    insta::assert_snapshot!(apply_text(&cluster, &sim.world));
+}
+
+#[test]
 fn a_stopped_and_an_unready_node() {
     let (cluster, mut sim) = made();
     sim.world.guests.get_mut(&301).unwrap().running = false;

@@ -159,6 +159,18 @@ fn strike(sim: &mut Sim, name: &str, vmid: u32, blow: u8) {
                 sim.wipe(name);
             }
         }
+        // Someone changed the config inside.
+        11 | 12 => {
+            let Some(view) = sim.world.nodes.get_mut(name) else { return };
+            if matches!(view.talos, TalosView::Configured { .. }) {
+                view.config = ConfigView::Differs {
+                    running: "a".into(),
+                    declared: "b".into(),
+                    reboot: blow == 12,
+                    changes: Vec::new(),
+                };
+            }
+        }
         // Someone migrated it.
         _ => guest.host = sim.world.hosts.keys().next_back().unwrap().clone(),
     }
@@ -208,7 +220,7 @@ proptest! {
         scene in scenes(),
         seed in any::<u64>(),
         complete in any::<bool>(),
-        blows in prop::collection::vec((any::<prop::sample::Index>(), 0u8..11), 0..6),
+        blows in prop::collection::vec((any::<prop::sample::Index>(), 0u8..13), 0..6),
         endpoint in any::<bool>(),
     ) {
         let mut sim = Sim::new(&scene.cluster, &scene.world);

@@ -352,6 +352,12 @@ impl Sim {
                 assert!(names::media_node(&self.cluster, names::volid_file(volid)).is_some());
                 self.drop_volume(&host, volid);
             }
+            Action::ApplyConfig { running, .. } => {
+                let view = self.world.nodes.get_mut(step.node.as_deref().unwrap()).unwrap();
+                assert!(matches!(view.talos, TalosView::Configured { .. }), "it does not answer");
+                assert!(matches!(&view.config, ConfigView::Differs { running: was, .. } if was == running));
+                view.config = ConfigView::AsDeclared;
+            }
             Action::AwaitApi
             | Action::Bootstrap
             | Action::AwaitEtcd

@@ -35,6 +35,7 @@ impl fmt::Display for Action {
             Self::AttachMedia { .. } => f.write_str("put its config medium into the drive"),
             Self::StartVm { vmid } => write!(f, "start VM {vmid}"),
             Self::GiveConfig { .. } => f.write_str("give it its config in maintenance mode"),
+            Self::ApplyConfig { .. } => f.write_str("change its machine config"),
             Self::AwaitApi => f.write_str("wait until its Talos API answers"),
             Self::Bootstrap => f.write_str("bootstrap etcd"),
             Self::AwaitEtcd => f.write_str("wait until it votes in etcd"),
@@ -73,7 +74,8 @@ pub(super) fn mark(step: &Step) -> (&'static str, Style) {
         Action::UpdateVm { .. }
         | Action::GrowDisk { .. }
         | Action::AttachMedia { .. }
-        | Action::MarkConfigured { .. } => ("~", Style::Yellow),
+        | Action::MarkConfigured { .. }
+        | Action::ApplyConfig { .. } => ("~", Style::Yellow),
         Action::AwaitCreate { .. }
         | Action::AwaitApi
         | Action::AwaitEtcd

@@ -2,6 +2,7 @@
 //! of etcd, what is in the way.
 
 mod action;
+mod config;
 mod hosts;
 mod layout;
 
@@ -10,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use daedal_inventory::Role;
 
 use crate::error::some_of;
-use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Step};
+use crate::plan::{Action, DocumentChange, Fate, Impact, Level, Plan, PlannedNode, Purpose, Step};
 use crate::size;
 use layout::{Paint, Style, wrap};
 
@@ -31,8 +32,13 @@ impl Default for RenderOptions {
 
 /// The plan as text, ending in a line break.
 pub fn render(plan: &Plan, options: RenderOptions) -> String {
-    let mut page =
-        Page { plan, paint: Paint(options.color), width: options.width.max(60), text: String::new() };
+    let mut page = Page {
+        plan,
+        paint: Paint(options.color),
+        width: options.width.max(60),
+        text: String::new(),
+        configs: Vec::new(),
+    };
     if plan.steps.is_empty() {
         page.notes();
         page.nothing_to_do();
@@ -52,9 +58,11 @@ struct Page<'p> {
     paint: Paint,
     width: usize,
     text: String,
+    /// Changes of machine configs told so far, and of which node.
+    configs: Vec<(&'p [DocumentChange], &'p str)>,
 }
 
-impl Page<'_> {
+impl<'p> Page<'p> {
     fn line(&mut self, line: impl AsRef<str>) {
         self.text.push_str(line.as_ref().trim_end());
         self.text.push('\n');
@@ -121,8 +129,8 @@ impl Page<'_> {
 
     fn steps(&mut self) {
         let listed: HashSet<&str> = self.plan.nodes.iter().map(|node| node.name.as_str()).collect();
-        let mut by_node: HashMap<&str, Vec<&Step>> = HashMap::new();
-        let mut general: Vec<&Step> = Vec::new();
+        let mut by_node: HashMap<&str, Vec<&'p Step>> = HashMap::new();
+        let mut general: Vec<&'p Step> = Vec::new();
         for step in &self.plan.steps {
             match step.node.as_deref().filter(|name| listed.contains(name)) {
                 Some(node) => by_node.entry(node).or_default().push(step),
@@ -168,7 +176,7 @@ impl Page<'_> {
         ));
     }
 
-    fn step_lines(&mut self, steps: &[&Step], node: Option<&PlannedNode>) {
+    fn step_lines(&mut self, steps: &[&'p Step], node: Option<&'p PlannedNode>) {
         let phrases: Vec<String> = steps.iter().map(|step| action::phrase(step, node)).collect();
         let column = phrases.iter().map(|phrase| phrase.chars().count()).max().unwrap_or(0).min(46);
         for (step, phrase) in steps.iter().zip(&phrases) {
@@ -189,6 +197,9 @@ impl Page<'_> {
             for rest in reason {
                 let rest = self.paint.dim(&rest);
                 self.line(format!("{}{rest}", " ".repeat(indent)));
+            }
+            if let (Action::ApplyConfig { changes, .. }, Some(node)) = (&step.action, node) {
+                self.config_lines(changes, &node.name);
             }
             if let Action::UpdateVm { changes, .. } = &step.action {
                 for change in changes {

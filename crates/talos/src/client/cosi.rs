@@ -13,6 +13,7 @@ use crate::{
         failure::{Failure, FailureKind},
     },
     proto::cosi,
+    secret::Secret,
 };
 
 /// When a watch has been silent for this long, the node is asked for a sign of life. Nodes refuse HTTP/2 pings that
@@ -155,6 +156,13 @@ impl Client {
             Ok(done) => done.map(|()| resources),
             Err(_) => Err(self.failed("list resources", Failure::timeout())),
         }
+    }
+
+    /// The config the machine runs on; `None` while it has none.
+    pub async fn machine_config(&self) -> Result<Option<Secret>> {
+        let resource = self.get("config", "MachineConfigs.config.talos.dev", "v1alpha1").await?;
+        // The specification of this resource is the text itself.
+        Ok(resource.and_then(|resource| resource.spec().as_str().map(Secret::new)))
     }
 
     /// The machine's status; `None` while it is not known.

@@ -1,6 +1,7 @@
 //! Finding out what answers at an address, without showing it anything.
 
 use daedal_dial::{Dialer, Target};
+use jiff::Timestamp;
 
 use crate::{
     ClientCredentials, Error, Result,
@@ -30,6 +31,17 @@ pub enum Probe {
         /// Fingerprint of its public key.
         fingerprint: String,
     },
+}
+
+/// When the certificate that a node shows ends. Nothing of ours is shown.
+pub async fn certificate_end(dialer: Dialer, target: Target, options: &ConnectOptions) -> Result<Timestamp> {
+    let (config, seen) = tls::without_identity(None, options.clock.as_ref())?;
+    let opened = Client::open(dialer, target, config, options).await;
+    match (seen_certificate(&seen), opened) {
+        (Some(certificate), _) => pki::expires_at(&certificate),
+        (None, Err(error)) => Err(error),
+        (None, Ok(_)) => Err(Error::Certificate { reason: "the node showed none".into() }),
+    }
 }
 
 /// Finds out what answers at an address. Nothing of ours is shown: no certificate, no secret.

@@ -1,0 +1,202 @@
+//! `daedal node show`: one node on one page, from all three sides.
+
+use std::fmt::Write as _;
+
+use clap::Subcommand;
+use daedal_engine::{KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage};
+use daedal_inventory::Role;
+
+use crate::cli::{Format, Target};
+use crate::console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::{Session, engine_failure};
+
+/// Single nodes.
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Show everything about one node: what Proxmox, Talos and Kubernetes say of it.
+    Show {
+        /// The node's name.
+        name: String,
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+/// Runs the command.
+pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome {
+    let NodeCommand::Show { name, target } = command;
+    let session = Session::open(target, color).await?;
+    let Some(node) = session.cluster.node(name) else {
+        let names: Vec<&str> = session.cluster.nodes.iter().map(|node| node.name.as_str()).collect();
+        return Err(Failure::new(Exit::Usage, format!("the inventory has no node called {name}"))
+            .hint(format!("There are: {}", names.join(", "))));
+    };
+    let page =
+        session.engine.node_page(&session.cluster, node).await.map_err(|error| engine_failure(&error))?;
+    match format {
+        Format::Json => console::json(&page),
+        Format::Text => console::result(&render(&page)),
+    }
+    Ok(Exit::Done)
+}
+
+fn render(page: &NodePage) -> String {
+    let role = match page.role {
+        Role::ControlPlane => "control plane",
+        Role::Worker => "worker",
+    };
+    let mut text =
+        format!("{}: {role} of {}, pool {}, {}\n", page.node, page.cluster, page.pool, page.address);
+    side(&mut text, "Proxmox", &page.proxmox, proxmox);
+    side(&mut text, "Talos", &page.talos, talos);
+    side(&mut text, "Kubernetes", &page.kubernetes, kubernetes);
+    text
+}
+
+fn side<T>(text: &mut String, name: &str, side: &Side<T>, lines: fn(&T) -> Vec<(&'static str, String)>) {
+    let _ = writeln!(text, "\n{name}");
+    match side {
+        Side::Unseen(why) => {
+            let _ = writeln!(text, "  could not be asked: {why}");
+        }
+        Side::Seen(page) => {
+            for (label, value) in lines(page).iter().filter(|(_, value)| !value.is_empty()) {
+                for (at, line) in value.lines().enumerate() {
+                    let label = if at == 0 { *label } else { "" };
+                    let _ = writeln!(text, "  {label:<12} {line}");
+                }
+            }
+        }
+    }
+}
+
+fn proxmox(page: &ProxmoxPage) -> Vec<(&'static str, String)> {
+    let disks: Vec<String> = page
+        .disks
+        .iter()
+        .map(|(slot, (volume, size))| match size {
+            Some(size) => format!("{slot}: {volume}, {}", bytes(*size)),
+            None => format!("{slot}: {volume}"),
+        })
+        .collect();
+    let nics: Vec<String> = page.nics.iter().map(|(slot, nic)| format!("{slot}: {nic}")).collect();
+    let on_boot = if page.on_boot { ", starts with its host" } else { "" };
+    vec![
+        ("VM", format!("{} ({}) on {}, {}{on_boot}", page.vmid, page.name, page.host, page.power)),
+        ("owner", page.ownership.clone()),
+        ("lock", page.lock.clone().unwrap_or_default()),
+        ("size", format!("{} vCPU, {} of memory", page.cores, bytes(page.memory))),
+        ("disks", disks.join("\n")),
+        ("network", nics.join("\n")),
+        ("media", page.media.join("\n")),
+        ("tags", page.tags.join(", ")),
+        ("config", format!("digest {}, made from {}", page.digest, page.mark.as_deref().unwrap_or("?"))),
+    ]
+}
+
+fn talos(page: &TalosPage) -> Vec<(&'static str, String)> {
+    let ready = if page.ready { "ready" } else { "not ready" };
+    let services = page.services.iter().map(|(name, state, healthy)| match healthy {
+        Some(true) => format!("{name} {state}, healthy"),
+        Some(false) => format!("{name} {state}, NOT healthy"),
+        None => format!("{name} {state}"),
+    });
+    let etcd = match &page.etcd {
+        None => String::new(),
+        Some(Side::Unseen(why)) => format!("could not be asked: {why}"),
+        Some(Side::Seen(etcd)) => {
+            let part = match (etcd.leader, etcd.learner) {
+                (true, _) => "leads",
+                (false, true) => "is a learner",
+                (false, false) => "votes",
+            };
+            let size = bytes(u64::try_from(etcd.db_size).unwrap_or_default());
+            let errors: String = etcd.errors.iter().map(|error| format!("\n{error}")).collect();
+            format!("member {} {part}, one of {}, database {size}{errors}", etcd.id, etcd.members)
+        }
+    };
+    vec![
+        ("version", format!("{} on {}", page.version, page.platform)),
+        ("stage", format!("{}, {ready}", page.stage)),
+        ("waits for", page.waits_for.join("\n")),
+        ("services", services.collect::<Vec<_>>().join("\n")),
+        ("addresses", page.addresses.join("\n")),
+        ("links", page.links.iter().map(|(n, m, s)| format!("{n} {m} {s}")).collect::<Vec<_>>().join("\n")),
+        ("disks", page.disks.iter().map(|(d, s, m)| format!("{d} {s} {m}")).collect::<Vec<_>>().join("\n")),
+        ("extensions", page.extensions.join("\n")),
+        ("etcd", etcd),
+        (
+            "certificate",
+            page.certificate_ends
+                .map(|at| format!("good until {}", at.strftime("%Y-%m-%d %H:%M UTC")))
+                .unwrap_or_default(),
+        ),
+    ]
+}
+
+fn kubernetes(page: &KubernetesPage) -> Vec<(&'static str, String)> {
+    let conditions =
+        page.conditions.iter().map(|(kind, status, reason)| format!("{kind}: {status} ({reason})"));
+    let pods = if page.schedulable { "takes new pods" } else { "takes no new pods" };
+    vec![
+        (
+            "versions",
+            format!("kubelet {}, {}, kernel {}, {}", page.kubelet, page.runtime, page.kernel, page.os),
+        ),
+        ("conditions", conditions.collect::<Vec<_>>().join("\n")),
+        (
+            "addresses",
+            page.addresses
+                .iter()
+                .map(|(kind, address)| format!("{kind}: {address}"))
+                .collect::<Vec<_>>()
+                .join("\n"),
+        ),
+        (
+            "labels",
+            page.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n"),
+        ),
+        ("taints", page.taints.join("\n")),
+        ("scheduling", pods.to_owned()),
+    ]
+}
+
+fn bytes(number: u64) -> String {
+    match number {
+        0..0x10_0000 => format!("{} KiB", number >> 10),
+        0x10_0000..0x4000_0000 => format!("{} MiB", number >> 20),
+        _ if number.is_multiple_of(1 << 30) => format!("{} GiB", number >> 30),
+        _ => format!("{:.1} GiB", number as f64 / f64::from(1 << 30)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_that_could_not_be_asked_says_so() {
+        let page = NodePage {
+            node: "cp-1".into(),
+            cluster: "home".into(),
+            pool: "cp".into(),
+            role: Role::ControlPlane,
+            address: "10.0.0.11".into(),
+            proxmox: Side::Unseen("there is no VM 300".into()),
+            talos: Side::Unseen("no answer in time".into()),
+            kubernetes: Side::Unseen("no answer in time".into()),
+        };
+        assert_eq!(
+            render(&page),
+            "cp-1: control plane of home, pool cp, 10.0.0.11\n\nProxmox\n  could not be asked: there is no VM 300\n\n\
+             Talos\n  could not be asked: no answer in time\n\nKubernetes\n  could not be asked: no answer in time\n"
+        );
+        assert_eq!(
+            [bytes(20 << 10), bytes(5 << 20), bytes(8 << 30), bytes(3 << 29)],
+            ["20 KiB", "5 MiB", "8 GiB", "1.5 GiB"]
+        );
+    }
+}

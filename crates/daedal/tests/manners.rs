@@ -1,0 +1,109 @@
+//! How commands behave towards whoever calls them: exit codes, files, what is said and what is left.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
+
+mod common;
+
+use common::{Changed, Lab, SMALL, command, daedal, good, text};
+
+/// A Proxmox that is not there is 69 for every command that asks it.
+#[test]
+fn an_unreachable_proxmox_is_69_and_says_so() {
+    // Nothing listens on port 1 of the loopback address.
+    let nowhere = Changed::new("home", &[("https://atlas.lan:8006", "https://127.0.0.1:1")]);
+    for line in [&["check", "--live"][..], &["plan"]] {
+        let mut run = command(line);
+        let run = run.arg("-f").arg(nowhere.file()).env("PROXMOX_TOKEN_SECRET", "x").output().unwrap();
+        let said = text(&run.stdout) + &text(&run.stderr);
+        assert_eq!(run.status.code(), Some(69), "{line:?}: {said}");
+        assert!(said.contains("Proxmox cannot be reached"), "{line:?}: {said}");
+    }
+}
+
+#[test]
+fn a_ca_that_is_not_there_is_told_before_it_is_needed() {
+    let file = common::root().join("examples/enterprise/cluster.yaml").display().to_string();
+    let run = daedal(["check", "-f", &file]);
+    assert_eq!(run.status.code(), Some(0));
+    assert!(text(&run.stderr).contains("pve-root-ca.pem is not there"), "{}", text(&run.stderr));
+}
+
+#[test]
+fn a_version_that_yaml_reads_as_a_number_is_met_with_what_to_write() {
+    let bad = Changed::new("home", &[("version: v1.12.0", "version: 1.12")]);
+    let run = daedal(["check", "-f", &bad.file().display().to_string()]);
+    assert_eq!(run.status.code(), Some(65));
+    assert!(text(&run.stderr).contains("v1.12.0"), "{}", text(&run.stderr));
+}
+
+/// A cluster's whole life, and what its commands leave behind.
+#[test]
+fn plans_pictures_and_outputs_follow_the_cluster() {
+    let lab = Lab::new();
+    let home = Changed::new("home", &[("count: 3 ", "count: 1 "), ("count: 2\n", "count: 0\n")]);
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    assert_eq!(home.run(&lab, &["status", "--detailed-exitcode"]).status.code(), Some(2), "nothing is there");
+
+    // A saved plan knows what it was made for.
+    good(&home.run(&lab, &["plan", "--save", &at("plan.json")]));
+    let said = good(&command(["apply", &at("plan.json")]).output().unwrap());
+    assert!(said.contains("1 node Ready, 1 VM created"), "{said}");
+    assert_eq!(home.run(&lab, &["status", "--detailed-exitcode"]).status.code(), Some(0));
+    assert!(good(&home.run(&lab, &["status"])).contains("The one node is as it should be."));
+
+    // A run without changes is a picture, too.
+    good(&home.run(&lab, &["apply", "--yes", "--timeline", &at("nothing.svg")]));
+    assert!(std::fs::read_to_string(at("nothing.svg")).unwrap().contains("no changes"));
+
+    // One page about the node, from all three sides.
+    let page = home.json(&lab, &["node", "show", "cp-1"]);
+    assert_eq!(page["proxmox"]["seen"]["ownership"], "ours");
+    assert_eq!(page["proxmox"]["seen"]["power"], "running");
+    assert_eq!(page["talos"]["seen"]["version"], "v1.12.0");
+    assert_eq!(page["talos"]["seen"]["etcd"]["seen"]["members"], 1);
+    assert!(page["talos"]["seen"]["certificateEnds"].is_string());
+    assert_eq!(page["kubernetes"]["seen"]["kubelet"], "v1.35.0");
+    let said = good(&home.run(&lab, &["node", "show", "cp-1"]));
+    for word in
+        ["VM           300", "10.0.0.11", "etcd", "qemu-guest-agent", "Ready: True", "/dev/sda", "digest"]
+    {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert_eq!(home.run(&lab, &["node", "show", "cp-9"]).status.code(), Some(64));
+
+    // Once it is gone, nothing leads to it any more; its secrets stay.
+    good(&home.run(&lab, &["destroy", "--confirm", "home"]));
+    assert_eq!(home.run(&lab, &["env"]).status.code(), Some(66));
+    assert_eq!(home.run(&lab, &["outputs", "kubeconfig"]).status.code(), Some(66));
+    good(&home.run(&lab, &["secrets", "show"]));
+    let page = home.json(&lab, &["node", "show", "cp-1"]);
+    assert!(page["proxmox"]["unseen"].as_str().unwrap().contains("there is no VM 300"), "{page}");
+}
+
+/// M21: a changed inventory changes running nodes: told field by field, carried out, and then there is nothing left to do.
+#[test]
+fn a_changed_inventory_changes_running_nodes() {
+    let lab = Lab::new();
+    let before = Changed::new("home", SMALL);
+    good(&before.run(&lab, &["apply", "--yes"]));
+    let after = Changed::new(
+        "home",
+        &[SMALL, &[("  pools:", "  machine: {sysctls: {vm.max_map_count: \"262144\"}}\n  pools:")]].concat(),
+    );
+    let plan = after.run(&lab, &["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(2));
+    let said = text(&plan.stdout);
+    for word in [
+        "change its machine config",
+        "+ machine.sysctls",
+        "262144",
+        "without a reboot",
+        "Nothing is restarted",
+    ] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    good(&after.run(&lab, &["apply", "--yes"]));
+    let plan = after.run(&lab, &["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+    assert_eq!(after.json(&lab, &["status"])["healthy"], true);
+}

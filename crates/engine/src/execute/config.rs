@@ -1,0 +1,88 @@
+//! A running node gets the declared machine config, and runs on it.
+
+use daedal_planner::Step;
+use daedal_talos::Secret;
+use daedal_talos::client::ApplyMode;
+use daedal_talos::config::MachineConfig;
+
+use crate::effects::EffectKind;
+use crate::error::Error;
+use crate::execute::waiting::Waiter;
+use crate::execute::{Executor, Outcome};
+use crate::machine;
+use crate::nodes::Configured;
+
+impl Executor<'_> {
+    /// Asks only a node that runs on the config the plan was made for; one that runs on the declared one is done.
+    pub(super) async fn apply_config(
+        &self,
+        step: &Step,
+        running: &str,
+        declared: &str,
+        reboot: bool,
+    ) -> Result<Outcome, Error> {
+        let (node, limits) = (self.node(step)?, &self.engine.parts.limits);
+        let (nodes, secrets) = (self.nodes().await?, self.secrets().await?);
+        let config = machine::patched(self.cluster, node, &secrets)?;
+        if config.digest() != declared {
+            let why = format!("the machine config of {} is not the one it was made for", node.name);
+            return Err(Error::Plan { why });
+        }
+        let config = config.to_yaml();
+        // A reboot that the plan does not tell of does not happen.
+        let mode = if reboot { ApplyMode::Auto } else { ApplyMode::NoReboot };
+        let what = format!("{} to run on its new config", node.name);
+        let mut wait = Waiter::new(self, step, what, limits.boot);
+        let mut taken = false;
+        loop {
+            let found = match nodes.running_config(node, limits.call_timeout).await {
+                Ok(found) => found,
+                Err(why) => {
+                    wait.pause(why).await?;
+                    continue;
+                }
+            };
+            match digest(&found, &config, declared) {
+                Some(digest) if digest == declared => {
+                    let booting = match reboot && taken {
+                        true => nodes.still_booting(node, limits.probe_timeout).await,
+                        false => None,
+                    };
+                    match booting {
+                        Some(why) => wait.pause(why).await?,
+                        None if taken => return Ok(Outcome::Done),
+                        None => return Ok(Outcome::AlreadyDone),
+                    }
+                }
+                _ if taken => wait.pause("it still runs on the old one".to_owned()).await?,
+                Some(digest) if digest == running => {
+                    let call = async {
+                        Ok::<_, Error>(nodes.configure(node, &config, mode, false, limits.call_timeout).await)
+                    };
+                    let effects = &self.engine.parts.effects;
+                    match effects.perform(EffectKind::ApplyConfig, &node.name, call).await? {
+                        Configured::Accepted { .. } => taken = true,
+                        // Asked again only if it still runs on the old one: the same config twice is once.
+                        Configured::NotYet(why) | Configured::Unknown(why) => wait.pause(why).await?,
+                        Configured::Refused(source) => {
+                            return Err(Error::Talos {
+                                what: "change the machine config",
+                                node: node.name.clone(),
+                                source: Box::new(source),
+                            });
+                        }
+                    }
+                }
+                _ => return Err(Error::ConfigMoved { node: node.name.clone() }),
+            }
+        }
+    }
+}
+
+/// Digest of what a text says; none if it is no config. Texts that are the same need not be read.
+fn digest(found: &Secret, declared: &Secret, declared_digest: &str) -> Option<String> {
+    if found.expose() == declared.expose() {
+        return Some(declared_digest.to_owned());
+    }
+    MachineConfig::from_yaml(found.expose()).ok().map(|config| config.digest())
+}

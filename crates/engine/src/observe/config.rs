@@ -1,0 +1,152 @@
+//! The machine config a node runs on, beside the declared one.
+
+use daedal_inventory::{Cluster, Node};
+use daedal_planner::{ConfigView, DocumentChange, FieldChange};
+use daedal_talos::SecretsBundle;
+use daedal_talos::client::ApplyMode;
+use daedal_talos::config::{DocumentDifference, MachineConfig};
+
+use crate::error::chain;
+use crate::limits::Limits;
+use crate::machine;
+use crate::nodes::{Configured, Nodes};
+
+/// Compares; where they differ, the node is asked what it would do with the declared one. An error is what was not seen.
+pub(super) async fn look(
+    nodes: &Nodes,
+    cluster: &Cluster,
+    node: &Node,
+    secrets: &SecretsBundle,
+    version: &str,
+    limits: &Limits,
+) -> Result<ConfigView, String> {
+    let declared = machine::patched(cluster, node, secrets).map_err(|error| chain(&error))?;
+    let text = declared.to_yaml();
+    let found = nodes.running_config(node, limits.probe_timeout).await?;
+    if found.expose() == text.expose() {
+        return Ok(ConfigView::AsDeclared);
+    }
+    let running = MachineConfig::from_yaml(found.expose()).map_err(|error| chain(&error))?;
+    let differences = running.differences(&declared, &secrets.cluster_secret);
+    if differences.is_empty() {
+        return Ok(ConfigView::AsDeclared);
+    }
+    let wanted = format!("v{}", cluster.talos.version);
+    if version != wanted {
+        let why = format!(
+            "it runs Talos {version}, declared is {wanted}. To bring a node to another version is an upgrade, which \
+             apply does not do."
+        );
+        return Ok(ConfigView::Held { why });
+    }
+    if let Some(why) = held(node, found.expose(), text.expose(), &differences) {
+        return Ok(ConfigView::Held { why });
+    }
+    match nodes.configure(node, &text, ApplyMode::Auto, true, limits.probe_timeout).await {
+        Configured::Accepted { reboot } => Ok(ConfigView::Differs {
+            running: running.digest(),
+            declared: declared.digest(),
+            reboot,
+            changes: differences.into_iter().map(change).collect(),
+        }),
+        Configured::Refused(error) => {
+            Ok(ConfigView::Held { why: format!("the node refuses it ({}).", chain(&error)) })
+        }
+        Configured::NotYet(why) | Configured::Unknown(why) => Err(why),
+    }
+}
+
+fn change(difference: DocumentDifference) -> DocumentChange {
+    let fields = difference.fields.into_iter();
+    DocumentChange {
+        document: difference.document,
+        fields: fields
+            .map(|field| FieldChange { path: field.path, from: field.from, to: field.to })
+            .collect(),
+    }
+}
+
+/// Fields that say which cluster and which machine a node is.
+const IDENTITY: [&str; 12] = [
+    "machine.type",
+    "machine.token",
+    "machine.ca",
+    "cluster.id",
+    "cluster.secret",
+    "cluster.token",
+    "cluster.ca",
+    "cluster.aggregatorCA",
+    "cluster.serviceAccount",
+    "cluster.etcd.ca",
+    "cluster.secretboxEncryptionSecret",
+    "cluster.aescbcEncryptionSecret",
+];
+/// The same from Talos 1.14 on.
+const IDENTITY_DOCUMENTS: [&str; 5] = [
+    "DiscoveryIdentityConfig",
+    "KubeAPIServerCAConfig",
+    "KubeAggregatorCAConfig",
+    "KubeServiceAccountConfig",
+    "KubeEtcdEncryptionConfig",
+];
+
+/// Why the change must not be made on a running node, if it must not.
+fn held(node: &Node, running: &str, declared: &str, differences: &[DocumentDifference]) -> Option<String> {
+    let fields = || {
+        differences
+            .iter()
+            .flat_map(|document| document.fields.iter().map(move |field| (document.document.as_str(), field)))
+    };
+    let below = |path: &str, prefix: &str| {
+        path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let main = |document: &str| document == "v1alpha1";
+    let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+    for (document, field) in fields() {
+        let path = field.path.as_str();
+        // Accepted authorities are there to be changed.
+        let identity = (main(document) && IDENTITY.iter().any(|prefix| below(path, prefix)))
+            || (IDENTITY_DOCUMENTS.contains(&document) && !below(path, "acceptedCAs"));
+        if identity {
+            return Some(format!(
+                "{document} {path} would change, which says what cluster or machine it is. See docs/talos.md, \
+                 \"Changing an authority\"."
+            ));
+        }
+        let disk = (main(document)
+            && ["machine.install.disk", "machine.install.diskSelector"].iter().any(|p| below(path, p)))
+            || (document == "UnattendedInstallConfig" && path.to_ascii_lowercase().contains("disk"));
+        if disk {
+            let (from, to) = (told(&field.from), told(&field.to));
+            return Some(format!(
+                "its install disk would change from {from} to {to}. Make the node anew for that."
+            ));
+        }
+        let name = (main(document) && path == "machine.network.hostname")
+            || (document == "HostnameConfig" && path == "hostname");
+        if name {
+            return Some(format!("its name would change from {} to {}.", told(&field.from), told(&field.to)));
+        }
+        let kubernetes = path == "machine.kubelet.image"
+            || (path.ends_with("image") && (path.starts_with("cluster.") || document.starts_with("Kube")));
+        if kubernetes {
+            return Some(format!(
+                "{path} would change from {} to {}. Another version of Kubernetes is an upgrade, which apply does not \
+                 do.",
+                told(&field.from),
+                told(&field.to)
+            ));
+        }
+    }
+    let moves = |text: &str| declared.contains(text) && !running.contains(text);
+    if moves(&node.address.to_string()) {
+        return Some(format!("its address would become {}. Make the node anew for that.", node.address));
+    }
+    let (upper, lower) = (node.mac.to_ascii_uppercase(), node.mac.to_ascii_lowercase());
+    if (moves(&lower) && !running.contains(&upper)) || (moves(&upper) && !running.contains(&lower)) {
+        return Some(format!(
+            "it would look for a network card with the MAC {lower}, which it does not have."
+        ));
+    }
+    None
+}

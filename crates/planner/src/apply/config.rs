@@ -1,0 +1,110 @@
+//! Running nodes get the declared machine config: control planes one at a time, then the workers.
+
+use daedal_inventory::Cni;
+
+use super::Planner;
+use crate::bootstrap::Interruption;
+use crate::graph::Subject;
+use crate::plan::{Action, Change, Impact, Level, StepId};
+use crate::survey::Survey;
+use crate::world::EtcdView;
+
+/// A config for a running node.
+#[derive(Debug)]
+pub(super) struct NewConfig {
+    /// [`Action::ApplyConfig`].
+    pub(super) action: Action,
+    /// Whether the node reboots for it.
+    pub(super) reboot: bool,
+    /// The VM's mark, where it speaks of another config.
+    pub(super) mark: Option<Change>,
+}
+
+impl<'w> Planner<'w> {
+    /// Control planes one at a time, each only after the one before votes again; then the workers, at once where none of
+    /// them reboots and one at a time otherwise. Says whether a voting member restarts.
+    pub(super) fn configs_one_by_one(
+        &mut self,
+        survey: &Survey<'w>,
+        control_planes: &[usize],
+        workers: &[usize],
+        [rewired, endpoint]: [Option<StepId>; 2],
+        joined: &mut [Option<StepId>],
+    ) -> bool {
+        let mut previous = rewired;
+        let mut restarted = false;
+        for at in control_planes {
+            let sight = &survey.nodes[*at];
+            let Some(config) = self.tracks[*at].config.take() else { continue };
+            let member = sight.view.etcd == EtcdView::Member;
+            if config.reboot && self.voters.interruption(sight) == Interruption::Risky {
+                let text = format!(
+                    "Its machine config differs from the declared one, and the node has to reboot for it, but etcd \
+                     could lose its quorum ({}). Not done.",
+                    self.voters
+                );
+                let fix = "bring all control planes back into etcd".to_owned();
+                self.notes.add(Level::Warning, sight.node.name.clone(), text, Some(fix));
+                continue;
+            }
+            restarted |= config.reboot && member;
+            let applied =
+                self.apply_config(survey, *at, config.action, config.mark, config.reboot, [previous]);
+            previous = Some(applied);
+            if member {
+                let subject = Subject { node: Some(&sight.node.name), host: None };
+                let reason = "etcd must be whole before the next one";
+                joined[*at] = Some(self.graph.add(subject, Action::AwaitEtcd, reason, [previous]));
+                previous = joined[*at];
+            }
+            if config.reboot {
+                previous = self.ready_again(survey, *at, [previous, endpoint]);
+            }
+        }
+        let mut rebooted = previous;
+        for at in workers {
+            let Some(config) = self.tracks[*at].config.take() else { continue };
+            let needs = if config.reboot { rebooted } else { previous };
+            let applied = self.apply_config(survey, *at, config.action, config.mark, config.reboot, [needs]);
+            if config.reboot {
+                rebooted = self.ready_again(survey, *at, [Some(applied), endpoint]);
+            }
+        }
+        restarted
+    }
+
+    fn apply_config(
+        &mut self,
+        survey: &Survey<'w>,
+        at: usize,
+        action: Action,
+        mark: Option<Change>,
+        reboot: bool,
+        needs: [Option<StepId>; 1],
+    ) -> StepId {
+        let node = survey.nodes[at].node;
+        let (reason, impact) = match reboot {
+            true => ("it differs from the inventory; the node says that it has to reboot", Impact::Restart),
+            false => ("it differs from the inventory; without a reboot", Impact::None),
+        };
+        let subject = Subject { node: Some(&node.name), host: None };
+        let needs = [needs[0], self.tracks[at].running];
+        let applied = self.graph.add_with(subject, action, reason, needs, impact);
+        if let (Some(mark), Some(host)) = (mark, self.tracks[at].host.clone()) {
+            let subject = Subject { node: Some(&node.name), host: Some(&host) };
+            let action = Action::UpdateVm { vmid: node.vmid, changes: vec![mark] };
+            self.graph.add(subject, action, "its mark says which config it has", [Some(applied)]);
+        }
+        applied
+    }
+
+    /// Waits until a node that was Ready before its reboot is Ready again.
+    fn ready_again(&mut self, survey: &Survey<'w>, at: usize, after: [Option<StepId>; 2]) -> Option<StepId> {
+        let sight = &survey.nodes[at];
+        if sight.view.ready != Some(true) || self.cluster.kubernetes.cni == Cni::None {
+            return after[0];
+        }
+        let subject = Subject { node: Some(&sight.node.name), host: None };
+        Some(self.graph.add(subject, Action::AwaitReady, "it must be back before the next one", after))
+    }
+}
