@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::run(&args.collect::<Vec<_>>()),
         Some("bench") => match args.collect::<Vec<_>>().split_first() {
             Some((first, rest)) if first == "helm" => bench_helm(rest),
+            Some((first, _)) if first == "talos" => bench_talos(),
             Some((first, rest)) => bench(&[std::slice::from_ref(first), rest].concat()),
             None => bench(&[]),
         },
@@ -46,6 +47,15 @@ fn bench_helm(args: &[String]) -> ExitCode {
     command
         .args(["run", "--quiet", "--release", "--package", "daedal-helm", "--example", "bench", "--"])
         .args(args)
+        .env("DAEDAL_PEERS", peers::folder());
+    finished(&mut command)
+}
+
+/// Generates machine configs beside `talosctl gen config`, in release mode.
+fn bench_talos() -> ExitCode {
+    let mut command = cargo();
+    command
+        .args(["run", "--quiet", "--release", "--package", "daedal-talos", "--example", "speed"])
         .env("DAEDAL_PEERS", peers::folder());
     finished(&mut command)
 }

@@ -128,6 +128,7 @@ fn cluster_options(cluster: &Cluster) -> ClusterOptions {
             skip_fallback: mirror.skip_fallback,
         })
         .collect();
+    settings::registries(&cluster.registries, &mut options);
     options
 }
 

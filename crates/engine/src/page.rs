@@ -209,6 +209,7 @@ impl Engine {
             Ownership::Foreign => ("somebody else's".to_owned(), None),
             Ownership::LookAlike { why } => (format!("looks like ours, but {why}"), None),
             Ownership::HalfMade { .. } => ("ours, being made".to_owned(), None),
+            Ownership::Template { .. } => ("a template of ours".to_owned(), None),
             Ownership::Unreadable { why } => (why, None),
         };
         Ok(ProxmoxPage {

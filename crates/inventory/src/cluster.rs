@@ -9,7 +9,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::options::{Machine, RegistryMirror};
+use crate::options::{Machine, Registry, RegistryMirror};
 
 /// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +44,9 @@ pub struct Cluster {
     /// Where container images come from instead, by registry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub registry_mirrors: BTreeMap<String, RegistryMirror>,
+    /// Who the nodes are to registries, and how these are trusted, by host.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub registries: BTreeMap<String, Registry>,
     /// Machine-config patches for all nodes, in order.
     pub patches: Vec<Patch>,
     /// All nodes: control planes first, then workers, each in pool and index order. The first is the one bootstrapped.

@@ -2,10 +2,19 @@
 //!
 //! The same options may stand on the cluster, a pool and a node; see [`Machine::extend`] for how they meet.
 
+mod machine;
+mod registry;
+mod text;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use machine::{DiskKind, DiskSelector, ExtensionService, ServiceFile};
+pub use registry::{Registry, RegistryAuth, RegistryMirror, RegistryTls};
+pub(crate) use text::Hidden;
+pub use text::{SecretText, Text};
 
 /// Machine settings. Maps and lists of the cluster, the pool and the node add up; single values of the nearest win.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +56,12 @@ pub struct Machine {
     /// How the node gets its name: `static` (the default) or `dhcp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<HostnameFrom>,
+    /// What the services of system extensions are told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extension_services: Vec<ExtensionService>,
+    /// What the disk for Talos must be like, instead of `talos.installDisk`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install_disk: Option<DiskSelector>,
 }
 
 /// How a node gets its name.
@@ -193,21 +208,6 @@ pub struct Vlan {
     pub mtu: Option<u16>,
 }
 
-/// Where container images come from, for all nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RegistryMirror {
-    /// Addresses to try, in order.
-    #[schemars(extend("examples" = [["https://mirror.example.org"]]))]
-    pub endpoints: Vec<String>,
-    /// Whether the addresses hold the whole path; false by default.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub override_path: bool,
-    /// Fail rather than ask the registry itself; false by default, from Talos v1.9.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub skip_fallback: bool,
-}
-
 impl Machine {
     /// Adds what stands nearer to the node.
     pub fn extend(&mut self, nearer: &Self) {
@@ -225,6 +225,10 @@ impl Machine {
             self.encryption.clone_from(&nearer.encryption);
         }
         self.hostname = nearer.hostname.or(self.hostname);
+        by_name(&mut self.extension_services, &nearer.extension_services, |a, b| a.name == b.name);
+        if nearer.install_disk.is_some() {
+            self.install_disk.clone_from(&nearer.install_disk);
+        }
     }
 
     /// Whether nothing is said.

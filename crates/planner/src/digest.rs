@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use daedal_inventory::options::{Machine, RegistryMirror};
+use daedal_inventory::options::{Machine, Registry, RegistryMirror};
 use daedal_inventory::{BootConfig, BootFrom, Cluster, Kubernetes, Network, Node, Patch, Talos};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -43,6 +43,8 @@ struct Asked<'a> {
     // Left out where nothing is said, so that clusters from before have the digests they had.
     #[serde(skip_serializing_if = "no_mirrors")]
     registry_mirrors: &'a BTreeMap<String, RegistryMirror>,
+    #[serde(skip_serializing_if = "no_registries")]
+    registries: &'a BTreeMap<String, Registry>,
 }
 
 /// What of the boot path decides a config; which ISO it was does not.
@@ -68,6 +70,10 @@ struct AskedNode<'a> {
 
 fn no_mirrors(mirrors: &&BTreeMap<String, RegistryMirror>) -> bool {
     mirrors.is_empty()
+}
+
+fn no_registries(registries: &&BTreeMap<String, Registry>) -> bool {
+    registries.is_empty()
 }
 
 fn nothing_said(machine: &&Machine) -> bool {
@@ -118,6 +124,7 @@ impl Digester {
             boot: Path { from: cluster.boot.from, config: cluster.boot.config },
             cluster_patches: &cluster.patches,
             registry_mirrors: &cluster.registry_mirrors,
+            registries: &cluster.registries,
         }));
         Self { common }
     }

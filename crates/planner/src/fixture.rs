@@ -103,6 +103,7 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
         boot: Boot::default(),
         placement: Placement::default(),
         registry_mirrors: BTreeMap::new(),
+        registries: BTreeMap::new(),
         patches: vec![],
         nodes,
     }

@@ -1,5 +1,6 @@
 //! Machine configs: generated from plain options by version contract, patched, checked and written as YAML.
 
+mod cluster_section;
 mod compare;
 mod contract;
 mod disk;
@@ -7,6 +8,7 @@ mod document;
 mod generate;
 mod kubernetes;
 mod lint;
+mod machine_section;
 mod network;
 mod options;
 pub mod patch;

@@ -1,8 +1,8 @@
 //! Executes a plan: every step finds out what is already done, and reads the world again where it cannot know.
 
 mod cluster;
-mod give;
 mod config;
+mod give;
 mod graph;
 mod image;
 mod template;

@@ -113,7 +113,7 @@ async fn a_config_that_changed_meanwhile_is_not_overwritten() {
     bench.cluster = changed(1, 1, LIVE);
     let engine = bench.engine();
     let world = engine.observe(&bench.cluster).await.unwrap();
-    let plan = plan_apply(&bench.cluster, &engine.image(&bench.cluster), &world).unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
     assert_eq!(configs(&plan).len(), 2);
     let ours = std::mem::replace(&mut bench.cluster, theirs);
     assert_done(&bench.apply().await, "somebody else");

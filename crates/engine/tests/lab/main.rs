@@ -3,8 +3,8 @@
 // Helpers of tests are tests, too; the linter sees only functions marked as such.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::large_futures)]
 
-mod boot;
 mod access;
+mod boot;
 mod config;
 mod crash;
 mod faults;

@@ -19,7 +19,7 @@ pub(crate) use proxmox::{Host, HostSpec, Proxmox, SecretRef, TlsTrust};
 pub(crate) use scalar::{Address, Size, Vmid};
 
 use crate::cluster;
-use crate::options::{Machine, RegistryMirror};
+use crate::options::{Machine, Registry, RegistryMirror};
 
 /// A Talos Linux cluster on Proxmox VE.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -97,6 +97,8 @@ pub(crate) struct Spec {
     pub(crate) machine: Option<Machine>,
     /// Where container images come from instead, by registry, such as `docker.io` or `*`.
     pub(crate) registry_mirrors: Option<BTreeMap<String, RegistryMirror>>,
+    /// Who the nodes are to registries, and how these are trusted, by host, such as `ghcr.io` or `registry.lan:5000`.
+    pub(crate) registries: Option<BTreeMap<String, Registry>>,
     /// Machine-config patches for all nodes, applied in order.
     pub(crate) patches: Option<Vec<Patch>>,
 }

@@ -14,6 +14,7 @@ mod patch;
 mod placement;
 mod pool;
 mod proxmox;
+mod secret;
 pub(crate) mod size;
 
 use uuid::Uuid;
@@ -43,6 +44,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     }
     let pin = placement::pins(spec, &nodes, cx);
     let kubernetes = machine::kubernetes(spec, &network, &nodes, cx);
+    let registries = secret::registries(spec, cx);
     let patches = patch::patches(spec.patches.as_deref(), &at, cx);
     let control_planes = nodes.iter().filter(|n| n.role == Role::ControlPlane).count();
     let ha = quorum(spec, control_planes, cx);
@@ -66,6 +68,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
         boot: boot?,
         placement: crate::cluster::Placement { pin },
         registry_mirrors: spec.registry_mirrors.clone().unwrap_or_default(),
+        registries,
         patches,
         nodes,
     })

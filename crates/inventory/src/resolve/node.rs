@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::network::{self, Network};
 use super::pool::{self, Shortage};
-use super::{Context, clash, mac, name, options, patch};
+use super::{Context, clash, mac, name, options, patch, secret};
 use crate::cluster::{Node, Patch, Role};
 use crate::document::{self, Pool, PoolNode};
 use crate::options::Machine;
@@ -97,7 +97,8 @@ pub(crate) fn nodes<'d>(
         let help = "Add a pool with `role: controlplane`.";
         cx.error("pools", &pools_at, "The cluster has no pools, so it has no nodes.", help);
     }
-    let everywhere = spec.machine.clone().unwrap_or_default();
+    let mut everywhere = spec.machine.clone().unwrap_or_default();
+    secret::find_in(&mut everywhere, cx);
     let mut drafts = Vec::new();
     for (i, pool) in spec.pools.iter().enumerate() {
         let only = spec.pools.iter().filter(|p| p.role == pool.role).count() == 1;

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::Context;
+use super::{Context, secret, size};
 use crate::document;
-use crate::options::{Encryption, EncryptionKey, Machine, Route};
+use crate::options::{DiskSelector, Encryption, EncryptionKey, Machine, Route};
 use crate::path::Path;
 
 /// Checks what the whole cluster says.
@@ -30,6 +30,7 @@ pub(crate) fn cluster(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>
             url(endpoint, &["https://", "http://"], &at.index(i), cx);
         }
     }
+    secret::check_registries(spec, at, cx);
     let Some(kubernetes) = &spec.kubernetes else { return };
     let at = at.key("kubernetes");
     let manifests_at = at.key("cniManifests");
@@ -50,6 +51,7 @@ pub(crate) fn machine(nearer: Option<&Machine>, machine: &mut Machine, at: &Path
     if let Some(nearer) = nearer {
         check(nearer, &at.key("machine"), cx);
         machine.extend(nearer);
+        secret::find_in(machine, cx);
     }
 }
 
@@ -61,6 +63,8 @@ fn check(machine: &Machine, at: &Path<'_>, cx: &mut Context<'_>) {
         }
     }
     routes(&machine.routes, &at.key("routes"), cx);
+    secret::check_services(machine, at, cx);
+    install_disk(machine, at, cx);
     let vlans_at = at.key("vlans");
     for (i, vlan) in machine.vlans.iter().enumerate() {
         let at = vlans_at.index(i);
@@ -98,6 +102,18 @@ fn check(machine: &Machine, at: &Path<'_>, cx: &mut Context<'_>) {
         }
         keys(state, &at.key("state"), cx);
         keys(ephemeral, &at.key("ephemeral"), cx);
+    }
+}
+
+fn install_disk(machine: &Machine, at: &Path<'_>, cx: &mut Context<'_>) {
+    let Some(selector) = &machine.install_disk else { return };
+    let at = at.key("installDisk");
+    if *selector == DiskSelector::default() {
+        let help = "Say what it must be like, for example `{minSize: 20GiB, type: ssd}`, or remove it.";
+        cx.error("install-disk", &at, "Any disk would do.", help);
+    }
+    if let Some(text) = &selector.min_size {
+        let _ = cx.take("size", &at.key("minSize"), size::parse(text, size::Of::Disk));
     }
 }
 

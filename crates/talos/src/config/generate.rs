@@ -7,16 +7,15 @@ use yaml_serde::Value;
 use crate::{
     Error, Result,
     config::{
+        cluster_section,
         contract::Contract,
         disk,
         document::{self, MachineConfig},
-        kubernetes,
-        lint::endpoint_host,
-        network,
-        options::{ClusterOptions, Cni, Discovery, Hostname, KubeSpan, NodeOptions, Role},
+        kubernetes, machine_section, network,
+        options::{ClusterOptions, KubeSpan, NodeOptions, Role},
         registry,
     },
-    secrets::{CertificateAndKey, EncryptionSecret, SecretsBundle},
+    secrets::{CertificateAndKey, SecretsBundle},
 };
 
 impl MachineConfig {
@@ -38,8 +37,8 @@ impl MachineConfig {
             "version": "v1alpha1",
             "debug": false,
             "persist": true,
-            "machine": machine(contract, secrets, cluster, node),
-            "cluster": cluster_section(contract, secrets, cluster, node.role),
+            "machine": machine_section::section(contract, secrets, cluster, node),
+            "cluster": cluster_section::section(contract, secrets, cluster, node.role),
         });
         let mut documents = Documents::default();
         documents.0.push(main);
@@ -66,7 +65,7 @@ impl MachineConfig {
                 kubernetes::on_control_planes(secrets, cluster, &mut documents);
             }
         }
-        machine_documents(contract, node, &mut documents);
+        machine_section::documents(contract, node, &mut documents);
         let documents =
             documents.0.into_iter().map(|document| yaml_serde::to_value(document).map_err(Error::Yaml));
         Ok(Self { documents: documents.collect::<Result<Vec<Value>>>()? })
@@ -84,7 +83,7 @@ impl Documents {
     }
 }
 
-fn one(key: &str, value: Json) -> Map<String, Json> {
+pub(super) fn one(key: &str, value: Json) -> Map<String, Json> {
     [(key.to_owned(), value)].into_iter().collect()
 }
 
@@ -109,7 +108,7 @@ fn lacking(contract: &Contract, cluster: &ClusterOptions, node: &NodeOptions) ->
     None
 }
 
-fn pair(source: &CertificateAndKey, role: Role) -> Json {
+pub(super) fn pair(source: &CertificateAndKey, role: Role) -> Json {
     let key = match role {
         Role::ControlPlane => STANDARD.encode(source.key.expose()),
         Role::Worker => String::new(),
@@ -130,183 +129,11 @@ pub(super) fn component_image(name: &str, cluster: &ClusterOptions) -> String {
     format!("registry.k8s.io/{name}:{}", tag(&cluster.kubernetes_version))
 }
 
-fn accepted(certificates: &[String]) -> Json {
+pub(super) fn accepted(certificates: &[String]) -> Json {
     certificates.iter().map(|certificate| json!({"crt": STANDARD.encode(certificate)})).collect()
 }
 
-fn machine(
-    contract: &Contract,
-    secrets: &SecretsBundle,
-    cluster: &ClusterOptions,
-    node: &NodeOptions,
-) -> Json {
-    let mut machine = Map::new();
-    machine.insert("type".into(), node.role.as_str().into());
-    machine.insert("token".into(), secrets.trustd_token.expose().into());
-    machine.insert("ca".into(), pair(&secrets.os, node.role));
-    if !cluster.accepted_os_cas.is_empty() {
-        machine.insert("acceptedCAs".into(), accepted(&cluster.accepted_os_cas));
-    }
-    machine.insert("certSANs".into(), json!(cluster.cert_sans));
-    if !contract.is_split || !node.extra_mounts.is_empty() {
-        machine.insert("kubelet".into(), kubelet(cluster, node));
-    }
-    let mut network = if contract.has_documents { Map::new() } else { network::in_machine(contract, node) };
-    if let Some(kubespan) = cluster.kubespan.filter(|_| !contract.has_kubespan_document) {
-        network.insert("kubespan".into(), kubespan_fields(kubespan).into());
-    }
-    if contract.empty_machine_network || !network.is_empty() {
-        machine.insert("network".into(), network.into());
-    }
-    if !contract.is_split {
-        machine.insert("install".into(), disk::install_in_machine(contract, &node.install));
-    }
-    machine.insert("features".into(), features(contract, node));
-    if !contract.has_documents {
-        if !node.time_servers.is_empty() {
-            machine.insert("time".into(), json!({"servers": node.time_servers}));
-        }
-        if let Some(registries) = registry::in_machine(cluster) {
-            machine.insert("registries".into(), registries);
-        }
-    }
-    if let Some(encryption) = disk::encryption_in_machine(node).filter(|_| !contract.has_volume_encryption) {
-        machine.insert("systemDiskEncryption".into(), encryption);
-    }
-    if !node.log_destinations.is_empty() {
-        machine.insert("logging".into(), logging(node));
-    }
-    if !contract.is_split {
-        if !node.sysctls.is_empty() {
-            machine.insert("sysctls".into(), to_map(&node.sysctls).into());
-        }
-        let modules = node.kernel_modules.iter().map(|module| {
-            let mut fields = one("name", module.name.as_str().into());
-            if !module.parameters.is_empty() {
-                fields.insert("parameters".into(), json!(module.parameters));
-            }
-            Json::Object(fields)
-        });
-        let modules: Vec<Json> = modules.collect();
-        if !modules.is_empty() {
-            machine.insert("kernel".into(), json!({"modules": modules}));
-        }
-        node_metadata(node, &mut machine);
-    }
-    machine.into()
-}
-
-fn kubelet(cluster: &ClusterOptions, node: &NodeOptions) -> Json {
-    let mut kubelet = json!({
-        "image": kubelet_image(cluster),
-        "defaultRuntimeSeccompProfileEnabled": true,
-        "disableManifestsDirectory": true,
-    });
-    if !node.extra_mounts.is_empty() {
-        let mounts = node.extra_mounts.iter().map(|mount| {
-            let mut fields = json!({
-                "destination": mount.destination, "type": mount.kind, "source": mount.source,
-            });
-            if !mount.options.is_empty() {
-                fields["options"] = json!(mount.options);
-            }
-            fields
-        });
-        kubelet["extraMounts"] = mounts.collect();
-    }
-    kubelet
-}
-
-fn features(contract: &Contract, node: &NodeOptions) -> Json {
-    let mut features = Map::new();
-    if contract.asks_for_todays_rules {
-        features.insert("rbac".into(), true.into());
-        if node.hostname != Hostname::Off {
-            features.insert("stableHostname".into(), true.into());
-        }
-        features.insert("apidCheckExtKeyUsage".into(), true.into());
-    }
-    features.insert("diskQuotaSupport".into(), true.into());
-    if !contract.is_split {
-        features.insert("kubePrism".into(), json!({"enabled": true, "port": 7445}));
-        features.insert("hostDNS".into(), network::host_dns());
-    }
-    features.into()
-}
-
-fn logging(node: &NodeOptions) -> Json {
-    let destinations = node.log_destinations.iter().map(|destination| {
-        let mut fields = json!({"endpoint": destination.endpoint, "format": "json_lines"});
-        if !destination.extra_tags.is_empty() {
-            fields["extraTags"] = to_map(&destination.extra_tags).into();
-        }
-        fields
-    });
-    json!({"destinations": destinations.collect::<Vec<Json>>()})
-}
-
-fn node_metadata(node: &NodeOptions, machine: &mut Map<String, Json>) {
-    let mut labels = Map::new();
-    if node.role == Role::ControlPlane {
-        labels.insert("node.kubernetes.io/exclude-from-external-load-balancers".into(), "".into());
-    }
-    for (key, value) in &node.labels {
-        labels.insert(key.clone(), value.as_str().into());
-    }
-    for (name, entries) in [
-        ("nodeLabels", labels),
-        ("nodeAnnotations", to_map(&node.annotations)),
-        ("nodeTaints", to_map(&node.taints)),
-    ] {
-        if !entries.is_empty() {
-            machine.insert(name.into(), entries.into());
-        }
-    }
-}
-
-/// What is a document in every version that has it, and what has become one.
-fn machine_documents(contract: &Contract, node: &NodeOptions, documents: &mut Documents) {
-    for (kind, name, fields) in disk::documents(contract, node) {
-        documents.add(kind, Some(&name), fields);
-    }
-    if contract.is_split {
-        if !node.sysctls.is_empty() {
-            documents.add("SysctlConfig", None, one("params", to_map(&node.sysctls).into()));
-        }
-        for module in &node.kernel_modules {
-            let mut fields = Map::new();
-            if !module.parameters.is_empty() {
-                fields.insert("parameters".into(), json!(module.parameters));
-            }
-            documents.add("KernelModuleConfig", Some(&module.name), fields);
-        }
-    }
-    for log in &node.kernel_logs {
-        documents.add("KmsgLogConfig", Some(&log.name), one("url", log.url.as_str().into()));
-    }
-    for service in &node.extension_services {
-        let mut fields = Map::new();
-        let files: Vec<Json> = service
-            .config_files
-            .iter()
-            .map(|(path, content)| json!({"content": content.expose(), "mountPath": path}))
-            .collect();
-        if !files.is_empty() {
-            fields.insert("configFiles".into(), files.into());
-        }
-        let environment: Vec<Json> = service
-            .environment
-            .iter()
-            .map(|(key, value)| format!("{key}={}", value.expose()).into())
-            .collect();
-        if !environment.is_empty() {
-            fields.insert("environment".into(), environment.into());
-        }
-        documents.add("ExtensionServiceConfig", Some(&service.name), fields);
-    }
-}
-
-fn kubespan_fields(kubespan: KubeSpan) -> Map<String, Json> {
+pub(super) fn kubespan_fields(kubespan: KubeSpan) -> Map<String, Json> {
     let mut fields = one("enabled", true.into());
     let flags = [
         ("advertiseKubernetesNetworks", kubespan.advertise_kubernetes_networks),
@@ -323,137 +150,15 @@ fn kubespan_fields(kubespan: KubeSpan) -> Map<String, Json> {
     fields
 }
 
-fn to_map(entries: &indexmap::IndexMap<String, String>) -> Map<String, Json> {
+pub(super) fn to_map(entries: &indexmap::IndexMap<String, String>) -> Map<String, Json> {
     entries.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
-}
-
-fn cluster_section(
-    contract: &Contract,
-    secrets: &SecretsBundle,
-    cluster: &ClusterOptions,
-    role: Role,
-) -> Json {
-    if contract.is_split {
-        let mut section = one("token", secrets.bootstrap_token.expose().into());
-        if role == Role::ControlPlane {
-            section.insert("etcd".into(), json!({"ca": pair(&secrets.etcd, role)}));
-        }
-        return section.into();
-    }
-    let mut network = Map::new();
-    match &cluster.cni {
-        Cni::Flannel => {}
-        Cni::None => {
-            network.insert("cni".into(), json!({"name": "none"}));
-        }
-        Cni::Custom(urls) => {
-            network.insert("cni".into(), json!({"name": "custom", "urls": urls}));
-        }
-    }
-    network.insert("dnsDomain".into(), cluster.dns_domain.as_str().into());
-    network.insert("podSubnets".into(), json!(cluster.pod_subnets));
-    network.insert("serviceSubnets".into(), json!(cluster.service_subnets));
-
-    let mut section = Map::new();
-    section.insert("id".into(), secrets.cluster_id.as_str().into());
-    section.insert("secret".into(), secrets.cluster_secret.expose().into());
-    section.insert("controlPlane".into(), json!({"endpoint": cluster.endpoint}));
-    section.insert("clusterName".into(), cluster.name.as_str().into());
-    section.insert("network".into(), network.into());
-    section.insert("token".into(), secrets.bootstrap_token.expose().into());
-    if role == Role::ControlPlane {
-        match &secrets.encryption {
-            EncryptionSecret::Secretbox(secret) => {
-                section.insert("secretboxEncryptionSecret".into(), secret.expose().into())
-            }
-            EncryptionSecret::AesCbc(secret) => {
-                section.insert("aescbcEncryptionSecret".into(), secret.expose().into())
-            }
-        };
-    }
-    section.insert("ca".into(), pair(&secrets.k8s, role));
-    if !cluster.accepted_k8s_cas.is_empty() {
-        section.insert("acceptedCAs".into(), accepted(&cluster.accepted_k8s_cas));
-    }
-    if role == Role::ControlPlane {
-        let image = |name: &str| component_image(name, cluster);
-        section.insert("aggregatorCA".into(), pair(&secrets.k8s_aggregator, role));
-        let key = STANDARD.encode(secrets.k8s_service_account.expose());
-        section.insert("serviceAccount".into(), json!({"key": key}));
-        section.insert("apiServer".into(), api_server(contract, image("kube-apiserver"), cluster));
-        section.insert("controllerManager".into(), json!({"image": image("kube-controller-manager")}));
-        let mut proxy = json!({"image": image("kube-proxy")});
-        if !cluster.kube_proxy {
-            proxy["disabled"] = true.into();
-        }
-        section.insert("proxy".into(), proxy);
-        section.insert("scheduler".into(), json!({"image": image("kube-scheduler")}));
-    }
-    section.insert("discovery".into(), discovery(&cluster.discovery));
-    if role == Role::ControlPlane {
-        section.insert("etcd".into(), json!({"ca": pair(&secrets.etcd, role)}));
-        if cluster.schedule_on_control_planes {
-            section.insert("allowSchedulingOnControlPlanes".into(), true.into());
-        }
-    }
-    section.into()
-}
-
-fn api_server(contract: &Contract, image: String, cluster: &ClusterOptions) -> Json {
-    let mut server = Map::new();
-    server.insert("image".into(), image.into());
-    let mut names = cluster.cert_sans.clone();
-    if contract.asks_for_todays_rules {
-        let endpoint = endpoint_host(&cluster.endpoint).map(|host| host.trim_matches(['[', ']']).to_owned());
-        names.splice(0..0, endpoint.filter(|host| !cluster.cert_sans.contains(host)));
-        server.insert("disablePodSecurityPolicy".into(), true.into());
-    }
-    if !names.is_empty() {
-        server.insert("certSANs".into(), json!(names));
-    }
-    let plugin = json!({"name": "PodSecurity", "configuration": api_server_defaults()});
-    server.insert("admissionControl".into(), json!([plugin]));
-    server.insert("auditPolicy".into(), audit_policy());
-    server.into()
-}
-
-/// What pods may do where nothing else is said.
-pub(super) fn api_server_defaults() -> Json {
-    json!({
-        "apiVersion": "pod-security.admission.config.k8s.io/v1alpha1",
-        "defaults": {
-            "audit": "restricted",
-            "audit-version": "latest",
-            "enforce": "baseline",
-            "enforce-version": "latest",
-            "warn": "restricted",
-            "warn-version": "latest",
-        },
-        "exemptions": {"namespaces": ["kube-system"], "runtimeClasses": [], "usernames": []},
-        "kind": "PodSecurityConfiguration",
-    })
-}
-
-pub(super) fn audit_policy() -> Json {
-    json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]})
-}
-
-fn discovery(discovery: &Discovery) -> Json {
-    let service = match discovery {
-        Discovery::Service(endpoint) => json!({"endpoint": endpoint}),
-        Discovery::Public | Discovery::Disabled => json!({}),
-    };
-    json!({
-        "enabled": *discovery != Discovery::Disabled,
-        "registries": {"kubernetes": {"disabled": true}, "service": service},
-    })
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::{
-        config::{Link, Patch, Route, Severity, options::Install},
+        config::{Cni, Discovery, Link, Patch, Route, Severity, options::Install},
         secrets::tests::test_bundle,
     };
 

@@ -4,7 +4,8 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::{
     config::{
-        generate::{Documents, api_server_defaults, audit_policy, component_image, kubelet_image},
+        cluster_section::{api_server_defaults, audit_policy},
+        generate::{Documents, component_image, kubelet_image},
         options::{ClusterOptions, Cni, Discovery, NodeOptions, Role},
     },
     secrets::{EncryptionSecret, SecretsBundle},

@@ -1,0 +1,85 @@
+//! Machine configs for many nodes, made in this process, beside `talosctl gen config`, a process for each pair of roles.
+//!
+//! `cargo xtask bench talos`; `DAEDAL_PEERS` names the folder with the built talosctl.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that measures")]
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use daedal_talos::{
+    SecretsBundle,
+    config::{ClusterOptions, Link, MachineConfig, NodeOptions, Role},
+};
+use jiff::Timestamp;
+use rand::{SeedableRng, rngs::StdRng};
+
+const TALOS: &str = "v1.12.0";
+const KUBERNETES: &str = "v1.35.0";
+const NODES: u32 = 1000;
+const RUNS: usize = 15;
+
+fn main() {
+    let now = Timestamp::from_second(1_767_225_600).unwrap();
+    let secrets = SecretsBundle::generate_with_key_size(&mut StdRng::seed_from_u64(7), now, 2048).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secrets.yaml");
+    std::fs::write(&file, secrets.to_yaml().expose()).unwrap();
+    let talosctl = std::env::var_os("DAEDAL_PEERS")
+        .map(|peers| PathBuf::from(peers).join(format!("talos-{TALOS}")).join("talosctl"))
+        .filter(|path| path.is_file());
+
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    // In turns, so that whatever else the machine does weighs on both.
+    for _ in 0..RUNS {
+        ours.push(generate(&secrets) / NODES);
+        // One run makes a control plane's and a worker's config.
+        theirs.extend(talosctl.as_deref().map(|talosctl| gen_config(talosctl, &file, folder.path()) / 2));
+    }
+    let ours = median(ours);
+    println!("ours, in process, written as YAML: {:.3} ms a node", ours.as_secs_f64() * 1000.0);
+    if theirs.is_empty() {
+        println!("skipped: talos-{TALOS}/talosctl is not there (DAEDAL_PEERS)");
+        return;
+    }
+    let theirs = median(theirs);
+    println!("talosctl gen config: {:.3} ms a config", theirs.as_secs_f64() * 1000.0);
+    println!("ratio: {:.0}", theirs.as_secs_f64() / ours.as_secs_f64());
+}
+
+fn generate(secrets: &SecretsBundle) -> Duration {
+    let cluster = ClusterOptions::new("home", "https://10.0.0.20:6443", TALOS, KUBERNETES);
+    let began = Instant::now();
+    let mut bytes = 0;
+    for index in 0..NODES {
+        let role = if index < 3 { Role::ControlPlane } else { Role::Worker };
+        let mut node = NodeOptions::new(role, format!("node-{index}"));
+        let [_, _, high, low] = index.to_be_bytes();
+        let link = Link::new(daedal_talos::config::Mac::new([2, 0, 0, 0, high, low]));
+        node.links = vec![Link { addresses: vec![format!("10.0.{high}.{low}/16").parse().unwrap()], ..link }];
+        bytes += MachineConfig::generate(secrets, &cluster, &node).unwrap().to_yaml().expose().len();
+    }
+    assert!(bytes > 1000 * NODES as usize);
+    began.elapsed()
+}
+
+fn gen_config(talosctl: &Path, secrets: &Path, folder: &Path) -> Duration {
+    let began = Instant::now();
+    let done = Command::new(talosctl)
+        .args(["gen", "config", "home", "https://10.0.0.20:6443", "--force", "--with-docs=false"])
+        .args(["--with-examples=false", "--kubernetes-version", KUBERNETES, "--with-secrets"])
+        .arg(secrets)
+        .arg("-o")
+        .arg(folder.join("out"))
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    began.elapsed()
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
