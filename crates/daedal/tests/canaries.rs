@@ -109,7 +109,10 @@ fn no_command_prints_a_secret_at_any_log_level() {
     run(&["outputs"]);
     run(&["outputs", "machines.json"]);
     run(&["env"]);
+    run(&["node", "show", "cp-1"]);
+    run(&["secrets", "show"]);
     let canaries = canaries(&lab);
+    search_file(&lab.dir().join("clusters/home/outputs/machines.json"), &canaries);
     // Runs that fail: without the secrets, with the wrong name, with a plan that no longer fits, with a full disk.
     let elsewhere = lab.dir().with_file_name("elsewhere").display().to_string();
     run_to(1, &["apply", "--yes", "--state", &elsewhere]);
@@ -141,7 +144,6 @@ fn no_command_prints_a_secret_at_any_log_level() {
     search_file(&plan_file, &canaries);
     search_file(&timeline, &canaries);
     search("the lab's log", &log, &canaries);
-    search_file(&lab.dir().join("clusters/home/outputs/machines.json"), &canaries);
     let journals = journals(&lab.dir().join("clusters"));
     assert_eq!(journals.len(), 1, "{journals:?}");
     search_file(&journals[0], &canaries);
