@@ -215,7 +215,16 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("talos-v1.12", "talosctl"),
         told_in: Some("DAEDAL_TALOSCTL"),
         wanted: "build talosctl v1.12",
-        cargo: &["test", "--package", "daedal", "--test", "real_clients", "talosctl", "--", "--nocapture"],
+        cargo: &["test", "--package", "daedal", "--test", "real_talosctl", "1_12", "--", "--nocapture"],
+        quick: None,
+    },
+    Suite {
+        name: "talosctl-1.13",
+        what: "the same of version 1.13",
+        peer: || peers::built("talos-v1.13", "talosctl"),
+        told_in: Some("DAEDAL_TALOSCTL_1_13"),
+        wanted: "build talosctl v1.13",
+        cargo: &["test", "--package", "daedal", "--test", "real_talosctl", "1_13", "--", "--nocapture"],
         quick: None,
     },
     Suite {

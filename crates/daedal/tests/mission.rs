@@ -307,3 +307,35 @@ fn an_interrupted_apply_says_what_is_left_and_goes_on_later() {
     good(&lab.run(&["apply", "--yes"], "home"));
     assert_eq!(lab.run(&["plan", "--detailed-exitcode"], "home").status.code(), Some(0));
 }
+
+/// A control plane and a worker of a Talos version become Ready, and then there is nothing left to do.
+fn becomes_ready(talos: &str, kubernetes: &str) {
+    let lab = Lab::new();
+    let fewer = [("count: 3 ", "count: 1 "), ("count: 2", "count: 1")];
+    let versions = [("version: v1.12.0", talos), ("version: v1.35.0", kubernetes)];
+    let versions = versions.map(|(from, to)| (from, format!("version: {to}")));
+    let replaced: Vec<(&str, &str)> =
+        versions.iter().map(|(from, to)| (*from, to.as_str())).chain(fewer).collect();
+    let inventory = Changed::new("home", &replaced);
+    let said = good(&inventory.run(&lab, &["apply", "--yes"]));
+    assert!(said.contains("2 nodes Ready"), "{said}");
+    let status = inventory.json(&lab, &["status"]);
+    assert_eq!(status["healthy"], true, "{status:#}");
+    let plan = inventory.run(&lab, &["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+}
+
+#[test]
+fn talos_1_14_with_its_many_documents_becomes_ready() {
+    becomes_ready("v1.14.1", "v1.37.0");
+}
+
+#[test]
+fn talos_1_12_becomes_ready() {
+    becomes_ready("v1.12.0", "v1.35.0");
+}
+
+#[test]
+fn talos_1_8_with_its_one_document_becomes_ready() {
+    becomes_ready("v1.8.4", "v1.31.0");
+}

@@ -7,6 +7,7 @@ mod etcd;
 mod failure;
 mod lifecycle;
 mod probe;
+mod snapshot;
 mod streams;
 mod tls;
 
@@ -19,5 +20,6 @@ pub use etcd::EtcdAlarm;
 pub use failure::{Cause, FailureKind, NodeError};
 pub use lifecycle::{ImageNamespace, NodeImage, Upgrade};
 pub use probe::{Probe, certificate_end, probe};
+pub use snapshot::{Entry, Snapshot, SnapshotInfo};
 pub use streams::{Bytes, NodeEvent, Tail};
 pub use tls::Clock;

@@ -113,6 +113,12 @@ pub enum Error {
         /// What happened, in the words of the node, of TLS or of the operating system.
         source: Cause,
     },
+    /// A snapshot of etcd is not whole.
+    #[error("the etcd snapshot cannot be used: {reason}")]
+    Snapshot {
+        /// Why.
+        reason: &'static str,
+    },
     /// A `cidata` image could not be written or read.
     #[error("the ISO image cannot be used: {reason}")]
     Iso {

@@ -23,7 +23,7 @@ use rustls::ServerConfig;
 pub(crate) use api::handler;
 pub(crate) use pods::new_cluster;
 pub use store::SavedStore;
-pub(crate) use store::Store;
+pub(crate) use store::{Key, Store};
 
 use crate::Pace;
 use crate::talos::MachineConfig;
@@ -64,7 +64,7 @@ pub(crate) fn tls(
     let chain = authority.server(key, &names)?;
     let mut cas = vec![ca];
     for accepted in
-        config.main().pointer("/cluster/acceptedCAs").and_then(|v| v.as_array()).into_iter().flatten()
+        config.whole().pointer("/cluster/acceptedCAs").and_then(|v| v.as_array()).into_iter().flatten()
     {
         cas.extend(accepted.get("crt").and_then(|c| c.as_str()).and_then(|c| {
             use base64::Engine as _;

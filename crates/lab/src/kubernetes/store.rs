@@ -60,9 +60,9 @@ pub struct Store {
 /// A store as it is kept on disk.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SavedStore {
-    revision: u64,
-    uid_seed: String,
-    objects: Vec<(Key, Value)>,
+    pub(crate) revision: u64,
+    pub(crate) uid_seed: String,
+    pub(crate) objects: Vec<(Key, Value)>,
 }
 
 /// The revision asked for is no longer in the log.

@@ -8,7 +8,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::validate;
+use super::{fold, validate};
 
 /// Why a node refuses a configuration, worded as the node words it.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,8 @@ pub enum Role {
 pub struct MachineConfig {
     text: String,
     documents: Vec<Value>,
+    /// The v1alpha1 document with what newer versions say in documents of their own.
+    whole: Value,
     role: Role,
     keys: Keys,
 }
@@ -93,7 +95,8 @@ impl MachineConfig {
             Some("worker" | "join") => Role::Worker,
             _ => Role::ControlPlane,
         };
-        let mut config = Self { text: text.to_owned(), documents, role, keys: Keys::default() };
+        let whole = fold::whole(&documents);
+        let mut config = Self { text: text.to_owned(), documents, whole, role, keys: Keys::default() };
         config.keys = Keys {
             trust: config.digest(&["/machine/ca/crt", "/machine/token"]),
             etcd: config.digest(&["/cluster/etcd/ca/crt", "/cluster/id", "/cluster/secret"]),
@@ -118,9 +121,14 @@ impl MachineConfig {
         self.role == Role::ControlPlane
     }
 
-    /// The v1alpha1 document.
+    /// The v1alpha1 document as it was given.
     pub fn main(&self) -> &Value {
         self.documents.first().unwrap_or(&Value::Null)
+    }
+
+    /// The v1alpha1 document with what newer versions say in documents of their own, in the places it came from.
+    pub fn whole(&self) -> &Value {
+        &self.whole
     }
 
     /// The other documents of a kind.
@@ -130,17 +138,17 @@ impl MachineConfig {
 
     /// A text inside the v1alpha1 document.
     pub fn text_at(&self, pointer: &str) -> Option<&str> {
-        self.main().pointer(pointer).and_then(Value::as_str).filter(|s| !s.is_empty())
+        self.whole().pointer(pointer).and_then(Value::as_str).filter(|s| !s.is_empty())
     }
 
     /// A base64 PEM inside the v1alpha1 document, decoded to PEM.
     pub fn pem_at(&self, pointer: &str) -> Option<String> {
-        decode_pem(self.main().pointer(pointer)?)
+        decode_pem(self.whole().pointer(pointer)?)
     }
 
     /// Certificates that clients of the node API may be signed by.
     pub fn client_cas(&self) -> Vec<String> {
-        let accepted = self.main().pointer("/machine/acceptedCAs").and_then(Value::as_array);
+        let accepted = self.whole().pointer("/machine/acceptedCAs").and_then(Value::as_array);
         self.pem_at("/machine/ca/crt")
             .into_iter()
             .chain(accepted.into_iter().flatten().filter_map(|ca| decode_pem(ca.get("crt")?)))
@@ -208,7 +216,7 @@ impl MachineConfig {
 
     /// Labels, annotations or taints of the Kubernetes node.
     pub fn node_map(&self, field: &str) -> BTreeMap<String, String> {
-        self.main()
+        self.whole()
             .pointer(&format!("/machine/{field}"))
             .and_then(Value::as_object)
             .into_iter()
@@ -219,13 +227,13 @@ impl MachineConfig {
 
     /// A list of texts inside the v1alpha1 document.
     pub fn list_at(&self, pointer: &str) -> Vec<String> {
-        let list = self.main().pointer(pointer).and_then(Value::as_array);
+        let list = self.whole().pointer(pointer).and_then(Value::as_array);
         list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
     /// A flag inside the v1alpha1 document.
     pub fn flag_at(&self, pointer: &str) -> bool {
-        self.main().pointer(pointer).and_then(Value::as_bool).unwrap_or(false)
+        self.whole().pointer(pointer).and_then(Value::as_bool).unwrap_or(false)
     }
 }
 

@@ -64,6 +64,7 @@ async fn obey(shared: &Arc<Shared>, node: &Arc<Node>, orders: &mut mpsc::Unbound
             node.console("[talos] reboot via API received");
             services::sequence(node, "reboot", &actor, now);
             node.set_stage(Stage::Rebooting, now);
+            services::stopping(node, &actor, now);
             shared.pass(node, shared.durations.stop).await;
             Next::Reboot
         }
@@ -71,6 +72,7 @@ async fn obey(shared: &Arc<Shared>, node: &Arc<Node>, orders: &mut mpsc::Unbound
             node.console("[talos] shutdown via API received");
             services::sequence(node, "shutdown", &actor, now);
             node.set_stage(Stage::ShuttingDown, now);
+            services::stopping(node, &actor, now);
             shared.pass(node, shared.durations.stop).await;
             Next::Off
         }
@@ -82,6 +84,7 @@ async fn obey(shared: &Arc<Shared>, node: &Arc<Node>, orders: &mut mpsc::Unbound
                 shared.pass(node, shared.durations.leave).await;
                 services::leave_etcd(shared, node);
             }
+            services::stopping(node, &actor, shared.pace.now());
             shared.pass(node, shared.durations.stop).await;
             wipe(shared, node, &labels, whole_disk);
             if reboot { Next::Reboot } else { Next::Off }
@@ -90,6 +93,7 @@ async fn obey(shared: &Arc<Shared>, node: &Arc<Node>, orders: &mut mpsc::Unbound
             node.console(format!("[talos] upgrade to {} requested", image.version));
             services::sequence(node, "upgrade", &actor, now);
             node.set_stage(if stage { Stage::Rebooting } else { Stage::Upgrading }, now);
+            services::stopping(node, &actor, now);
             shared.pass(node, shared.durations.install).await;
             install(shared, node, image);
             Next::Reboot
@@ -153,6 +157,12 @@ async fn boot(shared: &Arc<Shared>, node: &Arc<Node>) {
         s.stage = Some(Stage::Booting);
         s.config = None;
         s.links.clear();
+        // What a system told before it was booted again is gone with its memory.
+        s.events.clear();
+        s.serial = 0;
+        s.boot_line = s.lines;
+        s.etcd_left = false;
+        s.versions.clear();
     });
     node.console("SeaBIOS / OVMF: booting");
     shared.pass(node, shared.durations.kernel).await;
@@ -212,15 +222,8 @@ async fn acquire(
         let cdroms = node.hardware().cdroms;
         let cidata = if image.platform == "nocloud" { media::cidata(&cdroms) } else { None };
         let stored = {
-            let mut world = shared.world();
-            let staged = node.state().staged.take();
-            node.disk.as_deref().and_then(|d| {
-                let saved = world.disks.get_mut(d)?;
-                if staged.is_some() {
-                    saved.config = staged;
-                }
-                saved.config.clone()
-            })
+            let world = shared.world();
+            node.disk.as_deref().and_then(|d| world.disks.get(d)?.config.clone())
         };
         let given = stored.map(Ok).or_else(|| cidata.as_ref()?.machine_config());
         let problem = match given {

@@ -126,7 +126,7 @@ impl Guests for Machines {
     fn power_on(&self, hardware: Hardware) {
         self.power_off(hardware.vmid);
         let resumed = self.shared.resuming.load(Ordering::Relaxed);
-        let (node, orders) = Node::new(hardware, resumed);
+        let (node, orders) = Node::new(hardware, self.shared.pace, resumed);
         {
             let mut world = self.shared.world();
             world.nodes.insert(node.vmid, node.clone());
@@ -153,7 +153,10 @@ impl Guests for Machines {
     fn shut_down(&self, vmid: u32) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
         Box::pin(async move {
             let Some(node) = self.node(vmid) else { return true };
-            let booted = { node.state().stage.is_some() && node.state().image.is_some() };
+            let booted = {
+                let state = node.state();
+                state.stage.is_some() && state.image.is_some()
+            };
             // Nothing listens to the power button before the system has booted.
             if !booted || node.orders.send(Order::Shutdown { actor: "acpi".into() }).is_err() {
                 return node.state().halted;
@@ -210,6 +213,8 @@ impl Guests for Machines {
     }
 
     fn console(&self, vmid: u32) -> Vec<String> {
-        self.node(vmid).map(|n| n.state().console.iter().cloned().collect()).unwrap_or_default()
+        self.node(vmid)
+            .map(|n| n.state().console.iter().map(|line| line.text.clone()).collect())
+            .unwrap_or_default()
     }
 }

@@ -1,10 +1,12 @@
 //! Simulated Talos machines: one per powered-on VM, with the node API, etcd and the kubelet's doings.
 
 mod apid;
+mod bolt;
 mod config;
 mod cosi;
 mod durations;
 mod etcd;
+mod fold;
 mod iso9660;
 pub(crate) mod keys;
 mod life;
@@ -13,6 +15,7 @@ pub(crate) mod media;
 pub(crate) mod network;
 pub(crate) mod node;
 mod services;
+mod snapshot;
 mod validate;
 mod world;
 

@@ -114,7 +114,7 @@ fn documents(links: &mut [Link], config: &MachineConfig) {
 }
 
 fn legacy(links: &mut [Link], config: &MachineConfig) {
-    let interfaces = config.main().pointer("/machine/network/interfaces").and_then(Value::as_array);
+    let interfaces = config.whole().pointer("/machine/network/interfaces").and_then(Value::as_array);
     for interface in interfaces.into_iter().flatten() {
         let selector = interface.get("deviceSelector");
         let wanted = selector.map(|s| {

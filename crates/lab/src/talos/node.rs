@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::MachineConfig;
 use super::network::Link;
-use crate::Hardware;
 use crate::image::SystemImage;
+use crate::{Hardware, Pace};
 
 /// How many console lines and events a machine keeps.
 const KEPT: usize = 500;
@@ -53,7 +53,16 @@ pub(crate) struct Service {
     /// None: this service has no health check.
     pub(crate) checked: bool,
     pub(crate) since: i64,
-    pub(crate) message: String,
+    /// What it has been through: state, message, moment.
+    pub(crate) history: Vec<(&'static str, String, i64)>,
+}
+
+/// A line on the serial console.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) serial: u64,
+    pub(crate) at: i64,
+    pub(crate) text: String,
 }
 
 /// Something that happened on a machine, for the event stream.
@@ -90,7 +99,11 @@ pub(crate) struct NodeState {
     pub(crate) stage: Option<Stage>,
     pub(crate) config: Option<Arc<MachineConfig>>,
     pub(crate) services: BTreeMap<&'static str, Service>,
-    pub(crate) console: VecDeque<String>,
+    pub(crate) console: VecDeque<Line>,
+    /// How many lines there have been.
+    pub(crate) lines: u64,
+    /// The last line before this boot: the kernel's log begins after it.
+    pub(crate) boot_line: u64,
     pub(crate) events: VecDeque<Happening>,
     pub(crate) serial: u64,
     /// Answers the node API with a configuration.
@@ -115,8 +128,12 @@ pub(crate) struct NodeState {
     pub(crate) session: CancellationToken,
     /// Answers calls that are addressed to this machine, for others that forward to it.
     pub(crate) handler: Option<crate::http::Handler>,
-    /// Staged configuration for the next boot.
-    pub(crate) staged: Option<String>,
+    /// Counts the configurations given: a trial is only taken back if none came after it.
+    pub(crate) applied: u64,
+    /// Its etcd has left its cluster and stays stopped until the next boot.
+    pub(crate) etcd_left: bool,
+    /// Container images that were pulled: name and digest.
+    pub(crate) images: BTreeMap<String, String>,
     /// How often each derived resource has changed: (content, version, created, updated).
     pub(crate) versions: BTreeMap<(String, String), (u64, u64, i64, i64)>,
 }
@@ -130,13 +147,18 @@ pub(crate) struct Node {
     changed: watch::Sender<u64>,
     /// Ends when the plug is pulled.
     pub(crate) power: CancellationToken,
+    pace: Pace,
     pub(crate) orders: mpsc::UnboundedSender<Order>,
     /// Skips all waiting: the machine is brought back to where it was when the lab stopped.
     pub(crate) resumed: AtomicBool,
 }
 
 impl Node {
-    pub(crate) fn new(hardware: Hardware, resumed: bool) -> (Arc<Self>, mpsc::UnboundedReceiver<Order>) {
+    pub(crate) fn new(
+        hardware: Hardware,
+        pace: Pace,
+        resumed: bool,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<Order>) {
         let (orders, received) = mpsc::unbounded_channel();
         let node = Self {
             vmid: hardware.vmid,
@@ -145,6 +167,7 @@ impl Node {
             state: Mutex::default(),
             changed: watch::Sender::new(0),
             power: CancellationToken::new(),
+            pace,
             orders,
             resumed: AtomicBool::new(resumed),
         };
@@ -181,8 +204,10 @@ impl Node {
     pub(crate) fn console(&self, line: impl Into<String>) {
         let line = line.into();
         tracing::debug!(vmid = self.vmid, line, "lab console");
+        let at = self.pace.now();
         self.update(|s| {
-            s.console.push_back(line);
+            s.lines += 1;
+            s.console.push_back(Line { serial: s.lines, at, text: line });
             if s.console.len() > KEPT {
                 s.console.pop_front();
             }
@@ -197,15 +222,28 @@ impl Node {
 
     /// Sets the stage and tells it to the event stream.
     pub(crate) fn set_stage(&self, stage: Stage, now: i64) {
-        use daedal_talos::proto::machine::MachineStatusEvent;
-        use daedal_talos::proto::machine::machine_status_event::MachineStatus;
         self.update(|s| s.stage = Some(stage));
-        let ready = stage == Stage::Running && self.unmet_conditions().is_empty();
-        let event = MachineStatusEvent {
-            stage: stage as i32,
-            status: Some(MachineStatus { ready, unmet_conditions: Vec::new() }),
-        };
-        self.event("machine.MachineStatusEvent", &event, "", now);
+        self.tell_status(now);
+    }
+
+    /// Tells the event stream how the machine is.
+    pub(crate) fn tell_status(&self, now: i64) {
+        use daedal_talos::proto::machine::MachineStatusEvent;
+        use daedal_talos::proto::machine::machine_status_event::{MachineStatus, machine_status};
+        let Some(stage) = ({ self.state().stage }) else { return };
+        let unmet = self.unmet_conditions();
+        let ready = unmet.is_empty() && matches!(stage, Stage::Running | Stage::Maintenance);
+        let unmet_conditions = unmet
+            .into_iter()
+            .map(|(name, reason)| machine_status::UnmetCondition { name: name.into(), reason })
+            .collect();
+        let status = Some(MachineStatus { ready, unmet_conditions });
+        self.event(
+            "machine.MachineStatusEvent",
+            &MachineStatusEvent { stage: stage as i32, status },
+            "",
+            now,
+        );
     }
 
     /// Adds to the event stream.
@@ -232,11 +270,21 @@ impl Node {
     pub(crate) fn service(&self, id: &'static str, state: &'static str, healthy: bool, now: i64) {
         let message = match (state, healthy) {
             ("Running", true) => "Health check successful".to_owned(),
+            ("Running", false) => format!("Started task {id} (PID {}) for container {id}", 1000 + id.len()),
+            ("Preparing", _) => "Creating service runner".to_owned(),
+            ("Waiting", _) => "Waiting for a condition to be met".to_owned(),
             (state, _) => format!("Service is {}", state.to_ascii_lowercase()),
         };
         let checked = !matches!(id, "auditd" | "dashboard" | "syslogd");
+        let last_change = Some(prost_types::Timestamp { seconds: now, nanos: 0 });
         self.update(|s| {
-            s.services.insert(id, Service { state, healthy, checked, since: now, message: message.clone() });
+            let before = s.services.remove(id);
+            let mut history = before.map(|service| service.history).unwrap_or_default();
+            if history.is_empty() {
+                history.push(("Starting", "Starting service".to_owned(), now));
+            }
+            history.push((state, message.clone(), now));
+            s.services.insert(id, Service { state, healthy, checked, since: now, history });
         });
         let action = match state {
             "Preparing" => 1,
@@ -247,11 +295,17 @@ impl Node {
             "Failed" => 6,
             _ => 0,
         };
+        let health = daedal_talos::proto::machine::ServiceHealth {
+            unknown: !checked,
+            healthy: checked && healthy,
+            last_message: String::new(),
+            last_change,
+        };
         let event = daedal_talos::proto::machine::ServiceStateEvent {
             service: id.to_owned(),
             action,
             message,
-            health: None,
+            health: Some(health),
         };
         self.event("machine.ServiceStateEvent", &event, "", now);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use daedal_talos::proto::machine::SequenceEvent;
+use daedal_talos::proto::machine::{PhaseEvent, SequenceEvent, TaskEvent};
 
 use super::apid;
 use super::config::MachineConfig;
@@ -41,7 +41,9 @@ pub(super) async fn run(shared: &Arc<Shared>, node: &Arc<Node>, config: &Arc<Mac
     });
     if config.is_control_plane() {
         shared.faults.happened(Occasion::Bootstrappable, name);
+        node.service("etcd", "Preparing", false, now());
     }
+    node.service("kubelet", "Preparing", false, now());
     node.set_stage(Stage::Running, now());
     if config.is_control_plane() {
         tokio::join!(etcd(shared, node), run_kubelet(shared, node));
@@ -54,6 +56,14 @@ pub(super) async fn run(shared: &Arc<Shared>, node: &Arc<Node>, config: &Arc<Mac
 pub(super) fn sequence(node: &Arc<Node>, name: &str, actor: &str, now: i64) {
     let event = SequenceEvent { sequence: name.to_owned(), action: 1, error: None };
     node.event("machine.SequenceEvent", &event, actor, now);
+}
+
+/// Tells the event stream that the services are being stopped: from here on nothing can be followed.
+pub(super) fn stopping(node: &Arc<Node>, actor: &str, now: i64) {
+    let phase = PhaseEvent { phase: "stopServices".into(), action: 0 };
+    node.event("machine.PhaseEvent", &phase, actor, now);
+    let task = TaskEvent { task: "stopAllServices".into(), action: 0 };
+    node.event("machine.TaskEvent", &task, actor, now);
 }
 
 async fn await_trust(shared: &Arc<Shared>, trust_key: &str) {
@@ -76,7 +86,6 @@ async fn await_trust(shared: &Arc<Shared>, trust_key: &str) {
 /// Runs this control plane's etcd member and, on top of it, its API server.
 async fn etcd(shared: &Arc<Shared>, node: &Arc<Node>) {
     let mut changes = shared.watch();
-    node.service("etcd", "Preparing", false, shared.pace.now());
     loop {
         changes.mark_unchanged();
         match find_membership(shared, node) {
@@ -118,6 +127,10 @@ fn find_membership(shared: &Arc<Shared>, node: &Arc<Node>) -> Membership {
     let Some(disk) = node.disk.as_deref() else { return Membership::None };
     let (config, hostname, address) = {
         let state = node.state();
+        // Who has left stays out until the next boot.
+        if state.etcd_left {
+            return Membership::None;
+        }
         let Some(config) = state.config.clone() else { return Membership::None };
         (config, state.hostname.clone(), state.address)
     };
@@ -251,6 +264,7 @@ pub(super) fn leave_etcd(shared: &Arc<Shared>, node: &Arc<Node>) {
     let Some(disk) = node.disk.as_deref() else { return };
     {
         let mut world = shared.world();
+        node.state().etcd_left = true;
         let Some(data) = world.disks.get_mut(disk).and_then(|d| d.etcd.take()) else { return };
         if let Some(cluster) = world.clusters.get_mut(&data.cluster) {
             cluster.members.retain(|m| m.id != data.member);
@@ -288,7 +302,7 @@ async fn run_kubelet(shared: &Arc<Shared>, node: &Arc<Node>) {
     node.update(|s| s.ready = true);
     shared.faults.happened(Occasion::Ready, &facts.name);
     node.resumed.store(false, Ordering::Relaxed);
-    node.set_stage(Stage::Running, now());
+    node.tell_status(now());
     node.console(format!("[talos] node {} is ready", facts.name));
     // A machine's labels follow its configuration without a reboot.
     let mut watch = node.watch();

@@ -50,6 +50,53 @@ const KINDS_1_13: [&str; 8] = [
     "TCPProbeConfig",
     "VRFConfig",
 ];
+const KINDS_1_14: [&str; 45] = [
+    "BGPInstanceConfig",
+    "CRIBaseRuntimeSpecConfig",
+    "CRICustomizationConfig",
+    "ContainerConfig",
+    "DiscoveryIdentityConfig",
+    "DiscoveryServiceConfig",
+    "EtcFileConfig",
+    "FilesystemScrubConfig",
+    "FilesystemTrimConfig",
+    "HTTPProbeConfig",
+    "ImageCacheConfig",
+    "KernelModuleConfig",
+    "KubeAPIServerCAConfig",
+    "KubeAPIServerConfig",
+    "KubeAdmissionControlConfig",
+    "KubeAggregatorCAConfig",
+    "KubeAuditPolicyConfig",
+    "KubeAuthenticationConfig",
+    "KubeAuthorizerConfig",
+    "KubeClusterConfig",
+    "KubeControllerManagerConfig",
+    "KubeCoreDNSConfig",
+    "KubeCredentialProviderConfig",
+    "KubeEtcdEncryptionConfig",
+    "KubeExternalManifestConfig",
+    "KubeFlannelCNIConfig",
+    "KubeInlineManifestConfig",
+    "KubeNetworkConfig",
+    "KubeNodeConfig",
+    "KubePrismConfig",
+    "KubeProxyConfig",
+    "KubeSchedulerConfig",
+    "KubeServiceAccountConfig",
+    "KubeStaticPodConfig",
+    "KubeTalosAPIAccessConfig",
+    "KubeletConfig",
+    "LVMLogicalVolumeConfig",
+    "LVMVolumeGroupConfig",
+    "RAIDArrayConfig",
+    "SecurityProfileConfig",
+    "SysctlConfig",
+    "SysfsConfig",
+    "UdevRulesConfig",
+    "UnattendedInstallConfig",
+    "VethConfig",
+];
 
 const ROOT: [&str; 5] = ["version", "debug", "persist", "machine", "cluster"];
 const MACHINE: [&str; 27] = [
@@ -114,6 +161,7 @@ const LINK_ALIAS: [&str; 4] = ["apiVersion", "kind", "name", "selector"];
 const HOSTNAME: [&str; 4] = ["apiVersion", "kind", "auto", "hostname"];
 const LAYER2_VIP: [&str; 4] = ["apiVersion", "kind", "name", "link"];
 const RESOLVER: [&str; 4] = ["apiVersion", "kind", "nameservers", "searchDomains"];
+const RESOLVER_1_14: [&str; 5] = ["apiVersion", "kind", "nameservers", "searchDomains", "hostDNS"];
 const TIME_SYNC: [&str; 6] = ["apiVersion", "kind", "enabled", "bootTimeout", "ntp", "ptp"];
 
 fn known_kind(kind: &str, version: &str) -> bool {
@@ -124,8 +172,7 @@ fn known_kind(kind: &str, version: &str) -> bool {
         || since(11, &KINDS_1_11)
         || since(12, &KINDS_1_12)
         || since(13, &KINDS_1_13)
-        // 1.14 splits the configuration into so many kinds that the lab takes them all.
-        || version_at_least(version, 14)
+        || since(14, &KINDS_1_14)
 }
 
 /// Checks one document: known kind, known keys.
@@ -149,6 +196,7 @@ pub(super) fn document(value: &Value, version: &str, line: usize) -> Result<(), 
         "LinkAliasConfig" => &LINK_ALIAS,
         "HostnameConfig" => &HOSTNAME,
         "Layer2VIPConfig" => &LAYER2_VIP,
+        "ResolverConfig" if version_at_least(version, 14) => &RESOLVER_1_14,
         "ResolverConfig" => &RESOLVER,
         "TimeSyncConfig" => &TIME_SYNC,
         _ => return Ok(()),

@@ -309,7 +309,7 @@ impl Client {
     pub async fn etcd_snapshot(&self) -> Result<impl Stream<Item = Result<Vec<u8>>> + Send + use<>> {
         let request = self.request(machine::EtcdSnapshotRequest {});
         let stream = self.call("etcd snapshot", self.machine().etcd_snapshot(request)).await?;
-        Ok(self.clone().data("etcd snapshot", stream))
+        Ok(self.pieces("etcd snapshot", stream, false))
     }
 
     /// The admin kubeconfig that the node makes. Control planes only.
@@ -395,21 +395,8 @@ impl Client {
         Ok(self.only("reset", reply.messages)?.actor_id)
     }
 
-    pub(super) fn data(
-        self,
-        operation: &'static str,
-        stream: Streaming<common::Data>,
-    ) -> impl Stream<Item = Result<Vec<u8>>> + Send + use<> {
-        stream.map(move |item| match item {
-            Ok(data) => Failure::of_metadata(data.metadata.as_ref())
-                .map_err(|failure| self.failed(operation, failure))
-                .map(|()| data.bytes),
-            Err(status) => Err(self.failed(operation, self.of_status(&status))),
-        })
-    }
-
     async fn collect(&self, operation: &'static str, stream: Streaming<common::Data>) -> Result<Vec<u8>> {
-        let mut parts = std::pin::pin!(self.clone().data(operation, stream));
+        let mut parts = self.pieces(operation, stream, false);
         let mut bytes = Vec::new();
         let reading = async {
             while let Some(part) = parts.next().await {

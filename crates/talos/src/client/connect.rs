@@ -29,6 +29,12 @@ use crate::{
     },
 };
 
+/// How often a connection is tried while calls are under way. Nodes hang up on who asks more often than every five
+/// minutes; what must be noticed sooner is asked for by a small call.
+const PING: Duration = Duration::from_secs(330);
+/// How long the answer to that may take.
+const PONG: Duration = Duration::from_secs(20);
+
 /// Nodes send messages of up to this size.
 const MAX_MESSAGE: usize = 32 * 1024 * 1024;
 
@@ -111,7 +117,9 @@ impl Client {
         let node = NodeDialer { dialer, target: endpoint.clone(), config, fault: fault.clone() };
         // The scheme is plain for tonic, because TLS is our own; nodes look at neither scheme nor authority.
         let transport = Endpoint::from_shared(format!("http://{endpoint}"))
-            .map_err(|error| failed("connect", &endpoint, Failure::new(FailureKind::Invalid, error)))?;
+            .map_err(|error| failed("connect", &endpoint, Failure::new(FailureKind::Invalid, error)))?
+            .http2_keep_alive_interval(PING)
+            .keep_alive_timeout(PONG);
         let connector = tower::service_fn(move |_| {
             let node = node.clone();
             async move { node.connect().await.map(TokioIo::new) }

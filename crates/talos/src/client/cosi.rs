@@ -1,6 +1,6 @@
 //! A node's resources: read, listed, watched.
 
-use std::{collections::BTreeMap, pin::Pin, time::Duration};
+use std::{collections::BTreeMap, pin::Pin};
 
 use futures::{Stream, StreamExt, future};
 use tonic::Streaming;
@@ -11,14 +11,11 @@ use crate::{
     client::{
         connect::Client,
         failure::{Failure, FailureKind},
+        streams::SILENCE,
     },
     proto::cosi,
     secret::Secret,
 };
-
-/// When a watch has been silent for this long, the node is asked for a sign of life. Nodes refuse HTTP/2 pings that
-/// come more often than every five minutes, so a small call has to do.
-const SILENCE: Duration = Duration::from_secs(15);
 
 /// A resource of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,7 +232,7 @@ impl Watch {
                     return Some(self.end(Failure::new(FailureKind::Transient, "the node ended the watch")));
                 }
                 Err(_) => {
-                    if let Some(failure) = self.ask_for_a_sign_of_life().await {
+                    if let Some(failure) = self.client.ask_for_a_sign_of_life().await {
                         return Some(self.end(failure));
                     }
                 }
@@ -263,18 +260,5 @@ impl Watch {
             cosi::EventType::Noop => return Ok(None),
         };
         Ok(Some(WatchEvent { event: kind, resource: event.resource.map(Resource::from_wire) }))
-    }
-
-    /// Any answer will do, also a refusal; only silence counts.
-    async fn ask_for_a_sign_of_life(&self) -> Option<Failure> {
-        let (namespace, kind, id) = MachineStatus::RESOURCE;
-        match self.client.get(namespace, kind, id).await {
-            Err(crate::Error::Call {
-                kind: kind @ (FailureKind::Unreachable | FailureKind::Timeout),
-                source,
-                ..
-            }) => Some(Failure { kind, cause: source }),
-            _ => None,
-        }
     }
 }

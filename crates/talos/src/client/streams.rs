@@ -2,18 +2,22 @@
 
 use std::{pin::Pin, time::Duration};
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, future};
 use tonic::Streaming;
 
 use crate::{
     Result,
     client::{
         connect::Client,
-        cosi::{ResourceEvents, WatchEvent},
+        cosi::{MachineStatus, ResourceEvents, WatchEvent},
         failure::{Failure, FailureKind},
     },
     proto::{common, machine},
 };
+
+/// When a stream has been silent for this long, the node is asked for a sign of life. Nodes refuse HTTP/2 pings that
+/// come more often than every five minutes, so a small call has to do.
+pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
 /// The wait before a broken watch is begun again: short at first, at most the second.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
@@ -50,6 +54,15 @@ pub struct NodeEvent {
 /// Lines or bytes as they come.
 pub type Bytes = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send>>;
 
+impl NodeEvent {
+    /// None for the empty event that only says that the stream has begun.
+    fn of(event: machine::Event) -> Option<Self> {
+        let data = event.data.filter(|data| !data.type_url.is_empty())?;
+        let kind = data.type_url.rsplit(['/', '.']).next().unwrap_or_default().to_owned();
+        Some(Self { id: event.id, actor_id: event.actor_id, kind, data: data.value })
+    }
+}
+
 impl Client {
     /// The node's events as they happen, of one action if its id is given.
     pub async fn events(
@@ -70,19 +83,28 @@ impl Client {
         }
         let stream = self.call("events", self.machine().events(self.request(request))).await?;
         let client = self.clone();
-        Ok(stream.map(move |item| match item {
-            Ok(event) => {
-                Failure::of_metadata(event.metadata.as_ref())
-                    .map_err(|failure| client.failed("events", failure))?;
-                let data = event.data.unwrap_or_default();
-                let kind = data.type_url.rsplit(['/', '.']).next().unwrap_or_default().to_owned();
-                Ok(NodeEvent { id: event.id, actor_id: event.actor_id, kind, data: data.value })
-            }
-            Err(status) => Err(client.failed("events", client.of_status(&status))),
+        Ok(self.attentive("events", stream).filter_map(move |item| {
+            let event = item.and_then(|event| {
+                let refused = Failure::of_metadata(event.metadata.as_ref());
+                refused.map(|()| event).map_err(|failure| client.failed("events", failure))
+            });
+            future::ready(event.map(NodeEvent::of).transpose())
         }))
     }
 
-    /// The log of a service of Talos, such as `etcd`: the last lines, and with `follow` what comes.
+    /// Like [`Client::events`] for new ones, gone on with whenever the node comes back: a reboot is no error here. Each
+    /// event comes once; those that a node tells of its boot come too. It ends only when the node refuses.
+    pub fn events_through_reboots(&self) -> impl Stream<Item = Result<NodeEvent>> + Send + use<> {
+        let following =
+            Following { client: self.clone(), events: None, last: None, wait: Duration::ZERO, ended: false };
+        futures::stream::unfold(following, |mut following| async move {
+            let item = following.next().await?;
+            Some((item, following))
+        })
+    }
+
+    /// The log of a service of Talos, such as `etcd`: the last lines, and with `follow` what comes. A followed log just
+    /// ends when the node reboots.
     pub async fn logs(&self, service: &str, follow: bool, tail_lines: Option<u32>) -> Result<Bytes> {
         let request = machine::LogsRequest {
             namespace: "system".into(),
@@ -92,14 +114,14 @@ impl Client {
             tail_lines: tail_lines.map_or(-1, |lines| i32::try_from(lines).unwrap_or(i32::MAX)),
         };
         let stream = self.call("logs", self.machine().logs(self.request(request))).await?;
-        Ok(Box::pin(self.clone().data("logs", stream)))
+        Ok(self.pieces("logs", stream, follow))
     }
 
-    /// The messages of the kernel; with `tail` only new ones.
+    /// The messages of the kernel; with `tail` only new ones. Followed, they just end when the node reboots.
     pub async fn dmesg(&self, follow: bool, tail: bool) -> Result<Bytes> {
         let request = self.request(machine::DmesgRequest { follow, tail });
         let stream = self.call("dmesg", self.machine().dmesg(request)).await?;
-        Ok(Box::pin(self.clone().data("dmesg", stream)))
+        Ok(self.pieces("dmesg", stream, follow))
     }
 
     /// Like [`Client::watch`], begun again whenever the node goes away: a reboot is no error here. After each new
@@ -118,6 +140,67 @@ impl Client {
         }))
     }
 
+    /// A stream that may be silent for long, whose node is asked for a sign of life meanwhile: silence of the node ends
+    /// it with an error.
+    fn attentive<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        stream: Streaming<T>,
+    ) -> impl Stream<Item = Result<T>> + Send + use<T> {
+        let state = Some((self.clone(), stream));
+        futures::stream::unfold(state, move |state| async move {
+            let (client, mut stream) = state?;
+            loop {
+                let failure = match tokio::time::timeout(SILENCE, stream.next()).await {
+                    Ok(Some(Ok(item))) => return Some((Ok(item), Some((client, stream)))),
+                    Ok(Some(Err(status))) => client.of_status(&status),
+                    Ok(None) => return None,
+                    Err(_) => match client.ask_for_a_sign_of_life().await {
+                        Some(failure) => failure,
+                        None => continue,
+                    },
+                };
+                return Some((Err(client.failed(operation, failure)), None));
+            }
+        })
+    }
+
+    /// Any answer will do, also a refusal; only silence counts.
+    pub(super) async fn ask_for_a_sign_of_life(&self) -> Option<Failure> {
+        let (namespace, kind, id) = MachineStatus::RESOURCE;
+        match self.get(namespace, kind, id).await {
+            Err(crate::Error::Call {
+                kind: kind @ (FailureKind::Unreachable | FailureKind::Timeout),
+                source,
+                ..
+            }) => Some(Failure { kind, cause: source }),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a stream. What is followed ends with the node; anything else must come to its own end.
+    pub(super) fn pieces(
+        &self,
+        operation: &'static str,
+        stream: Streaming<common::Data>,
+        follow: bool,
+    ) -> Bytes {
+        let client = self.clone();
+        let pieces = self.attentive(operation, stream).map(move |item| {
+            let data = item?;
+            Failure::of_metadata(data.metadata.as_ref())
+                .map_err(|failure| client.failed(operation, failure))?;
+            Ok(data.bytes)
+        });
+        if !follow {
+            return Box::pin(pieces);
+        }
+        Box::pin(pieces.take_while(|item: &Result<Vec<u8>>| {
+            let gone = item.as_ref().err().and_then(crate::Error::kind);
+            future::ready(!matches!(gone, Some(FailureKind::Unreachable | FailureKind::Transient)))
+        }))
+    }
+
     /// The next message of a stream within a deadline.
     pub(super) async fn next<T>(
         &self,
@@ -132,6 +215,60 @@ impl Client {
             Err(_) => Err(self.failed(operation, Failure::timeout())),
         }
     }
+}
+
+/// Follows a node's events through its reboots.
+struct Following {
+    client: Client,
+    events: Option<Pin<Box<dyn Stream<Item = Result<NodeEvent>> + Send>>>,
+    /// The newest event that was told; ids sort by time.
+    last: Option<String>,
+    wait: Duration,
+    ended: bool,
+}
+
+impl Following {
+    async fn next(&mut self) -> Option<Result<NodeEvent>> {
+        while !self.ended {
+            let item = match &mut self.events {
+                Some(events) => events.next().await,
+                None => {
+                    tokio::time::sleep(self.wait).await;
+                    // A node that has rebooted begins anew, so that everything is asked for and the known left out.
+                    let tail = if self.wait.is_zero() { Tail::New } else { Tail::All };
+                    match self.client.events(tail, None).await {
+                        Ok(events) => {
+                            self.events = Some(Box::pin(events));
+                            continue;
+                        }
+                        Err(error) => Some(Err(error)),
+                    }
+                }
+            };
+            match item {
+                Some(Ok(event)) if self.last.as_ref().is_some_and(|last| event.id <= *last) => {}
+                Some(Ok(event)) => {
+                    self.last = Some(event.id.clone());
+                    self.wait = self.wait.min(AGAIN.0);
+                    return Some(Ok(event));
+                }
+                Some(Err(error)) if !passes(&error) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+                Some(Err(_)) | None => {
+                    self.events = None;
+                    self.wait = (self.wait * 2).clamp(AGAIN.0, AGAIN.1);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Whether a failure only means that the node is away for a while.
+fn passes(error: &crate::Error) -> bool {
+    matches!(error.kind(), Some(FailureKind::Unreachable | FailureKind::Timeout | FailureKind::Transient))
 }
 
 struct Again {
@@ -178,12 +315,10 @@ impl Again {
     fn broke(&mut self, error: crate::Error) -> Option<crate::Error> {
         self.events = None;
         self.wait = (self.wait * 2).clamp(AGAIN.0, AGAIN.1);
-        match error.kind() {
-            Some(FailureKind::Unreachable | FailureKind::Timeout | FailureKind::Transient) => None,
-            _ => {
-                self.ended = true;
-                Some(error)
-            }
+        if passes(&error) {
+            return None;
         }
+        self.ended = true;
+        Some(error)
     }
 }

@@ -16,12 +16,11 @@ use crate::talos::version_at_least;
 use crate::talos::world::chain;
 
 /// What of the machine section can change without a reboot.
-const LIVE: [&str; 20] = [
+const LIVE: [&str; 18] = [
     "acceptedCAs",
     "ca",
     "certSANs",
     "controlPlane",
-    "features",
     "install",
     "kernel",
     "kubelet",
@@ -36,8 +35,12 @@ const LIVE: [&str; 20] = [
     "sysctls",
     "sysfs",
     "time",
-    "token",
 ];
+/// What of the features can.
+const LIVE_FEATURES: [&str; 5] =
+    ["hostDNS", "imageCache", "kubePrism", "kubernetesTalosAPIAccess", "nodeAddressSortAlgorithm"];
+/// How long a tried configuration lasts if nobody says otherwise.
+const TRIAL: Duration = Duration::from_secs(60);
 
 impl Api {
     pub(super) fn apply(&self, request: &ApplyConfigurationRequest) -> Result<ApplyConfiguration, Status> {
@@ -50,6 +53,12 @@ impl Api {
         {
             return Err(Status::failed_precondition("a reboot is pending"));
         }
+        let mode = Mode::try_from(request.mode)
+            .map_err(|_| Status::unknown(format!("incorrect mode '{}' specified", request.mode)))?;
+        if mode != Mode::Try {
+            // Whatever else is asked, also a dry run, makes a tried configuration stay.
+            self.node.update(|s| s.applied += 1);
+        }
         let text = String::from_utf8(request.data.clone())
             .map_err(|e| Status::invalid_argument(format!("the configuration is not text: {e}")))?;
         let config =
@@ -57,7 +66,6 @@ impl Api {
         super::server_tls(&self.shared, &self.node, &config).map_err(|error| {
             Status::invalid_argument(format!("configuration validation failed: {}", chain(&error)))
         })?;
-        let mode = Mode::try_from(request.mode).map_err(|_| Status::invalid_argument("unknown mode"))?;
         let config = Arc::new(config);
         match current {
             None => self.apply_in_maintenance(&config, mode, request.dry_run, &version),
@@ -72,7 +80,8 @@ impl Api {
         dry_run: bool,
         version: &str,
     ) -> Result<ApplyConfiguration, Status> {
-        if !version_at_least(version, 13) && !matches!(mode, Mode::Reboot | Mode::Auto | Mode::Try) {
+        let newer = version_at_least(version, 13);
+        if !newer && !matches!(mode, Mode::Reboot | Mode::Auto | Mode::Try) {
             return Err(Status::unimplemented(format!(
                 "apply configuration --mode='{}' is not supported in maintenance mode",
                 mode.as_str_name().to_ascii_lowercase().replace('_', "-")
@@ -82,14 +91,24 @@ impl Api {
             store_config(&self.shared, &self.node, config.text());
             self.node.touch();
         }
+        // The old service fills in neither mode nor details; the new one is the same as on a configured machine.
+        let chosen = match mode {
+            _ if !newer => Mode::Reboot,
+            Mode::Reboot | Mode::Auto => Mode::NoReboot,
+            other => other,
+        };
         Ok(ApplyConfiguration {
             metadata: None,
             warnings: Vec::new(),
-            mode: if mode == Mode::Auto { Mode::Reboot } else { mode } as i32,
-            mode_details: if dry_run {
-                "Dry run summary:\nNode is running in maintenance mode and does not have a config yet.".into()
-            } else {
-                String::new()
+            mode: chosen as i32,
+            mode_details: match (newer, dry_run) {
+                (false, true) => {
+                    "Dry run summary:\nNode is running in maintenance mode and does not have a config yet."
+                        .into()
+                }
+                (false, false) => String::new(),
+                (true, true) => dry_run_summary(details(chosen), "", config.text()),
+                (true, false) => details(chosen).to_owned(),
             },
         })
     }
@@ -101,25 +120,18 @@ impl Api {
         mode: Mode,
         request: &ApplyConfigurationRequest,
     ) -> Result<ApplyConfiguration, Status> {
-        let blocking = needs_reboot(current.main(), config.main());
-        let chosen = match mode {
-            Mode::Auto if blocking.is_empty() => Mode::NoReboot,
-            Mode::Auto => Mode::Reboot,
-            Mode::NoReboot | Mode::Try if !blocking.is_empty() => {
-                return Err(Status::invalid_argument(format!(
-                    "this config change can't be applied in immediate mode\ndiff: {}",
-                    blocking.join(", ")
-                )));
-            }
-            other => other,
+        let live = live_part(current.main(), config.main());
+        let blocked = (live != *current.main()).then(|| {
+            let difference = difference(&yaml(current.main()), &yaml(&live));
+            format!("this config change can't be applied in immediate mode\ndiff:\n{difference}")
+        });
+        let chosen = match (mode, &blocked) {
+            (Mode::Auto, None) => Mode::NoReboot,
+            (Mode::Auto, Some(_)) => Mode::Reboot,
+            (Mode::NoReboot | Mode::Try, Some(why)) => return Err(Status::invalid_argument(why)),
+            (other, _) => other,
         };
-        let details = match chosen {
-            Mode::Reboot => "Applied configuration with a reboot",
-            Mode::NoReboot => "Applied configuration without a reboot",
-            Mode::Staged => "Staged configuration to be applied after the next reboot",
-            Mode::Try => "Applied configuration without a reboot, it will be rolled back",
-            Mode::Auto => "",
-        };
+        let mut said = details(chosen).to_owned();
         let answer = |mode_details: String| ApplyConfiguration {
             metadata: None,
             warnings: Vec::new(),
@@ -127,44 +139,53 @@ impl Api {
             mode_details,
         };
         if request.dry_run {
-            let difference = difference(current.text(), config.text());
-            return Ok(answer(format!(
-                "Dry run summary:\n{details} (skipped in dry-run).\nConfig diff:\n\n{difference}"
-            )));
+            return Ok(answer(dry_run_summary(&said, current.text(), config.text())));
         }
         match chosen {
-            Mode::Staged => {
-                self.node.update(|s| s.staged = Some(config.text().to_owned()));
-            }
-            Mode::Reboot => {
+            Mode::Staged => store_config(&self.shared, &self.node, config.text()),
+            Mode::Reboot | Mode::Auto => {
                 store_config(&self.shared, &self.node, config.text());
                 let _ = self.node.orders.send(Order::Reboot { actor: "apply-configuration".into() });
+                if let Some(why) = blocked.filter(|_| mode == Mode::Auto) {
+                    said.push_str(&format!(": {why}"));
+                }
             }
-            Mode::NoReboot | Mode::Auto => {
+            Mode::NoReboot => {
                 store_config(&self.shared, &self.node, config.text());
                 self.take_over(config);
             }
             Mode::Try => {
-                self.take_over(config);
-                let wait = request.try_mode_timeout.map_or(60, |d| d.seconds.max(0) as u64);
-                let (api, before, tried) = (self.clone(), current.clone(), config.clone());
-                let session = { self.node.state().session.clone() };
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = session.cancelled() => {}
-                        () = api.shared.pace.pass(Duration::from_secs(wait)) => {
-                            // Another configuration applied meanwhile ends the trial.
-                            let still = { api.node.state().config.as_ref().is_some_and(|c| Arc::ptr_eq(c, &tried)) };
-                            if still {
-                                api.node.console("[talos] rolling back the tried configuration");
-                                api.take_over(&before);
-                            }
-                        }
-                    }
-                });
+                let wait = request.try_mode_timeout.and_then(|d| Duration::try_from(d).ok()).unwrap_or(TRIAL);
+                said.push_str(&format!(
+                    "\nThe config is applied in 'try' mode and will be automatically reverted back in {}",
+                    spelled(wait)
+                ));
+                self.try_out(current, config, wait);
             }
         }
-        Ok(answer(details.to_owned()))
+        Ok(answer(said))
+    }
+
+    /// Runs on a configuration for a while, then on the one before again, unless something else was applied meanwhile.
+    fn try_out(&self, current: &Arc<MachineConfig>, tried: &Arc<MachineConfig>, wait: Duration) {
+        let (trial, session) = self.node.update(|s| {
+            s.applied += 1;
+            (s.applied, s.session.clone())
+        });
+        self.take_over(tried);
+        let (api, before) = (self.clone(), current.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = session.cancelled() => {}
+                () = api.shared.pace.pass(wait) => {
+                    let still = { api.node.state().applied == trial };
+                    if still {
+                        api.node.console("[talos] rolling back the configuration");
+                        api.take_over(&before);
+                    }
+                }
+            }
+        });
     }
 
     /// Runs on another configuration from now on, without a reboot.
@@ -199,25 +220,192 @@ impl Api {
     }
 }
 
-/// The parts that differ and need a reboot.
-fn needs_reboot(old: &Value, new: &Value) -> Vec<String> {
-    let empty = serde_json::Map::new();
-    let machine = |v: &Value| v["machine"].as_object().cloned().unwrap_or_else(|| empty.clone());
-    let (before, after) = (machine(old), machine(new));
-    let mut keys: Vec<&String> = before.keys().chain(after.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    keys.into_iter()
-        .filter(|k| before.get(*k) != after.get(*k) && !LIVE.contains(&k.as_str()))
-        .map(|k| format!("machine.{k}"))
-        .collect()
+/// What becomes of a configuration that is given in a mode.
+fn details(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Reboot | Mode::Auto => "Applied configuration with a reboot",
+        Mode::NoReboot | Mode::Try => "Applied configuration without a reboot",
+        Mode::Staged => "Staged configuration to be applied after the next reboot",
+    }
 }
 
-/// Changed lines, removed ones first.
+fn dry_run_summary(details: &str, old: &str, new: &str) -> String {
+    let (old, new) = (documents(old), documents(new));
+    let text = |documents: &[Value], beside: &[Value]| {
+        let arranged = documents.iter().map(|document| {
+            let twin = beside.iter().find(|other| identity(other) == identity(document));
+            yaml(&twin.map_or_else(|| document.clone(), |twin| arranged(document, twin)))
+        });
+        arranged.collect::<Vec<_>>().join("---\n")
+    };
+    let difference = difference(&text(&old, &[]), &text(&new, &old));
+    let difference = if difference.is_empty() { "No changes." } else { &difference };
+    format!("Dry run summary:\n{details} (skipped in dry-run).\nConfig diff:\n\n{difference}")
+}
+
+/// The new main document with everything that can change without a reboot as it was: what still differs needs one.
+fn live_part(old: &Value, new: &Value) -> Value {
+    let mut part = new.clone();
+    let mut keep = |pointer: &str, key: &str| {
+        let before = old.pointer(pointer).and_then(|v| v.get(key)).cloned();
+        if let Some(after) = part.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            match before {
+                Some(before) => after.insert(key.to_owned(), before),
+                None => after.remove(key),
+            };
+        }
+    };
+    keep("", "debug");
+    keep("", "cluster");
+    for key in LIVE {
+        keep("/machine", key);
+    }
+    for key in LIVE_FEATURES {
+        keep("/machine/features", key);
+    }
+    part
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    use serde::Deserialize as _;
+    let documents = yaml_serde::Deserializer::from_str(text).filter_map(|d| Value::deserialize(d).ok());
+    documents.filter(Value::is_object).collect()
+}
+
+/// What tells two documents apart.
+fn identity(document: &Value) -> [&Value; 3] {
+    ["apiVersion", "kind", "name"].map(|key| document.get(key).unwrap_or(&Value::Null))
+}
+
+/// A value with its keys in the order of another: only what differs in content is to be shown.
+fn arranged(value: &Value, like: &Value) -> Value {
+    match (value, like) {
+        (Value::Object(fields), Value::Object(other)) => {
+            let known = other.keys().filter(|key| fields.contains_key(*key));
+            let new = fields.keys().filter(|key| !other.contains_key(*key));
+            let nothing = Value::Null;
+            known
+                .chain(new)
+                .map(|key| (key.clone(), arranged(&fields[key], other.get(key).unwrap_or(&nothing))))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
+        }
+        (Value::Array(items), Value::Array(others)) => {
+            let nothing = Value::Null;
+            let pairs = items.iter().enumerate();
+            pairs.map(|(i, item)| arranged(item, others.get(i).unwrap_or(&nothing))).collect()
+        }
+        (value, _) => value.clone(),
+    }
+}
+
+/// YAML in the layout of a node: four spaces, also before the items of a list.
+fn yaml(value: &Value) -> String {
+    let mut out = String::new();
+    write_yaml(value, 0, &mut out);
+    out
+}
+
+fn write_yaml(value: &Value, depth: usize, out: &mut String) {
+    let indent = "    ".repeat(depth);
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let key = scalar(&Value::String(key.clone()));
+                match value {
+                    Value::Object(inner) if !inner.is_empty() => {
+                        out.push_str(&format!("{indent}{key}:\n"));
+                        write_yaml(value, depth + 1, out);
+                    }
+                    Value::Array(inner) if !inner.is_empty() => {
+                        out.push_str(&format!("{indent}{key}:\n"));
+                        write_yaml(value, depth + 1, out);
+                    }
+                    value => out.push_str(&format!("{indent}{key}: {}\n", scalar(value))),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                let mut inner = String::new();
+                match item {
+                    Value::Object(fields) if !fields.is_empty() => write_yaml(item, 0, &mut inner),
+                    item => inner.push_str(&scalar(item)),
+                }
+                for (index, line) in inner.lines().enumerate() {
+                    out.push_str(&format!("{indent}{}{line}\n", if index == 0 { "- " } else { "  " }));
+                }
+            }
+        }
+        value => out.push_str(&format!("{indent}{}\n", scalar(value))),
+    }
+}
+
+fn scalar(value: &Value) -> String {
+    yaml_serde::to_string(value).unwrap_or_default().trim_end().to_owned()
+}
+
+/// A unified difference with three lines around each change; nothing if there is none.
 fn difference(old: &str, new: &str) -> String {
-    let (before, after): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let removed = before.iter().filter(|l| !after.contains(l)).map(|l| format!("-{l}\n"));
-    let added = after.iter().filter(|l| !before.contains(l)).map(|l| format!("+{l}\n"));
-    let text: String = removed.chain(added).collect();
-    if text.is_empty() { "No changes.".into() } else { text }
+    let changes = similar::TextDiff::from_lines(old, new);
+    changes.unified_diff().context_radius(3).header("a", "b").to_string()
+}
+
+/// A duration as Go writes it.
+fn spelled(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (hours, minutes, seconds) => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_needs_a_reboot() {
+        let old = json!({"version": "v1alpha1", "debug": false, "machine": {
+            "type": "worker", "token": "a", "features": {"diskQuotaSupport": true, "kubePrism": {"enabled": true}},
+        }, "cluster": {"clusterName": "a"}});
+        // As a real node decided each of these.
+        for (pointer, value, live) in [
+            ("/debug", json!(true), true),
+            ("/cluster/clusterName", json!("b"), true),
+            ("/machine/nodeLabels", json!({"a": "b"}), true),
+            ("/machine/sysctls", json!({"net.a": "1"}), true),
+            ("/machine/features/kubePrism", json!({"enabled": false}), true),
+            ("/machine/features/diskQuotaSupport", json!(false), false),
+            ("/machine/features/rbac", json!(true), false),
+            ("/machine/env", json!({"a": "b"}), false),
+            ("/machine/udev", json!({"rules": ["x"]}), false),
+            ("/machine/token", json!("b"), false),
+            ("/machine/type", json!("controlplane"), false),
+        ] {
+            let mut new = old.clone();
+            let (parent, key) = pointer.rsplit_once('/').unwrap();
+            new.pointer_mut(parent).unwrap()[key] = value;
+            assert_eq!(live_part(&old, &new) == old, live, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn a_dry_run_shows_what_changes_and_nothing_else() {
+        let old = "machine:\n  # a comment\n  type: worker\n  nodeLabels: {z: y}\n---\nkind: LinkConfig\nname: net0\nup: true\nmtu: 9\n";
+        let new = "machine:\n    nodeLabels:\n        z: \"y\"\n        a: b\n    type: worker\n---\nkind: LinkConfig\nmtu: 9\nname: net0\nup: true\n";
+        let said = dry_run_summary(details(Mode::NoReboot), old, new);
+        let expected = "Dry run summary:\nApplied configuration without a reboot (skipped in dry-run).\nConfig diff:\n\n--- a\n+++ b\n@@ -2,6 +2,7 @@\n     type: worker\n     nodeLabels:\n         z: y\n+        a: b\n ---\n kind: LinkConfig\n name: net0\n";
+        assert_eq!(said, expected);
+        assert!(dry_run_summary("x", old, old).ends_with("No changes."));
+    }
+
+    #[test]
+    fn durations_are_spelled_as_go_does() {
+        let spelled = [10, 60, 90, 3600].map(|s| spelled(Duration::from_secs(s)));
+        assert_eq!(spelled, ["10s", "1m0s", "1m30s", "1h0m0s"]);
+    }
 }

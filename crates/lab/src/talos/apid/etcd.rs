@@ -5,21 +5,16 @@ use std::io::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use daedal_talos::proto::machine::{BootstrapRequest, EtcdMember, EtcdMemberStatus, EtcdMembers, EtcdStatus};
-use sha2::{Digest, Sha256};
 use tonic::Status;
 
 use super::Api;
-use crate::kubernetes::{SavedStore, Store};
+use crate::kubernetes::Store;
 use crate::talos::etcd::Cluster;
 use crate::talos::keys::Authority;
 use crate::talos::services::{self, BootstrapRefusal};
+use crate::talos::snapshot;
 use crate::talos::version_at_least;
 use crate::talos::world::World;
-
-/// Snapshots are padded to whole pages of this size, then closed with a SHA-256.
-const PAGE: usize = 512;
-/// Opens the lab's snapshots.
-const SNAPSHOT_MAGIC: &[u8; 8] = b"LABETCD\n";
 
 impl Api {
     pub(super) fn bootstrap_etcd(&self, request: &BootstrapRequest) -> Result<(), Status> {
@@ -28,7 +23,8 @@ impl Api {
             let saved = { self.shared.world().disks.get(&disk).and_then(|d| d.recovery.clone()) };
             let bytes =
                 saved.ok_or_else(|| Status::failed_precondition("no etcd snapshot to recover from"))?;
-            Some(read_snapshot(&bytes, request.recover_skip_hash_check)?)
+            let saved = snapshot::read(&bytes, request.recover_skip_hash_check);
+            Some(Store::load(saved.map_err(|error| Status::unknown(error.to_string()))?))
         } else {
             None
         };
@@ -42,8 +38,12 @@ impl Api {
     }
 
     /// Does something with this machine's cluster.
-    fn with_cluster<R>(&self, act: impl FnOnce(&World, &Cluster) -> Result<R, Status>) -> Result<R, Status> {
-        self.control_plane("etcd")?;
+    fn with_cluster<R>(
+        &self,
+        what: &str,
+        act: impl FnOnce(&World, &Cluster) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        self.control_plane(what)?;
         let world = self.shared.world();
         let disk = self.node.disk.as_deref().unwrap_or_default();
         let running = self.node.state().etcd;
@@ -63,7 +63,7 @@ impl Api {
 
     /// The members, which only a quorum tells: also when a node asks its own etcd.
     pub(super) fn etcd_members(&self) -> Result<EtcdMembers, Status> {
-        self.with_cluster(|world, cluster| {
+        self.with_cluster("member list", |world, cluster| {
             Self::quorate(world, cluster)?;
             let mut members: Vec<EtcdMember> = cluster
                 .members
@@ -77,7 +77,11 @@ impl Api {
                 })
                 .collect();
             members.sort_by_key(|m| m.id);
-            Ok(EtcdMembers { metadata: None, legacy_members: Vec::new(), members })
+            Ok(EtcdMembers {
+                metadata: None,
+                legacy_members: members.iter().map(|m| m.hostname.clone()).collect(),
+                members,
+            })
         })
     }
 
@@ -85,14 +89,14 @@ impl Api {
         let version = { self.node.state().image.as_ref().map(|i| i.version.clone()).unwrap_or_default() };
         let modern = version_at_least(&version, 11);
         let disk = self.node.disk.clone().unwrap_or_default();
-        self.with_cluster(|world, cluster| {
+        self.with_cluster("etcd status", |world, cluster| {
             let me = cluster.member_on(&disk).ok_or_else(|| Status::not_found("not a member"))?;
             let index = cluster.store.revision() + 10;
             let errors =
                 if world.has_quorum(cluster) { Vec::new() } else { vec!["etcdserver: no leader".into()] };
             let member_status = EtcdMemberStatus {
-                protocol_version: if modern { "3.6.6" } else { "3.5.21" }.into(),
-                storage_version: if modern { "3.6.0".into() } else { String::new() },
+                protocol_version: if modern { "3.6.7" } else { "3.5.21" }.into(),
+                storage_version: if modern { "3.6.0" } else { "3.5.0" }.into(),
                 db_size: 5 << 20,
                 db_size_in_use: 3 << 20,
                 leader: cluster.leader.unwrap_or(0),
@@ -107,11 +111,34 @@ impl Api {
         })
     }
 
+    /// Whether etcd lets a member go: what remains must have a quorum that runs.
+    fn removable(world: &World, cluster: &Cluster, member: u64) -> Result<(), Status> {
+        Self::quorate(world, cluster)?;
+        let Some(member) = cluster.members.iter().find(|m| m.id == member) else {
+            return Err(Status::not_found("etcdserver: member not found"));
+        };
+        let refused = |why: &str| {
+            Err(Status::unknown(format!(
+                "failed to remove member: failed to remove member {}: {why}",
+                member.id
+            )))
+        };
+        let rest: Vec<_> = cluster.voters().filter(|m| m.id != member.id).collect();
+        if rest.is_empty() {
+            return refused("etcdserver: re-configuration failed due to not enough started members");
+        }
+        let healthy = rest.iter().filter(|m| world.healthy(m)).count();
+        // One that is down already is no part of the quorum.
+        if !member.learner && world.healthy(member) && healthy < rest.len() / 2 + 1 {
+            return refused("etcdserver: unhealthy cluster");
+        }
+        Ok(())
+    }
+
     pub(super) fn etcd_remove(&self, member: u64) -> Result<(), Status> {
-        let id = self.with_cluster(|world, cluster| {
-            Self::quorate(world, cluster)?;
-            let found = cluster.members.iter().any(|m| m.id == member);
-            if found { Ok(cluster.id) } else { Err(Status::not_found("etcdserver: member not found")) }
+        let id = self.with_cluster("etcd remove member", |world, cluster| {
+            Self::removable(world, cluster, member)?;
+            Ok(cluster.id)
         })?;
         if let Some(cluster) = self.shared.world().clusters.get_mut(&id) {
             cluster.members.retain(|m| m.id != member);
@@ -122,20 +149,17 @@ impl Api {
 
     /// Refuses to leave when that would end the cluster.
     pub(super) fn check_leave(&self) -> Result<(), Status> {
-        self.with_cluster(|world, cluster| {
-            Self::quorate(world, cluster)?;
-            if cluster.members.len() == 1 {
-                return Err(Status::failed_precondition(
-                    "etcd member can't leave: it is the only member of the cluster",
-                ));
-            }
-            Ok(())
+        let disk = self.node.disk.clone().unwrap_or_default();
+        self.with_cluster("etcd leave", |world, cluster| {
+            let me = cluster.member_on(&disk).ok_or_else(|| Status::unknown("not a member of etcd"))?;
+            Self::removable(world, cluster, me.id)
+                .map_err(|status| Status::unknown(format!("failed to leave cluster: {}", status.message())))
         })
     }
 
     /// The checks that the old upgrade call makes by itself.
     pub(super) fn check_upgrade(&self) -> Result<(), Status> {
-        self.with_cluster(|world, cluster| {
+        self.with_cluster("etcd", |world, cluster| {
             if cluster.members.len() == 2 {
                 return Err(Status::failed_precondition(
                     "etcd member count(2) is insufficient to maintain quorum if upgrade commences",
@@ -153,9 +177,14 @@ impl Api {
 
     pub(super) fn etcd_forfeit(&self) -> Result<String, Status> {
         let disk = self.node.disk.clone().unwrap_or_default();
-        let (id, next) = self.with_cluster(|world, cluster| {
+        let (id, next) = self.with_cluster("etcd forfeit leadership", |world, cluster| {
             Self::quorate(world, cluster)?;
             let me = cluster.member_on(&disk).map(|m| m.id);
+            if cluster.members.len() == 1 {
+                return Err(Status::unknown(
+                    "failed to forfeit leadership: cannot forfeit leadership, only one member",
+                ));
+            }
             if cluster.leader != me {
                 return Ok((cluster.id, None));
             }
@@ -172,18 +201,9 @@ impl Api {
     }
 
     pub(super) fn etcd_snapshot_bytes(&self) -> Result<Vec<u8>, Status> {
-        let saved = self.with_cluster(|world, cluster| {
-            Self::quorate(world, cluster)?;
-            Ok(cluster.store.save())
-        })?;
-        let content = serde_json::to_vec(&saved).map_err(|e| Status::internal(e.to_string()))?;
-        let mut bytes = SNAPSHOT_MAGIC.to_vec();
-        bytes.extend_from_slice(&(content.len() as u64).to_be_bytes());
-        bytes.extend_from_slice(&content);
-        bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
-        let digest = Sha256::digest(&bytes);
-        bytes.extend_from_slice(&digest);
-        Ok(bytes)
+        // A node asks its own etcd, which needs no quorum for this.
+        let saved = self.with_cluster("etcd snapshot", |_, cluster| Ok(cluster.store.save()))?;
+        Ok(snapshot::write(&saved))
     }
 
     pub(super) fn etcd_take_snapshot(&self, bytes: Vec<u8>) -> Result<(), Status> {
@@ -226,25 +246,4 @@ fn pack(name: &str, content: &[u8], now: i64) -> std::io::Result<Vec<u8>> {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(&archive.into_inner()?)?;
     packed.finish()
-}
-
-fn read_snapshot(bytes: &[u8], skip_hash: bool) -> Result<Store, Status> {
-    let bad = |why: &str| Status::invalid_argument(format!("error recovering etcd from snapshot: {why}"));
-    let body = if bytes.len() % PAGE == 32 {
-        let (body, digest) = bytes.split_at(bytes.len() - 32);
-        if !skip_hash && Sha256::digest(body)[..] != *digest {
-            return Err(bad("snapshot checksum mismatch"));
-        }
-        body
-    } else if skip_hash {
-        bytes
-    } else {
-        return Err(bad("snapshot missing hash but --skip-hash-check=false"));
-    };
-    let rest = body.strip_prefix(SNAPSHOT_MAGIC).ok_or_else(|| bad("invalid database"))?;
-    let (length, rest) = rest.split_first_chunk::<8>().ok_or_else(|| bad("invalid database"))?;
-    let content = usize::try_from(u64::from_be_bytes(*length)).ok().and_then(|l| rest.get(..l));
-    let saved: SavedStore =
-        content.and_then(|c| serde_json::from_slice(c).ok()).ok_or_else(|| bad("invalid database"))?;
-    Ok(Store::load(saved))
 }

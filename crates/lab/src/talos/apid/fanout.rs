@@ -1,13 +1,16 @@
 //! Calls to several nodes at once: the answers are joined, each marked with the node it is from.
 
+use std::sync::Arc;
+
 use bytes::{BufMut as _, Bytes, BytesMut};
 use daedal_talos::proto::common::Metadata;
 use daedal_talos::proto::google::rpc;
 use futures::StreamExt as _;
 use http::{HeaderValue, Request, Response};
-use http_body_util::{BodyExt as _, Full, StreamBody};
+use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};
 use hyper::body::Frame;
 use prost::Message as _;
+use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use crate::http::{Body, Handler};
@@ -59,6 +62,37 @@ pub(super) async fn call(
         answers.push((name, answer));
     }
     if streamed { join_streams(answers) } else { join_replies(answers).await }
+}
+
+/// Forwards to another machine for as long as that is up: its end cuts off the call, as a broken connection would.
+pub(super) fn while_up(handler: Handler, session: CancellationToken) -> Handler {
+    Arc::new(move |request| {
+        let (handler, session) = (handler.clone(), session.clone());
+        Box::pin(async move {
+            let response = tokio::select! {
+                () = session.cancelled() => return gone().into_http(),
+                response = handler(request) => response,
+            };
+            let (parts, body) = response.into_parts();
+            let frames =
+                futures::stream::unfold(Some((BodyStream::new(body), session)), |state| async move {
+                    let (mut body, session) = state?;
+                    tokio::select! {
+                        () = session.cancelled() => {
+                            let mut trailers = http::HeaderMap::new();
+                            let _ = gone().add_header(&mut trailers);
+                            Some((Ok(Frame::trailers(trailers)), None))
+                        }
+                        frame = body.next() => Some((frame?, Some((body, session)))),
+                    }
+                });
+            Response::from_parts(parts, Body::new(StreamBody::new(frames)))
+        })
+    })
+}
+
+fn gone() -> Status {
+    Status::unavailable("error reading from server: EOF")
 }
 
 fn frame(payload: &[u8]) -> Bytes {
@@ -150,7 +184,7 @@ fn join_streams(answers: Vec<(String, Response<Body>)>) -> Response<Body> {
             return futures::stream::iter([Ok(Frame::data(frame))]).boxed();
         }
         let mut waiting = BytesMut::new();
-        http_body_util::BodyStream::new(answer.into_body())
+        BodyStream::new(answer.into_body())
             .filter_map(move |part| {
                 let out = match part {
                     Ok(part) => match part.into_data() {

@@ -137,14 +137,19 @@ impl MachineService for Api {
 
     async fn upgrade(&self, request: Request<UpgradeRequest>) -> Answer<UpgradeResponse> {
         let request = request.into_inner();
-        if !request.force && self.config()?.is_control_plane() {
-            self.check_upgrade()?;
-        }
         let running =
             { self.node.state().image.clone() }.ok_or_else(|| Status::internal("no running system"))?;
         let image = installer(&request.image, &running, &*self.shared.schematics).ok_or_else(|| {
-            Status::invalid_argument(format!("error validating installer image {:?}", request.image))
+            Status::unknown(format!(
+                "error validating installer image {:?}: invalid reference format",
+                request.image
+            ))
         })?;
+        if !request.force && self.config()?.is_control_plane() {
+            self.check_upgrade().map_err(|status| {
+                Status::unknown(format!("error validating etcd for upgrade: {}", status.message()))
+            })?;
+        }
         let stage = request.stage;
         let actor_id = self.order(|actor| Order::Upgrade { actor, image, stage })?;
         reply!(UpgradeResponse, Upgrade { metadata: None, ack: "Upgrade request received".into(), actor_id })
@@ -223,7 +228,7 @@ impl MachineService for Api {
     }
 
     async fn etcd_recover(&self, request: Request<Streaming<Data>>) -> Answer<EtcdRecoverResponse> {
-        self.control_plane("etcd recovery")?;
+        self.control_plane("etcd recover")?;
         let mut stream = request.into_inner();
         let mut bytes = Vec::new();
         while let Some(piece) = stream.message().await? {
@@ -234,17 +239,17 @@ impl MachineService for Api {
     }
 
     async fn etcd_alarm_list(&self, _: Request<()>) -> Answer<EtcdAlarmListResponse> {
-        self.control_plane("etcd")?;
+        self.control_plane("etcd alarm list")?;
         reply!(EtcdAlarmListResponse, EtcdAlarm { metadata: None, member_alarms: Vec::new() })
     }
 
     async fn etcd_alarm_disarm(&self, _: Request<()>) -> Answer<EtcdAlarmDisarmResponse> {
-        self.control_plane("etcd")?;
+        self.control_plane("etcd alarm list")?;
         reply!(EtcdAlarmDisarmResponse, EtcdAlarmDisarm { metadata: None, member_alarms: Vec::new() })
     }
 
     async fn etcd_defragment(&self, _: Request<()>) -> Answer<EtcdDefragmentResponse> {
-        self.control_plane("etcd")?;
+        self.control_plane("etcd defragment")?;
         reply!(EtcdDefragmentResponse, EtcdDefragment { metadata: None })
     }
 
@@ -255,11 +260,15 @@ impl MachineService for Api {
             id: (*id).to_owned(),
             state: service.state.to_owned(),
             events: Some(ServiceEvents {
-                events: vec![ServiceEvent {
-                    msg: service.message.clone(),
-                    state: service.state.to_owned(),
-                    ts: moment(service.since),
-                }],
+                events: service
+                    .history
+                    .iter()
+                    .map(|(state, msg, at)| ServiceEvent {
+                        msg: msg.clone(),
+                        state: (*state).to_owned(),
+                        ts: moment(*at),
+                    })
+                    .collect(),
             }),
             health: Some(ServiceHealth {
                 unknown: !service.checked,
@@ -290,7 +299,7 @@ impl MachineService for Api {
     }
 
     async fn events(&self, request: Request<EventsRequest>) -> Answer<Self::EventsStream> {
-        Ok(Response::new(self.event_stream(request.into_inner())))
+        Ok(Response::new(self.event_stream(request.into_inner())?))
     }
 
     async fn logs(&self, request: Request<LogsRequest>) -> Answer<Self::LogsStream> {
@@ -303,7 +312,7 @@ impl MachineService for Api {
     }
 
     async fn dmesg(&self, request: Request<DmesgRequest>) -> Answer<Self::DmesgStream> {
-        Ok(Response::new(self.console_stream(request.into_inner().follow)))
+        Ok(Response::new(self.kernel_log(&request.into_inner())))
     }
 
     async fn read(&self, request: Request<ReadRequest>) -> Answer<Self::ReadStream> {
@@ -321,10 +330,14 @@ impl MachineService for Api {
     }
 
     async fn image_list(&self, _: Request<ImageListRequest>) -> Answer<Self::ImageListStream> {
-        Ok(Response::new(Box::pin(futures::stream::iter([]))))
+        let images = self.pulled().into_iter().map(|(name, digest)| {
+            Ok(ImageListResponse { name, digest, size: 100 << 20, ..Default::default() })
+        });
+        Ok(Response::new(Box::pin(futures::stream::iter(images.collect::<Vec<_>>()))))
     }
 
-    async fn image_pull(&self, _: Request<ImagePullRequest>) -> Answer<ImagePullResponse> {
+    async fn image_pull(&self, request: Request<ImagePullRequest>) -> Answer<ImagePullResponse> {
+        self.pull(&request.into_inner().reference)?;
         reply!(ImagePullResponse, ImagePull { metadata: None })
     }
 
@@ -389,7 +402,7 @@ impl Api {
 }
 
 /// The system that an installer image puts on the disk: version from its tag, schematic from its path.
-fn installer(
+pub(super) fn installer(
     reference: &str,
     running: &SystemImage,
     schematics: &dyn Fn(&str) -> Option<Vec<String>>,

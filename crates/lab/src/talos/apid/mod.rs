@@ -3,6 +3,8 @@
 mod configure;
 mod etcd;
 mod fanout;
+mod health;
+mod lifecycle;
 mod logs;
 mod machine;
 mod other;
@@ -12,6 +14,8 @@ use std::sync::Arc;
 use daedal_dial::Target;
 use daedal_talos::proto::cluster::cluster_service_server::ClusterServiceServer;
 use daedal_talos::proto::cosi::state_server::StateServer;
+use daedal_talos::proto::machine::image_service_server::ImageServiceServer;
+use daedal_talos::proto::machine::lifecycle_service_server::LifecycleServiceServer;
 use daedal_talos::proto::machine::machine_service_server::MachineServiceServer;
 use daedal_talos::proto::storage::storage_service_server::StorageServiceServer;
 use daedal_talos::proto::time::time_service_server::TimeServiceServer;
@@ -133,6 +137,8 @@ fn local_handler(api: Api) -> Handler {
         .add_service(state)
         .add_service(StorageServiceServer::new(api.clone()))
         .add_service(TimeServiceServer::new(api.clone()))
+        .add_service(LifecycleServiceServer::new(api.clone()))
+        .add_service(ImageServiceServer::new(api.clone()))
         .add_service(ClusterServiceServer::new(api.clone()));
     let routes = routes.prepare();
     Arc::new(move |mut request: Request<Body>| {
@@ -170,6 +176,11 @@ fn routing_handler(shared: Arc<Shared>, node: Arc<Node>, local: Handler) -> Hand
             if many.is_empty() {
                 return local(request).await;
             }
+            let newer = ["/machine.LifecycleService/", "/machine.ImageService/"];
+            if newer.iter().any(|service| request.uri().path().starts_with(service)) {
+                return Status::invalid_argument("one-2-many proxying is not supported for this API")
+                    .into_http();
+            }
             if request.uri().path().starts_with("/cosi.resource.State/") {
                 return Status::invalid_argument("one-2-many proxying is not supported for the resource API")
                     .into_http();
@@ -206,7 +217,8 @@ fn target(shared: &Arc<Shared>, node: &Arc<Node>, local: &Handler, name: &str) -
     let found = world.nodes.values().find(|other| is(other)).and_then(|other| {
         let state = other.state();
         let trusted = state.apid && state.config.as_ref().map(|c| c.trust_key()) == key;
-        if trusted { state.handler.clone() } else { None }
+        let handler = state.handler.clone().filter(|_| trusted)?;
+        Some(fanout::while_up(handler, state.session.clone()))
     });
     found.ok_or_else(|| {
         Status::unavailable(format!(
@@ -253,7 +265,9 @@ fn roles(path: &str) -> &'static [&'static str] {
             | "Rollback"
             | "Upgrade",
         )
+        | ("machine.LifecycleService", _)
         | ("storage.StorageService", "BlockDeviceWipe") => &[ADMIN],
+        ("machine.ImageService", "Pull" | "Remove") => &[ADMIN, OPERATOR],
         ("cosi.resource.State", "Create" | "Update" | "Destroy" | "Teardown") => &[],
         _ => &[ADMIN, OPERATOR, READER],
     }

@@ -75,9 +75,21 @@ pub(super) const KINDS: &[Kind] = &[
         "runtime",
         "network.PlatformConfigController",
         &["platformmetadata"],
-        &[("Platform", "{.platform}"), ("Hostname", "{.hostname}")],
+        &[
+            ("Platform", "{.platform}"),
+            ("Type", "{.instanceType}"),
+            ("Region", "{.region}"),
+            ("Zone", "{.zone}"),
+        ],
     ),
-    kind("MetaKeys.runtime.talos.dev", "MetaKey", "runtime", "runtime.State", &[], &[("Value", "{.value}")]),
+    kind(
+        "MetaKeys.runtime.talos.dev",
+        "MetaKey",
+        "runtime",
+        "runtime.State",
+        &["meta"],
+        &[("Value", "{.value}")],
+    ),
     kind(
         "Services.v1alpha1.talos.dev",
         "Service",
@@ -108,7 +120,7 @@ pub(super) const KINDS: &[Kind] = &[
         "network",
         "network.NodeAddressController",
         &[],
-        &[("Addresses", "{.addresses}"), ("Sort Algorithm", "{.sortAlgorithm}")],
+        &[("Addresses", "{.addresses}"), ("SortAlgorithm", "{.sortAlgorithm}")],
     ),
     kind(
         "AddressStatuses.net.talos.dev",
@@ -164,7 +176,10 @@ pub(super) const KINDS: &[Kind] = &[
             ("Size", "{.pretty_size}"),
             ("Read Only", "{.readonly}"),
             ("Transport", "{.transport}"),
+            ("Rotational", "{.rotational}"),
+            ("WWID", "{.wwid}"),
             ("Model", "{.model}"),
+            ("Serial", "{.serial}"),
         ],
     ),
     kind(
@@ -185,7 +200,8 @@ pub(super) const KINDS: &[Kind] = &[
             ("Type", "{.type}"),
             ("Size", "{.pretty_size}"),
             ("Discovered", "{.name}"),
-            ("Label", "{.partitionLabel}"),
+            ("Label", "{.label}"),
+            ("PartitionLabel", "{.partition_label}"),
         ],
     ),
     kind(

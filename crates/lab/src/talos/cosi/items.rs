@@ -27,7 +27,7 @@ pub(super) fn of(shared: &Arc<Shared>, node: &Arc<Node>, kind: &str) -> Vec<Item
         "MachineStatuses.runtime.talos.dev" => machine_status(node),
         "Versions.runtime.talos.dev" => {
             let version = version(node);
-            vec![item("version", json!({"version": version, "name": "Talos"}), &two(&version, "Talos"))]
+            vec![item("version", json!({"version": version}), &two(&version, ""))]
         }
         "ExtensionStatuses.runtime.talos.dev" => extensions(node),
         "PlatformMetadatas.talos.dev" => platform(node),
@@ -64,7 +64,10 @@ pub(super) fn of(shared: &Arc<Shared>, node: &Arc<Node>, kind: &str) -> Vec<Item
         "Infos.cluster.talos.dev" => infos(node),
         "EtcdMembers.etcd.talos.dev" => etcd_member(shared, node),
         "Nodenames.kubernetes.talos.dev" => {
-            let (name, there) = { (node.state().hostname.clone(), node.state().config.is_some()) };
+            let (name, there) = {
+                let state = node.state();
+                (state.hostname.clone(), state.config.is_some())
+            };
             let yaml = json!({"nodename": name, "hostnameVersion": "1", "skipNodeRegistration": false});
             if there { vec![item("nodename", yaml, &two(&name, "1"))] } else { Vec::new() }
         }
@@ -226,30 +229,62 @@ fn addresses(shared: &Shared, node: &Node) -> Vec<Item> {
     };
     let state = node.state();
     let mut items = Vec::new();
+    for net in [ipnet::IpNet::from(LOOPBACK.0), ipnet::IpNet::from(LOOPBACK.1)] {
+        items.push(address("lo", 1, net, "host"));
+    }
     for (index, link) in state.links.iter().enumerate() {
         let shared = vip.filter(|v| link.vip == Some(*v)).map(ipnet::IpNet::from);
         for net in link.addresses.iter().copied().chain(shared) {
-            let family = if net.addr().is_ipv4() { ("inet4", 2) } else { ("inet6", 10) };
-            let yaml = json!({
-                "address": net.to_string(), "local": net.addr().to_string(), "linkIndex": index + 2,
-                "linkName": link.name, "family": family.0, "scope": "global", "flags": "permanent", "priority": 0,
-            });
-            let proto = AddressStatusSpec {
-                address: Some(net.into()),
-                link_index: index as u32 + 2,
-                link_name: link.name.clone(),
-                family: family.1,
-            };
-            items.push(item(format!("{}/{net}", link.name), yaml, &proto));
+            items.push(address(&link.name, index as u32 + 2, net, "global"));
         }
     }
     items
 }
 
+/// What every machine calls itself.
+const LOOPBACK: (ipnet::Ipv4Net, ipnet::Ipv6Net) = (
+    ipnet::Ipv4Net::new_assert(std::net::Ipv4Addr::LOCALHOST, 8),
+    ipnet::Ipv6Net::new_assert(std::net::Ipv6Addr::LOCALHOST, 128),
+);
+
+fn address(link: &str, index: u32, net: ipnet::IpNet, scope: &str) -> Item {
+    let family = if net.addr().is_ipv4() { ("inet4", 2) } else { ("inet6", 10) };
+    let yaml = json!({
+        "address": net.to_string(), "local": net.addr().to_string(), "linkIndex": index,
+        "linkName": link, "family": family.0, "scope": scope, "flags": "permanent", "priority": 0,
+    });
+    let proto = AddressStatusSpec {
+        address: Some(net.into()),
+        local: Some(net.addr().into()),
+        link_index: index,
+        link_name: link.to_owned(),
+        family: family.1,
+    };
+    item(format!("{link}/{net}"), yaml, &proto)
+}
+
 fn links(node: &Node) -> Vec<Item> {
     let state = node.state();
     let bytes = |mac: &str| hex::decode(mac.replace(':', "")).unwrap_or_default();
-    state
+    let loopback = item(
+        "lo",
+        json!({
+            "index": 1, "type": "loopback", "linkIndex": 0, "flags": "UP,LOOPBACK,RUNNING,LOWER_UP",
+            "hardwareAddr": "00:00:00:00:00:00", "permanentAddr": "00:00:00:00:00:00",
+            "broadcastAddr": "00:00:00:00:00:00", "mtu": 65536, "queueDisc": "noqueue", "operationalState": "unknown",
+            "kind": "", "slaveKind": "", "linkState": true, "port": "Other", "duplex": "Unknown",
+        }),
+        &LinkStatusSpec {
+            index: 1,
+            kind: 772,
+            hardware_addr: vec![0; 6],
+            mtu: 65536,
+            link_state: true,
+            permanent_addr: vec![0; 6],
+            ..LinkStatusSpec::default()
+        },
+    );
+    let cards = state
         .links
         .iter()
         .enumerate()
@@ -257,7 +292,9 @@ fn links(node: &Node) -> Vec<Item> {
             let yaml = json!({
                 "index": index + 2, "alias": link.alias.clone().unwrap_or_default(), "type": "ether", "linkIndex": 0,
                 "flags": "UP,BROADCAST,RUNNING,MULTICAST,LOWER_UP", "hardwareAddr": link.mac, "permanentAddr": link.mac,
-                "mtu": 1500, "operationalState": "up", "kind": "", "driver": "virtio_net", "linkState": true,
+                "broadcastAddr": "ff:ff:ff:ff:ff:ff", "mtu": 1500, "queueDisc": "pfifo_fast", "operationalState": "up",
+                "kind": "", "slaveKind": "", "driver": "virtio_net", "linkState": true, "port": "Other",
+                "duplex": "Unknown",
             });
             let proto = LinkStatusSpec {
                 index: index as u32 + 2,
@@ -271,8 +308,8 @@ fn links(node: &Node) -> Vec<Item> {
                 alias: link.alias.clone().unwrap_or_default(),
             };
             item(link.name.clone(), yaml, &proto)
-        })
-        .collect()
+        });
+    std::iter::once(loopback).chain(cards).collect()
 }
 
 fn pretty(size: u64) -> String {
@@ -301,7 +338,7 @@ fn disks(node: &Node) -> Vec<Item> {
         let yaml = json!({
             "dev_path": proto.dev_path, "size": size, "pretty_size": proto.pretty_size, "io_size": 512,
             "sector_size": 512, "readonly": cdrom, "cdrom": cdrom, "model": proto.model, "transport": proto.transport,
-            "rotational": true,
+            "rotational": true, "bus_path": "/pci0000:00/0000:00:05.0", "sub_system": "/sys/class/block",
         });
         item(name, yaml, &proto)
     };
@@ -320,8 +357,8 @@ fn volumes(node: &Node) -> Vec<Item> {
         .enumerate()
         .map(|(index, label)| {
             let id = format!("sda{}", index + 1);
-            let yaml = json!({"type": "partition", "parent": "sda", "partitionLabel": label, "name": if *label == "META" { "talosmeta" } else { "xfs" },
-                              "devPath": format!("/dev/{id}")});
+            let yaml = json!({"type": "partition", "parent": "sda", "partition_label": label, "name": if *label == "META" { "talosmeta" } else { "xfs" },
+                              "dev_path": format!("/dev/{id}")});
             item(id, yaml, &two("", ""))
         })
         .collect()
@@ -355,7 +392,7 @@ fn volume_statuses(node: &Node) -> Vec<Item> {
 fn members(shared: &Shared, node: &Node) -> Vec<Item> {
     let Some(config) = ({ node.state().config.clone() }) else { return Vec::new() };
     let key = config.text_at("/cluster/id").unwrap_or_default().to_owned();
-    if config.main().pointer("/cluster/discovery/enabled") == Some(&Value::Bool(false)) {
+    if config.whole().pointer("/cluster/discovery/enabled") == Some(&Value::Bool(false)) {
         return Vec::new();
     }
     let world = shared.world();

@@ -88,7 +88,11 @@ impl Resources {
                 updated: moment(updated),
                 finalizers: Vec::new(),
                 labels: Default::default(),
-                annotations: Default::default(),
+                // Tools read the configuration out of a text only where this says so.
+                annotations: match kind.name {
+                    "MachineConfigs.config.talos.dev" => [("talos.dev/yaml-spec".into(), "1".into())].into(),
+                    _ => Default::default(),
+                },
             }),
             spec: Some(Spec { proto_spec: item.proto, yaml_spec: yaml }),
         }
@@ -133,9 +137,9 @@ impl State for Resources {
         let request = request.into_inner();
         let kind = Self::kind(&caller, &request.r#type)?;
         let resource = self.all(kind, &request.namespace).remove(&request.id);
-        let shown = format!("{}({}/{})", kind.name, request.namespace, request.id);
+        let shown = format!("{}({}/{}@undefined)", kind.name, request.namespace, request.id);
         let resource =
-            resource.ok_or_else(|| Status::not_found(format!("resource {shown}@undefined doesn't exist")))?;
+            resource.ok_or_else(|| Status::not_found(format!("resource {shown} doesn't exist")))?;
         Ok(Response::new(GetResponse { resource: Some(resource) }))
     }
 

@@ -116,6 +116,8 @@ pub(super) struct NodeAddressSpec {
 pub(super) struct AddressStatusSpec {
     #[prost(message, optional, tag = "1")]
     pub(super) address: Option<NetPrefix>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) local: Option<NetIp>,
     #[prost(uint32, tag = "6")]
     pub(super) link_index: u32,
     #[prost(string, tag = "7")]

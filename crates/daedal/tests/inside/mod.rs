@@ -1,0 +1,252 @@
+//! The parts of the real nodes' suite that use our own client: run inside the nodes' network by the suite itself.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use daedal_dial::{Dialer, Target};
+use daedal_talos::client::{
+    ApplyMode, Bootstrap, Client, ConnectOptions, FailureKind, ImageNamespace, Probe, Snapshot, Tail, probe,
+};
+use daedal_talos::{ClientCredentials, Secret, Talosconfig};
+use futures::StreamExt as _;
+
+/// Names the suite's folder to the parts.
+pub const FOLDER: &str = "DAEDAL_REAL_NODES_FOLDER";
+
+const CP: &str = "10.77.0.11";
+const LEAVING: &str = "10.77.0.13";
+const NEW: &str = "10.77.0.22";
+
+fn folder() -> PathBuf {
+    std::env::var_os(FOLDER).map(PathBuf::from).unwrap()
+}
+
+fn credentials() -> ClientCredentials {
+    let text = std::fs::read_to_string(folder().join("talosconfig")).unwrap();
+    Talosconfig::from_yaml(&text).unwrap().credentials
+}
+
+fn target(address: &str) -> Target {
+    Target::new(address, 50000)
+}
+
+async fn client(address: &str) -> Client {
+    let begin = tokio::time::Instant::now();
+    loop {
+        match Client::connect(dialer(), target(address), &credentials(), &ConnectOptions::default()).await {
+            Ok(client) => return client,
+            Err(error) if begin.elapsed() < Duration::from_secs(60) => {
+                println!("{error}");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn dialer() -> Dialer {
+    std::sync::Arc::new(daedal_dial::Direct)
+}
+
+fn run(part: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(part);
+}
+
+/// What a snapshot holds, in the words of talosctl.
+pub fn described(file: &[u8]) -> String {
+    let info = Snapshot::read(file).unwrap().info();
+    format!(
+        "hash {:08x}, revision {}, total keys {}, total size {}",
+        info.hash, info.revision, info.keys, info.size
+    )
+}
+
+/// The MAC by which a config selects its network card.
+pub fn mac_of(config: &str) -> String {
+    let line = config.lines().find(|line| line.contains("mac(link.permanent_addr)")).unwrap();
+    line.split('"').find(|part| part.matches(':').count() == 5).unwrap().to_owned()
+}
+
+async fn snapshot(client: &Client) -> Vec<u8> {
+    let mut parts = Box::pin(client.etcd_snapshot().await.unwrap());
+    let mut file = Vec::new();
+    while let Some(part) = parts.next().await {
+        file.extend_from_slice(&part.unwrap());
+    }
+    file
+}
+
+#[test]
+#[ignore = "run by the suite of real nodes, in their network"]
+fn every_harmless_call_is_answered() {
+    run(async {
+        let client = client(CP).await;
+        assert_eq!(client.version().await.unwrap().tag, "v1.12.0");
+        assert_eq!(client.hostname().await.unwrap(), "cp-1");
+        assert_eq!(client.etcd_members().await.unwrap().len(), 3);
+        let status = client.etcd_status().await.unwrap();
+        assert!(status.leader != 0 && status.errors.is_empty(), "{status:?}");
+        assert_eq!(client.etcd_alarms().await.unwrap(), []);
+        assert_eq!(client.etcd_disarm().await.unwrap(), []);
+        client.etcd_defragment().await.unwrap();
+        client.etcd_forfeit_leadership().await.unwrap();
+        assert_eq!(client.bootstrap().await.unwrap(), Bootstrap::AlreadyDone);
+        let services = client.service_list().await.unwrap();
+        assert!(services.iter().any(|s| s.id == "etcd" && s.healthy == Some(true)), "{services:?}");
+        assert!(client.kubeconfig().await.unwrap().expose().contains("client-certificate-data"));
+        assert!(!client.boot_id().await.unwrap().is_empty());
+        let images = client.image_list(ImageNamespace::Cri).await.unwrap();
+        assert!(images.iter().any(|i| i.name.contains("kube-apiserver")), "{images:?}");
+        let through = client.for_node("10.77.0.21");
+        assert_eq!(through.hostname().await.unwrap(), "worker-1");
+        let refused = through.etcd_members().await.unwrap_err();
+        assert_eq!(refused.kind(), Some(FailureKind::NotImplemented), "{refused:?}");
+        // What a container cannot do is refused, not hung.
+        for refused in [
+            client.rollback().await.unwrap_err(),
+            client.meta_write(0x0b, b"x").await.unwrap_err(),
+            client.reboot(false).await.map(drop).unwrap_err(),
+        ] {
+            assert_eq!(refused.kind(), Some(FailureKind::FailedPrecondition), "{refused:?}");
+        }
+        // Streams: events from the beginning, a log's end, the kernel's messages.
+        let events = client.events(Tail::All, None).await.unwrap();
+        let first = Box::pin(events).next().await.unwrap().unwrap();
+        assert_eq!(first.kind, "SequenceEvent", "{first:?}");
+        let log = client.logs("etcd", false, Some(2)).await.unwrap().collect::<Vec<_>>().await;
+        assert!(log.iter().all(Result::is_ok) && !log.is_empty());
+        let log = client.dmesg(false, false).await.unwrap().take(3).collect::<Vec<_>>().await;
+        assert!(log.iter().all(Result::is_ok) && log.len() == 3);
+        let unknown = client.logs("nosuch", false, None).await;
+        let unknown = match unknown {
+            Err(error) => Err(error),
+            Ok(mut stream) => stream.next().await.unwrap().map(drop),
+        };
+        assert_eq!(unknown.unwrap_err().kind(), Some(FailureKind::Other));
+    });
+}
+
+#[test]
+#[ignore = "run by the suite of real nodes, in their network"]
+fn a_snapshot_is_taken_and_verified() {
+    run(async {
+        let file = snapshot(&client(CP).await).await;
+        println!("{}", described(&file));
+        let info = Snapshot::read(&file).unwrap().info();
+        assert!(info.revision > 100 && info.keys > 100, "{info:?}");
+        let mut wrong = file.clone();
+        wrong[5_000] ^= 1;
+        assert!(Snapshot::read(&wrong).is_err() && Snapshot::read(&file[..file.len() - 1]).is_err());
+        std::fs::write(folder().join("ours.db"), file).unwrap();
+    });
+}
+
+#[test]
+#[ignore = "run by the suite of real nodes, in their network"]
+fn maintenance_is_found_pinned_and_configured() {
+    run(async {
+        let credentials = credentials();
+        let options = ConnectOptions::default();
+        let begin = tokio::time::Instant::now();
+        let fingerprint = loop {
+            match probe(dialer(), target(NEW), &credentials, &options).await.unwrap() {
+                Probe::Maintenance { fingerprint } => break fingerprint,
+                other => assert!(begin.elapsed() < Duration::from_secs(30), "{other:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        };
+        let wrong = Client::connect_maintenance(dialer(), target(NEW), Some("AAAA"), &options).await;
+        assert_eq!(wrong.unwrap_err().kind(), Some(FailureKind::OtherCluster));
+        let (client, seen) =
+            Client::connect_maintenance(dialer(), target(NEW), Some(&fingerprint), &options).await.unwrap();
+        assert_eq!(seen, fingerprint);
+        assert_eq!(client.version().await.unwrap_err().kind(), Some(FailureKind::NotImplemented));
+        assert_eq!(client.machine_status().await.unwrap().unwrap().stage, "maintenance");
+
+        let worker =
+            std::fs::read_to_string(folder().join("lab/clusters/real/outputs/nodes/worker-1.yaml")).unwrap();
+        let mac = client
+            .get("network", "LinkStatuses.net.talos.dev", "eth0")
+            .await
+            .unwrap()
+            .and_then(|link| Some(link.spec().get("hardwareAddr")?.as_str()?.to_owned()))
+            .unwrap();
+        let config =
+            worker.replace("worker-1", "worker-2").replace("10.77.0.21", NEW).replace(&mac_of(&worker), &mac);
+        let staged = client.apply_configuration(&Secret::new(config.clone()), ApplyMode::Staged, false).await;
+        assert_eq!(staged.unwrap_err().kind(), Some(FailureKind::NotImplemented));
+        let broken = Secret::new(config.replace("kubelet:", "kubelets:"));
+        assert!(client.apply_configuration(&broken, ApplyMode::Auto, false).await.is_err());
+        client.apply_configuration(&Secret::new(config.clone()), ApplyMode::Auto, true).await.unwrap();
+        client.apply_configuration(&Secret::new(config), ApplyMode::Auto, false).await.unwrap();
+        let begin = tokio::time::Instant::now();
+        while !matches!(
+            probe(dialer(), target(NEW), &credentials, &options).await.unwrap(),
+            Probe::Configured
+        ) {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    });
+}
+
+#[test]
+#[ignore = "run by the suite of real nodes, in their network"]
+fn a_control_plane_leaves_and_the_quorum_stays() {
+    run(async {
+        let (first, leaving) = (client(CP).await, client(LEAVING).await);
+        leaving.etcd_forfeit_leadership().await.unwrap();
+        leaving.etcd_leave_cluster().await.unwrap();
+        let members = first.etcd_members().await.unwrap();
+        assert_eq!(members.len(), 2, "{members:?}");
+        assert!(members.iter().all(|m| m.hostname != "cp-3" && !m.is_learner), "{members:?}");
+        assert!(first.etcd_status().await.unwrap().leader != 0);
+        // It stays out by itself, and says that its etcd does not run.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(first.etcd_members().await.unwrap().len(), 2);
+        let silent = leaving.etcd_members().await.unwrap_err();
+        println!("etcd that has left: {:?} {silent:?}", silent.kind());
+        let etcd = leaving.service_list().await.unwrap().into_iter().find(|s| s.id == "etcd").unwrap();
+        println!("its service: {etcd:?}");
+        assert_eq!(etcd.state, "Finished");
+    });
+}
+
+#[test]
+#[ignore = "run by the suite of real nodes, in their network"]
+fn a_fresh_cluster_begins_with_the_snapshot() {
+    run(async {
+        let file = std::fs::read(folder().join("ours.db")).unwrap();
+        let client = client(CP).await;
+        let early = client.etcd_members().await.unwrap_err();
+        println!("etcd before its bootstrap: {:?} {early:?}", early.kind());
+        println!("status before the bootstrap: {:?}", client.machine_status().await.unwrap());
+        let begin = tokio::time::Instant::now();
+        loop {
+            let parts: Vec<Vec<u8>> = file.chunks(64 * 1024).map(<[u8]>::to_vec).collect();
+            let uploaded = client.etcd_recover(futures::stream::iter(parts)).await;
+            let started = match uploaded {
+                Ok(()) => client.bootstrap_recovered(false).await,
+                Err(error) => Err(error),
+            };
+            match started {
+                Ok(Bootstrap::Started) => break,
+                Err(error) if error.kind().is_some_and(FailureKind::may_pass) => {
+                    assert!(begin.elapsed() < Duration::from_secs(60), "{error:?}");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let begin = tokio::time::Instant::now();
+        while client.etcd_members().await.map_or(0, |members| members.len()) != 1 {
+            assert!(begin.elapsed() < Duration::from_secs(90));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+}

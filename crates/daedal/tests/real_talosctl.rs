@@ -1,0 +1,273 @@
+//! Unmodified talosctl, of two versions, against a served lab: what it shows is what it shows of a real node, and what it changes
+//! takes effect as on one. Part of the second tier: `cargo xtask conformance talosctl talosctl-1.13` finds the programs and says
+//! where in `DAEDAL_TALOSCTL` and `DAEDAL_TALOSCTL_1_13`; without them a line says what was skipped.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
+
+mod common;
+mod talosctl;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use common::{Changed, Lab, good, text};
+
+/// The program that a variable names, or none after saying that it was skipped. What was named must be there.
+fn client(variable: &str) -> Option<PathBuf> {
+    let Some(path) = std::env::var_os(variable).map(PathBuf::from) else {
+        println!("skipped: {variable} names no program");
+        return None;
+    };
+    assert!(path.is_file(), "{variable} names {}, which is not there", path.display());
+    Some(path)
+}
+
+/// talosctl with the way into a lab.
+struct Talosctl {
+    program: PathBuf,
+    proxy: String,
+    folder: PathBuf,
+}
+
+impl Talosctl {
+    fn new(program: PathBuf, lab: &Lab) -> Self {
+        let status =
+            common::command(["lab", "status", "-o", "json", "--lab-dir"]).arg(lab.dir()).output().unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+        let proxy = format!("http://{}", status["proxy"].as_str().unwrap());
+        Self { program, proxy, folder: lab.dir() }
+    }
+
+    fn run(&self, node: &str, args: &[&str]) -> Output {
+        let out = Command::new("timeout")
+            .arg("90")
+            .arg(&self.program)
+            .args(["-e", "10.0.0.11", "-n", node])
+            .args(args)
+            .env("TALOSCONFIG", self.folder.join("clusters/home/outputs/talosconfig"))
+            .env("HTTPS_PROXY", &self.proxy)
+            .env("HOME", &self.folder)
+            .output()
+            .unwrap();
+        println!("talosctl {}\n{}{}", args.join(" "), text(&out.stdout), text(&out.stderr));
+        out
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+}
+
+/// Counts cases and differences by check, and prints them as the rows of the table.
+#[derive(Default)]
+struct Table(BTreeMap<String, (u32, u32)>);
+
+impl Table {
+    fn case(&mut self, check: &str, holds: bool, why: impl Fn() -> String) {
+        let row = self.0.entry(check.to_owned()).or_default();
+        row.0 += 1;
+        if !holds {
+            row.1 += 1;
+            println!("DIFFERS: {check}: {}", why());
+        }
+    }
+
+    fn finish(self) {
+        for (check, (cases, differences)) in &self.0 {
+            println!("\nconformance\t{check}\t{cases}\t{differences}");
+        }
+        let different: Vec<_> = self.0.iter().filter(|(_, (_, differences))| *differences > 0).collect();
+        assert!(different.is_empty(), "{different:?}");
+    }
+}
+
+#[test]
+fn talosctl_1_12_shows_the_lab_as_a_real_node() {
+    let Some(program) = client("DAEDAL_TALOSCTL") else { return };
+    let lab = Lab::new();
+    good(&lab.run(&["apply", "--yes"], "home"));
+    let talosctl = Talosctl::new(program, &lab);
+    let mut table = Table::default();
+    for (check, worker, how, args) in talosctl::COMMANDS {
+        let node = if *worker { "10.0.0.21" } else { "10.0.0.11" };
+        let shown = talosctl::shape(*how, &talosctl.run(node, args), &[node]);
+        let real = talosctl::recorded(*worker, args).unwrap_or("nothing recorded");
+        let check = format!("talosctl: {check}, as on a real node");
+        table.case(&check, shown == real, || format!("{}\n  lab:  {shown}\n  real: {real}", args.join(" ")));
+    }
+    table.finish();
+}
+
+#[test]
+fn talosctl_1_12_changes_the_lab() {
+    let Some(program) = client("DAEDAL_TALOSCTL") else { return };
+    changes(program, &[], "v1.12.0", "v1.12.1");
+}
+
+#[test]
+fn talosctl_1_13_changes_the_lab() {
+    let Some(program) = client("DAEDAL_TALOSCTL_1_13") else { return };
+    changes(program, &[("v1.12.0", "v1.13.0"), ("v1.35.0", "v1.36.0")], "v1.13.0", "v1.13.1");
+}
+
+/// Waits until something holds.
+fn within(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    loop {
+        if holds() {
+            return true;
+        }
+        if begin.elapsed() > patience {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+/// One story with every call that changes a node.
+fn changes(program: PathBuf, versions: &[(&str, &str)], version: &str, next: &str) {
+    const CP: &str = "10.0.0.11";
+    const WORKER: &str = "10.0.0.21";
+    let client_1_13 = version == "v1.13.0";
+    let lab = Lab::new();
+    let fewer = [("count: 3 ", "count: 1 "), ("count: 2", "count: 1")];
+    let inventory = Changed::new("home", &[versions, &fewer].concat());
+    // Not too fast: talosctl takes a second between two looks at a node that reboots.
+    let mut apply = common::command(["apply", "--yes", "--lab", "--lab-speed", "5", "--lab-dir"]);
+    good(&apply.arg(lab.dir()).arg("-f").arg(inventory.file()).output().unwrap());
+    let talosctl = Talosctl::new(program, &lab);
+    let mut table = Table::default();
+    let name = |what: &str| format!("talosctl {}: {what}", &version[..5]);
+    let label = |talosctl: &Talosctl, key: &str| {
+        let shown = talosctl.run(WORKER, &["get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}"]);
+        text(&shown.stdout).contains(key)
+    };
+
+    let shown = good(&talosctl.run(CP, &["version"]));
+    table.case(&name("version"), shown.matches(version).count() >= 1, || shown.clone());
+    let all = good(&talosctl.run(CP, &["-n", WORKER, "version"]));
+    table.case(&name("version"), all.matches("NODE:").count() == 2, || all.clone());
+
+    // Without a reboot: now, and still there after one.
+    let check = name("apply-config and patch");
+    let patch = |mode: &[&str], key: &str| {
+        let patch = format!(r#"{{"machine":{{"nodeLabels":{{"{key}":"x"}}}}}}"#);
+        talosctl.run(WORKER, &[&["patch", "machineconfig", "-p", &patch], mode].concat())
+    };
+    good(&patch(&["--dry-run"], "dry"));
+    table.case(&check, !label(&talosctl, "dry"), || "a dry run changed something".into());
+    good(&patch(&["--mode", "no-reboot"], "now"));
+    table.case(&check, label(&talosctl, "now"), || "no-reboot did not take effect".into());
+    good(&patch(&["--mode", "try", "--timeout", "20s"], "tried"));
+    table.case(&check, label(&talosctl, "tried"), || "a trial did not take effect".into());
+    let back = within(Duration::from_secs(20), || !label(&talosctl, "tried"));
+    table.case(&check, back, || "a trial was not taken back".into());
+    good(&patch(&["--mode", "staged"], "staged"));
+    table.case(&check, !label(&talosctl, "staged"), || "a staged configuration took effect at once".into());
+    let whole =
+        good(&talosctl.run(WORKER, &["get", "machineconfig", "persistent", "-o", "jsonpath={.spec}"]));
+    table.case(&check, whole.contains("staged"), || "a staged configuration is not kept".into());
+    let file = talosctl.file("worker.yaml");
+    std::fs::write(&file, whole.replace("staged: x", "file: x")).unwrap();
+    let dry = talosctl.run(WORKER, &["apply-config", "--dry-run", "-f", &file]);
+    let shown = text(&dry.stdout) + &text(&dry.stderr);
+    table.case(&check, shown.contains("without a reboot (skipped in dry-run)"), || shown.clone());
+    let refused = talosctl.run(WORKER, &["apply-config", "-f", &talosctl.file("ca.pem")]);
+    table.case(&check, !refused.status.success(), || "what is no configuration was taken".into());
+
+    // Reboot, followed to its end; what was staged takes effect.
+    let check = name("reboot, followed");
+    let before = good(&talosctl.run(WORKER, &["read", "/proc/sys/kernel/random/boot_id"]));
+    let reboot = talosctl.run(WORKER, &["reboot", "--wait", "--timeout", "80s"]);
+    table.case(&check, reboot.status.success(), || text(&reboot.stderr));
+    let after = good(&talosctl.run(WORKER, &["read", "/proc/sys/kernel/random/boot_id"]));
+    table.case(&check, before != after, || "the boot is the same".into());
+    table.case(
+        &name("apply-config and patch"),
+        label(&talosctl, "staged") && label(&talosctl, "now"),
+        || "what was staged did not take effect at the reboot".into(),
+    );
+
+    // A change that needs a reboot, and gets one.
+    let environment = r#"{"machine":{"env":{"A":"b"}}}"#;
+    let refused = talosctl.run(WORKER, &["patch", "machineconfig", "--mode", "no-reboot", "-p", environment]);
+    table.case(&name("apply-config and patch"), !refused.status.success(), || "it needs a reboot".into());
+    good(&talosctl.run(WORKER, &["patch", "machineconfig", "-p", environment]));
+    let again = within(Duration::from_secs(40), || {
+        let now = talosctl.run(WORKER, &["read", "/proc/sys/kernel/random/boot_id"]);
+        now.status.success() && text(&now.stdout) != after
+    });
+    table.case(&name("apply-config and patch"), again, || "no reboot followed".into());
+
+    // The kernel's log begins with the boot; events are told as they happen.
+    let check = name("dmesg, events, logs");
+    let dmesg = good(&talosctl.run(WORKER, &["dmesg"]));
+    table.case(&check, dmesg.contains(": user: warning: [20"), || dmesg.clone());
+    table.case(&check, dmesg.matches("booting Talos").count() == 1, || dmesg.clone());
+    let followed = Command::new("timeout")
+        .args(["3"])
+        .arg(&talosctl.program)
+        .args(["-e", CP, "-n", CP, "events", "--tail", "-1"])
+        .env("TALOSCONFIG", talosctl.folder.join("clusters/home/outputs/talosconfig"))
+        .env("HTTPS_PROXY", &talosctl.proxy)
+        .env("HOME", &talosctl.folder)
+        .output()
+        .unwrap();
+    let told = text(&followed.stdout);
+    for kind in ["machine.SequenceEvent", "machine.MachineStatusEvent", "machine.ServiceStateEvent"] {
+        table.case(&check, told.contains(kind), || format!("no {kind} in {told}"));
+    }
+    let logs = good(&talosctl.run(CP, &["logs", "etcd", "--tail", "1"]));
+    table.case(&check, logs.lines().count() == 1, || logs.clone());
+
+    // A snapshot that talosctl itself can read, and a kubeconfig.
+    let snapshot = talosctl.file("etcd.snapshot");
+    let check = name("etcd snapshot, reset, bootstrap from it");
+    let taken = good(&talosctl.run(CP, &["etcd", "snapshot", &snapshot]));
+    table.case(&check, taken.contains("snapshot info: hash"), || taken.clone());
+    let kubeconfig = talosctl.file("kubeconfig-of-talosctl");
+    good(&talosctl.run(CP, &["kubeconfig", "--merge=false", &kubeconfig]));
+    let written = std::fs::read_to_string(&kubeconfig).unwrap_or_default();
+    table.case(&name("kubeconfig"), written.contains("client-certificate-data"), || written.clone());
+
+    // Upgrades: by the old call, and by the new service where both sides know it.
+    let check = name("upgrade and rollback");
+    let image = format!(
+        "factory.talos.dev/nocloud-installer/376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba:{next}"
+    );
+    let drain: &[&str] = if client_1_13 { &["--drain=false"] } else { &[] };
+    let upgrade =
+        talosctl.run(WORKER, &[&["upgrade", "--wait", "--timeout", "80s", "-i", &image], drain].concat());
+    table.case(&check, upgrade.status.success(), || text(&upgrade.stderr));
+    let runs = |version: &str| {
+        within(Duration::from_secs(40), || {
+            text(&talosctl.run(WORKER, &["version", "--short"]).stdout)
+                .contains(&format!("Tag:         {version}"))
+        })
+    };
+    table.case(&check, runs(next), || format!("{next} does not run"));
+    good(&talosctl.run(WORKER, &["rollback"]));
+    table.case(&check, runs(version), || format!("{version} does not run"));
+    if client_1_13 {
+        let legacy = ["upgrade", "--legacy", "--drain=false", "--wait", "--timeout", "80s", "-i", &image];
+        let upgrade = talosctl.run(WORKER, &legacy);
+        table.case(&check, upgrade.status.success() && runs(next), || text(&upgrade.stderr));
+    }
+
+    // The control plane loses its data and gets it back from the snapshot.
+    let check = name("etcd snapshot, reset, bootstrap from it");
+    let wipe =
+        ["reset", "--graceful=false", "--reboot", "--system-labels-to-wipe", "EPHEMERAL", "--timeout", "80s"];
+    let reset = talosctl.run(CP, &wipe);
+    table.case(&check, reset.status.success(), || text(&reset.stderr));
+    let recovered = within(Duration::from_secs(60), || {
+        talosctl.run(CP, &["bootstrap", "--recover-from", &snapshot]).status.success()
+    });
+    table.case(&check, recovered, || "no bootstrap from the snapshot".into());
+    let healthy = talosctl.run(CP, &["health", "--wait-timeout", "60s"]);
+    table.case(&check, healthy.status.success(), || text(&healthy.stderr));
+    let again = talosctl.run(CP, &["bootstrap"]);
+    table.case(&check, text(&again.stderr).contains("AlreadyExists"), || text(&again.stderr));
+    table.finish();
+}
