@@ -69,3 +69,24 @@ fn proxmox_is_trusted_and_the_token_found_as_the_inventory_says() {
     assert_eq!(ran.status.code(), Some(77), "{said}");
     assert!(!said.contains(wrong) && !said.contains(&token), "the secret shows");
 }
+
+/// `latest` is never implied: what the Image Factory does not have is refused, with what was probably meant.
+#[test]
+fn what_the_factory_does_not_have_is_refused_with_a_suggestion() {
+    let lab = common::Lab::new();
+    let check = |replaced: &[(&str, &str)]| Changed::new("home", replaced).run(&lab, &["check", "--live"]);
+    let said = good(&check(&[]));
+    assert!(said.contains("it has Talos v1.12.0 and its 2 extensions"), "{said}");
+    let refused = check(&[("- qemu-guest-agent", "- qemu-guest-agnt")]);
+    let said = text(&refused.stdout) + &text(&refused.stderr);
+    assert!(!refused.status.success(), "{said}");
+    assert!(said.contains("siderolabs/qemu-guest-agnt is no official extension of Talos v1.12.0"), "{said}");
+    assert!(said.contains("did you mean siderolabs/qemu-guest-agent?"), "{said}");
+    let refused = check(&[("version: v1.12.0", "version: v1.12.99")]);
+    let said = text(&refused.stdout) + &text(&refused.stderr);
+    assert!(!refused.status.success(), "{said}");
+    assert!(
+        said.contains("it has no Talos v1.12.99") && said.contains("set talos.version to v1.12.11"),
+        "{said}"
+    );
+}

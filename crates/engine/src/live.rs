@@ -1,5 +1,7 @@
 //! `check --live`: what can be proven against the real Proxmox before anything is created.
 
+mod factory;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -104,6 +106,7 @@ impl Engine {
         };
         hosts(&mut report, cluster, &world, &known);
         planned(&mut report, cluster, &world, &self.images(cluster));
+        self.factory(&mut report, cluster).await;
         self.addresses(&mut report, cluster, &world).await;
         self.clocks(&mut report, &world).await;
         quorum(&mut report, proxmox).await;

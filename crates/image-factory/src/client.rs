@@ -64,6 +64,21 @@ pub struct Extension {
     pub description: String,
 }
 
+/// An official overlay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct OfficialOverlay {
+    /// Such as `rpi_generic`.
+    pub name: String,
+    /// Such as `siderolabs/sbc-raspberrypi`.
+    pub image: String,
+    /// Image reference.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// Image digest.
+    pub digest: String,
+}
+
 /// What can go wrong with a factory.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -199,6 +214,13 @@ impl Factory {
         let path = format!("/version/v{version}/extensions/official");
         self.json(Method::GET, &path, Bytes::new(), &format!("list the extensions for Talos v{version}"))
             .await
+    }
+
+    /// Official overlays for a Talos version, for boards that need one.
+    pub async fn overlays(&self, version: &str) -> Result<Vec<OfficialOverlay>, Error> {
+        let version = version.strip_prefix('v').unwrap_or(version);
+        let path = format!("/version/v{version}/overlays/official");
+        self.json(Method::GET, &path, Bytes::new(), &format!("list the overlays for Talos v{version}")).await
     }
 
     /// The address of an image at this factory.

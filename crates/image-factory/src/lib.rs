@@ -13,6 +13,6 @@ mod image;
 mod scalar;
 mod schematic;
 
-pub use client::{Error, Extension, Factory, ImageFingerprint};
+pub use client::{Error, Extension, Factory, ImageFingerprint, OfficialOverlay};
 pub use image::{Arch, Format, Image};
 pub use schematic::{MetaValue, Overlay, OverlayOption, Schematic, SecureBoot};

@@ -29,4 +29,5 @@ pub use diagnostic::{Diagnostic, Diagnostics, Place, Related, Severity};
 pub use load::{Files, Loaded, Source, load};
 pub use schema::schema;
 pub use show::{ShowError, resolved_json, resolved_yaml};
+pub use suggest::nearest;
 pub use versions::kubernetes_range;

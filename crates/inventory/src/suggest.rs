@@ -1,7 +1,7 @@
 //! The nearest known word, and lists of words as people read them.
 
 /// The known word that was probably meant, if one is near enough.
-pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain =
         |s: &str| s.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();
     // Long words need no comparison: nothing known is near them.

@@ -61,6 +61,29 @@ const EXTENSIONS: [(&str, &str, &str, &str); 24] = [
     ("siderolabs/zfs", "2.4.0", "Sidero Labs", "ZFS kernel modules and tools."),
 ];
 
+/// Name, image, version.
+const OVERLAYS: [(&str, &str, &str); 5] = [
+    ("rpi_generic", "siderolabs/sbc-raspberrypi", "v0.1.6"),
+    ("rock4cplus", "siderolabs/sbc-rockchip", "v0.1.7"),
+    ("turingrk1", "siderolabs/sbc-rockchip", "v0.1.7"),
+    ("jetson_nano", "siderolabs/sbc-jetson", "v0.1.5"),
+    ("pine64", "siderolabs/sbc-allwinner", "v0.1.5"),
+];
+
+/// Whether an overlay is official.
+pub(super) fn is_overlay(image: &str, name: &str) -> bool {
+    OVERLAYS.iter().any(|overlay| overlay.0 == name && overlay.1 == image)
+}
+
+/// The overlays of a version.
+pub(super) fn overlays(version: &str) -> Option<Vec<Value>> {
+    let overlay = |(name, image, tag): &(&str, &str, &str)| {
+        let digest = hex::encode(Sha256::digest(format!("{image}:{tag}@{version}")));
+        json!({"name": name, "image": image, "ref": format!("ghcr.io/{image}:{tag}"), "digest": format!("sha256:{digest}")})
+    };
+    is_version(version).then(|| OVERLAYS.iter().map(overlay).collect())
+}
+
 /// All versions, oldest first.
 pub(super) fn versions() -> Vec<String> {
     NEWEST

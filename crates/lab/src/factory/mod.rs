@@ -121,8 +121,8 @@ impl Factory {
                 }
             }
             (&Method::GET | &Method::HEAD, ["version", version, "overlays", "official"]) => {
-                match catalogue::extensions(version) {
-                    Some(_) => crate::http::json(StatusCode::OK, &json!([])),
+                match catalogue::overlays(version) {
+                    Some(list) => crate::http::json(StatusCode::OK, &json!(list)),
                     None => plain(StatusCode::NOT_FOUND, "version not found"),
                 }
             }
@@ -146,6 +146,13 @@ impl Factory {
                 StatusCode::BAD_REQUEST,
                 &format!("official extension {unknown:?} is not available"),
             );
+        }
+        if let Some(overlay) =
+            schematic.overlay.as_ref().filter(|o| !catalogue::is_overlay(&o.image, &o.name))
+        {
+            let problem =
+                format!("official overlay {:?} of {:?} is not available", overlay.name, overlay.image);
+            return plain(StatusCode::BAD_REQUEST, &problem);
         }
         let id = schematic.id();
         let yaml = schematic.canonical_yaml();
