@@ -1,11 +1,12 @@
 //! Finds the lab that runs for a folder, or starts one as a process of its own, and makes its datacenter fit the inventory.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daedal_inventory::{Cluster, Host};
+use daedal_inventory::{BootConfig, Cluster, Host};
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
 use daedal_lab::{Handle, HandleError, Wanted, files};
 
@@ -46,9 +47,16 @@ pub async fn connect(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
     let wanted = Wanted {
         datacenter: datacenter(cluster, &token_secret),
         factories: vec![cluster.talos.factory.clone()],
+        reservations: reservations(cluster),
     };
     handle.ensure(&wanted).await.map_err(|e| trouble(&e))?;
     Ok(Link { proxy: handle.proxy(), ca_pem: handle.ca_pem().map_err(|e| trouble(&e))?, token_secret })
+}
+
+/// Where a node gets its first address from the network, the lab's network gives it the declared one.
+fn reservations(cluster: &Cluster) -> BTreeMap<String, ipnet::IpNet> {
+    let by_dhcp = cluster.boot.config == BootConfig::Maintenance;
+    cluster.nodes.iter().filter(|_| by_dhcp).map(|node| (node.mac.clone(), node.address)).collect()
 }
 
 fn trouble(error: &HandleError) -> Failure {

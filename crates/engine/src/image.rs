@@ -21,6 +21,7 @@ impl Source {
         };
         let image = Image {
             platform: if cluster.boot.own_images() { "metal" } else { "nocloud" }.to_owned(),
+            secure_boot: cluster.talos.secure_boot,
             format: if cluster.boot.installs() { Format::Iso } else { Format::Qcow2 },
             ..Image::nocloud(schematic.id(), &cluster.talos.version.to_string(), arch)
         };

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use daedal_inventory::hardware::{Chipset, Firmware, Hardware};
 use daedal_inventory::{BootConfig, Cluster, Node, Role};
 use daedal_planner::TemplateMark;
 use daedal_planner::names::{media_file, media_volid, template_name};
 use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, cdrom};
 use daedal_talos::config::{
-    ClusterOptions, Cni, Discovery, Hostname, Install, KubeSpan, Link, MachineConfig, NodeOptions, Patch,
-    RegistryMirror, Role as TalosRole, Route,
+    ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, MachineConfig, NodeOptions,
+    Patch, RegistryMirror, Role as TalosRole, Route,
 };
 use daedal_talos::nocloud::Cidata;
 use daedal_talos::{Secret, SecretsBundle};
@@ -141,6 +142,11 @@ fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions, Error> {
         routes: vec![Route { destination: None, gateway: cluster.network.gateway, metric: None }],
         ..Link::new(node.mac.parse().map_err(failed)?)
     }];
+    for nic in &node.nics {
+        let dhcp = Dhcp { ipv4: nic.dhcp, ..Dhcp::default() };
+        let link = Link::new(nic.mac.parse().map_err(failed)?);
+        options.links.push(Link { mtu: nic.mtu.map(u32::from), dhcp: Some(dhcp), ..link });
+    }
     options.nameservers.clone_from(&cluster.network.dns);
     options.time_servers.clone_from(&cluster.network.ntp);
     options.vip = cluster.network.vip.filter(|_| node.role == Role::ControlPlane);
@@ -191,33 +197,70 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> Create
         tags: if proxmox.pool.is_some() { Vec::new() } else { daedal_planner::names::tags(cluster, node) },
         description: Some(daedal_planner::first_description(cluster, node)),
         smbios_uuid: Some(node.uuid.to_string()),
-        disks: [(SYSTEM_DISK.to_owned(), disk)].into(),
+        disks: std::iter::once((SYSTEM_DISK.to_owned(), disk)).chain(extra_disks(cluster, node)).collect(),
         cdroms: drives
             .iter()
             .filter_map(|(slot, volid)| Some(((*slot).to_owned(), Some((*volid)?.to_owned()))))
             .collect(),
-        nics: vec![nic(cluster, node)],
+        nics: nics(cluster, node),
         boot_order: boots.into_iter().flatten().map(str::to_owned).collect(),
-        extra: cloud_init(cluster, node),
-        ..hardware(cluster)
+        extra: cloud_init(cluster, node).into_iter().chain(options(&node.hardware)).collect(),
+        ..hardware(cluster, &node.hardware)
     }
 }
 
-/// The machine itself, the same for every node and template.
-fn hardware(cluster: &Cluster) -> CreateVm {
+/// Empty disks besides the system disk, in the slots after it.
+fn extra_disks<'a>(cluster: &'a Cluster, node: &'a Node) -> impl Iterator<Item = (String, NewDisk)> + 'a {
+    node.disks.iter().enumerate().map(|(i, disk)| {
+        let storage = disk.storage.as_ref().unwrap_or(&cluster.proxmox.disks_storage);
+        (format!("scsi{}", i + 1), NewDisk::blank(storage, disk.size >> 30))
+    })
+}
+
+/// Options that few VMs have.
+fn options(hardware: &Hardware) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::new();
+    let mut set = |option: &str, value: String| options.insert(option.to_owned(), value);
+    if hardware.numa == Some(true) {
+        set("numa", "1".to_owned());
+    }
+    if hardware.watchdog == Some(true) {
+        set("watchdog", "model=i6300esb,action=reset".to_owned());
+    }
+    let order = hardware.start_order.map(|order| format!("order={order}"));
+    let delay = hardware.start_delay.map(|delay| format!("up={delay}"));
+    if order.is_some() || delay.is_some() {
+        set("startup", order.into_iter().chain(delay).collect::<Vec<_>>().join(","));
+    }
+    let express = if hardware.machine.unwrap_or_default() == Chipset::Q35 { ",pcie=1" } else { "" };
+    for (i, mapping) in hardware.pci.iter().enumerate() {
+        set(&format!("hostpci{i}"), format!("mapping={mapping}{express}"));
+    }
+    options
+}
+
+/// The machine itself.
+fn hardware(cluster: &Cluster, hardware: &Hardware) -> CreateVm {
+    let storage = &cluster.proxmox.disks_storage;
+    let uefi = hardware.firmware.unwrap_or_default() == Firmware::Ovmf;
     CreateVm {
         // Talos and the kubelet count on all of the memory being there.
         balloon_mib: Some(0),
         // The least Talos runs on; the same on every host, so that a VM can be migrated.
-        cpu: Some("x86-64-v2-AES".to_owned()),
-        machine: Some("q35".to_owned()),
-        bios: Some("ovmf".to_owned()),
+        cpu: Some(hardware.cpu.clone().unwrap_or_else(|| "x86-64-v2-AES".to_owned())),
+        machine: Some(match hardware.machine.unwrap_or_default() {
+            Chipset::Q35 => "q35".to_owned(),
+            Chipset::I440fx => "pc".to_owned(),
+        }),
+        bios: Some(if uefi { "ovmf" } else { "seabios" }.to_owned()),
         ostype: Some("l26".to_owned()),
         scsihw: Some("virtio-scsi-single".to_owned()),
         agent: has_agent(cluster),
-        serial_console: true,
-        efi_storage: Some(cluster.proxmox.disks_storage.clone()),
+        serial_console: hardware.serial_console.unwrap_or(true),
+        efi_storage: uefi.then(|| storage.clone()),
+        // Without keys the firmware is in setup mode, in which signed images bring their own.
         efi_keys: false,
+        tpm_storage: (hardware.tpm == Some(true)).then(|| storage.clone()),
         pool: cluster.proxmox.pool.clone(),
         ..CreateVm::default()
     }
@@ -243,7 +286,8 @@ pub(crate) fn template(cluster: &Cluster, role: Role, vmid: u32, image: &str, di
         disks: [(SYSTEM_DISK.to_owned(), NewDisk::import(&proxmox.disks_storage, image))].into(),
         boot_order: vec![SYSTEM_DISK.to_owned()],
         tags: if proxmox.pool.is_some() { Vec::new() } else { vec!["daedal".to_owned()] },
-        ..hardware(cluster)
+        extra: of_role.map(|node| options(&node.hardware)).unwrap_or_default(),
+        ..hardware(cluster, of_role.map_or(&Hardware::default(), |node| &node.hardware))
     }
 }
 
@@ -257,6 +301,12 @@ pub(crate) fn clone_update(cluster: &Cluster, node: &Node) -> UpdateVm {
         .set("description", daedal_planner::first_description(cluster, node))
         .set("smbios1", format!("uuid={}", node.uuid))
         .set(FIRST_NIC, nic(cluster, node).property_string());
+    for (i, nic) in nics(cluster, node).iter().enumerate().skip(1) {
+        update = update.set(format!("net{i}"), nic.property_string());
+    }
+    for (slot, disk) in extra_disks(cluster, node) {
+        update = update.set(slot, disk.property_string());
+    }
     if cluster.boot.by_medium() {
         let file = media_file(cluster, node);
         let volid = media_volid(&cluster.proxmox.images_storage, &file);
@@ -299,6 +349,16 @@ pub(crate) fn nic(cluster: &Cluster, node: &Node) -> Nic {
         mtu: cluster.network.mtu.map(u32::from),
         ..Nic::virtio(&node.mac, &cluster.proxmox.bridge)
     }
+}
+
+/// All NICs as declared, the first one first.
+fn nics(cluster: &Cluster, node: &Node) -> Vec<Nic> {
+    let more = node.nics.iter().map(|more| Nic {
+        vlan: more.vlan,
+        mtu: more.mtu.map(u32::from),
+        ..Nic::virtio(&more.mac, &more.bridge)
+    });
+    std::iter::once(nic(cluster, node)).chain(more).collect()
 }
 
 /// Whether the image has the guest agent in it; without it Proxmox would wait for one in vain.
@@ -375,6 +435,56 @@ spec:
             params.iter().map(|(key, value)| (key, value.to_owned())).collect();
         found.sort();
         assert_eq!(found, expected);
+    }
+
+    /// Every option of the hardware, on one VM.
+    #[test]
+    fn hardware_is_asked_for_as_declared() {
+        let mut cluster = cluster();
+        let node = &mut cluster.nodes[0];
+        node.hardware = Hardware {
+            machine: Some(Chipset::I440fx),
+            firmware: Some(Firmware::Seabios),
+            tpm: Some(true),
+            cpu: Some("host".into()),
+            numa: Some(true),
+            serial_console: Some(false),
+            watchdog: Some(true),
+            start_order: Some(1),
+            start_delay: Some(30),
+            pci: vec!["gpu".into()],
+            ..Hardware::default()
+        };
+        node.disks = vec![
+            daedal_inventory::Disk { storage: None, size: 100 << 30 },
+            daedal_inventory::Disk { storage: Some("fast".into()), size: 10 << 30 },
+        ];
+        let mac = "02:00:00:00:00:02".to_owned();
+        node.nics = vec![daedal_inventory::Nic {
+            mac,
+            bridge: "vmbr2".into(),
+            vlan: Some(30),
+            mtu: Some(9000),
+            dhcp: true,
+        }];
+        let params = vm(&cluster, &cluster.nodes[0], Sources::default()).params();
+        for (option, value) in [
+            ("machine", Some("pc")),
+            ("bios", Some("seabios")),
+            ("efidisk0", None),
+            ("tpmstate0", Some("local-lvm:1,version=v2.0")),
+            ("cpu", Some("host")),
+            ("numa", Some("1")),
+            ("serial0", None),
+            ("watchdog", Some("model=i6300esb,action=reset")),
+            ("startup", Some("order=1,up=30")),
+            ("hostpci0", Some("mapping=gpu")),
+            ("scsi1", Some("local-lvm:100,discard=on,iothread=1,ssd=1")),
+            ("scsi2", Some("fast:10,discard=on,iothread=1,ssd=1")),
+            ("net1", Some("virtio=02:00:00:00:00:02,bridge=vmbr2,tag=30,mtu=9000")),
+        ] {
+            assert_eq!(params.get(option), value, "{option}");
+        }
     }
 
     /// Boot ISO and config ISO together on one VM (H13): an empty disk of the right size, and both in their drives.

@@ -9,6 +9,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::hardware::Hardware;
 use crate::options::{Machine, Registry, RegistryMirror};
 
 /// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
@@ -69,6 +70,9 @@ pub struct Talos {
     pub arch: Arch,
     /// Install disk path for paths that run the installer.
     pub install_disk: String,
+    /// Signed for secure boot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secure_boot: bool,
     /// SHA-256 of the disk image if the user pins it; lower-case hex.
     pub image_sha256: Option<String>,
 }
@@ -404,6 +408,48 @@ pub struct Node {
     /// Machine settings of the cluster, its pool and itself.
     #[serde(default, skip_serializing_if = "Machine::is_empty")]
     pub machine: Machine,
+    /// Hardware of the cluster and its pool.
+    #[serde(default, skip_serializing_if = "Hardware::is_empty")]
+    pub hardware: Hardware,
+    /// Disks besides the system disk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<Disk>,
+    /// Network cards besides the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nics: Vec<Nic>,
+}
+
+/// An empty disk besides the system disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Disk {
+    /// Storage, if another than the system disk's.
+    pub storage: Option<String>,
+    /// Bytes (whole GiB).
+    pub size: u64,
+}
+
+/// A network card besides the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Nic {
+    /// MAC, upper-case with colons.
+    pub mac: String,
+    /// Bridge.
+    pub bridge: String,
+    /// VLAN tag.
+    pub vlan: Option<u16>,
+    /// MTU, if not the default.
+    pub mtu: Option<u16>,
+    /// Whether it gets its address by DHCP.
+    pub dhcp: bool,
+}
+
+impl Node {
+    /// Bytes of all its disks on the storage of the system disks.
+    pub fn disk_in_all(&self) -> u64 {
+        self.disk + self.disks.iter().filter(|disk| disk.storage.is_none()).map(|disk| disk.size).sum::<u64>()
+    }
 }
 
 impl Cluster {

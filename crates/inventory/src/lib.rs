@@ -12,6 +12,7 @@ mod check;
 mod cluster;
 mod diagnostic;
 mod document;
+pub mod hardware;
 mod load;
 pub mod options;
 mod path;

@@ -199,6 +199,8 @@ refuses! {
     boot_templates_on_a_nodes_vmid: "environment: lab" => "boot: {from: template, template: {controlplane: 302, worker: 301}}";
     boot_templates_of_hosts_meet: "environment: lab" => "boot: {from: template, template: {controlplane: 9000, worker: 9002}}";
     boot_templates_unused: "environment: lab" => "boot: {template: {clone: full}}";
+    hardware_wrong: "environment: lab" => "hardware: {cpu: \"host,flags=x\", disks: [{size: big}], pci: [\"a b\"]}";
+    hardware_secure_boot_without_uefi: "environment: lab" => "hardware: {firmware: seabios}", "version: v1.12.0" => "version: v1.12.0, secureBoot: true";
     boot_config_by_snippet: "environment: lab" => "boot: {config: snippet}";
     boot_template_with_meta: "environment: lab" => "boot: {from: template, config: meta}";
     boot_iso_without_from: "environment: lab" => "boot: {iso: \"local:iso/talos.iso\"}";

@@ -1,9 +1,11 @@
 //! The whole datacenter in one piece: network, clock, machines, Proxmox and the Image Factory, saved and loaded as one.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_dial::Dialer;
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::dhcp::Dhcp;
@@ -59,6 +61,9 @@ pub struct Wanted {
     pub datacenter: DatacenterSpec,
     /// Base URLs at which an Image Factory answers.
     pub factories: Vec<String>,
+    /// Addresses that the network's DHCP server reserves, by MAC.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub reservations: BTreeMap<String, IpNet>,
 }
 
 /// Why a lab could not be started, saved or loaded.
@@ -241,6 +246,11 @@ impl Lab {
             }
         }
         name(&inner.fabric, &wanted.datacenter);
+        if !wanted.reservations.is_empty() {
+            let mut dhcp = inner.fabric.dhcp().unwrap_or_else(|| Dhcp::reserved([]));
+            dhcp.reservations.extend(wanted.reservations.clone());
+            inner.fabric.serve_dhcp(dhcp);
+        }
         Ok(inner.datacenter.ensure(&wanted.datacenter)?)
     }
 }

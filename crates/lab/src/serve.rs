@@ -85,7 +85,7 @@ pub async fn serve(
     let lab = match Lab::load(folder, options.spec.speed, now.as_second()).map_err(unusable)? {
         Some(lab) => {
             let LabSpec { datacenter, factories, .. } = options.spec.clone();
-            lab.ensure(&Wanted { datacenter, factories }).map_err(unusable)?;
+            lab.ensure(&Wanted { datacenter, factories, ..Wanted::default() }).map_err(unusable)?;
             lab
         }
         None => Lab::new(LabSpec { epoch: now.as_second(), ..options.spec.clone() }).map_err(unusable)?,

@@ -26,7 +26,7 @@ pub(crate) struct Need {
 
 impl Need {
     pub(crate) fn of(node: &Node) -> Self {
-        Self { memory: node.memory, cores: u64::from(node.cores), disk: node.disk }
+        Self { memory: node.memory, cores: u64::from(node.cores), disk: node.disk_in_all() }
     }
 
     pub(crate) fn get(&self, resource: Resource) -> u64 {
@@ -254,7 +254,8 @@ impl Rooms {
             State::Absent | State::Blocked { .. } => return Need::default(),
         };
         let (cores, memory) = if guest.running { (u64::from(guest.cores), guest.memory) } else { (0, 0) };
-        Need::of(node).minus(Need { cores, memory, disk })
+        // Extra disks are made with the VM only.
+        Need { disk: node.disk, ..Need::of(node) }.minus(Need { cores, memory, disk })
     }
 
     /// The table of the plan. `before` is the count before the plan was made.

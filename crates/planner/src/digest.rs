@@ -66,6 +66,9 @@ struct AskedNode<'a> {
     patches: &'a [Patch],
     #[serde(skip_serializing_if = "nothing_said")]
     machine: &'a Machine,
+    // The config names every card; the rest of the hardware is not in it.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    nics: &'a [daedal_inventory::Nic],
 }
 
 fn no_mirrors(mirrors: &&BTreeMap<String, RegistryMirror>) -> bool {
@@ -141,6 +144,7 @@ impl Digester {
             taints: &node.taints,
             patches: &node.patches,
             machine: &node.machine,
+            nics: &node.nics,
         }));
         let mut digest = hex::encode(hasher.finalize());
         // Long enough that no two declarations meet, short enough to read in a description.

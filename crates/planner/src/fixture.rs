@@ -31,6 +31,9 @@ pub(crate) fn node(cluster: Uuid, pool: &str, role: Role, index: u32, vmid: u32,
         taints: BTreeMap::new(),
         patches: vec![],
         machine: daedal_inventory::options::Machine::default(),
+        hardware: daedal_inventory::hardware::Hardware::default(),
+        disks: vec![],
+        nics: vec![],
     }
 }
 
@@ -59,6 +62,7 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
             factory: "https://factory.talos.dev".into(),
             arch: Arch::Amd64,
             install_disk: "/dev/sda".into(),
+            secure_boot: false,
             image_sha256: None,
         },
         kubernetes: Kubernetes {

@@ -95,7 +95,8 @@ pub fn image_file(cluster: &Cluster, schematic_id: &str) -> String {
     };
     let platform = if cluster.boot.own_images() { "metal" } else { "nocloud" };
     let ending = if cluster.boot.installs() { "iso" } else { "qcow2" };
-    format!("talos-v{}-{}-{platform}-{arch}.{ending}", cluster.talos.version, hex12(schematic_id))
+    let secure = if cluster.talos.secure_boot { "-secureboot" } else { "" };
+    format!("talos-v{}-{}-{platform}-{arch}{secure}.{ending}", cluster.talos.version, hex12(schematic_id))
 }
 
 /// The name of a role's template: its version and schematic, as a DNS name.
@@ -119,7 +120,8 @@ pub fn is_boot_iso(cluster: &Cluster, volid: &str) -> bool {
         return true;
     }
     let file = volid_file(volid);
-    let words: Vec<&str> = file.strip_suffix(".iso").unwrap_or_default().rsplitn(4, '-').collect();
+    let stem = file.strip_suffix(".iso").unwrap_or_default().trim_end_matches("-secureboot");
+    let words: Vec<&str> = stem.rsplitn(4, '-').collect();
     let [_, platform, schematic, rest] = words[..] else { return false };
     Content::Iso.volid(&cluster.proxmox.images_storage, file) == volid
         && rest.starts_with("talos-v")

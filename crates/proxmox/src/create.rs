@@ -198,7 +198,8 @@ impl NewDisk {
         Self { storage, source, discard: true, ssd: true, iothread: true, options: BTreeMap::new() }
     }
 
-    fn property_string(&self) -> String {
+    /// As Proxmox writes it, `local-lvm:32,discard=on`.
+    pub fn property_string(&self) -> String {
         let mut text = match &self.source {
             DiskSource::Blank { gib } => format!("{}:{gib}", self.storage),
             DiskSource::Import { volid } => format!("{}:0,import-from={volid}", self.storage),

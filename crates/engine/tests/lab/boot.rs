@@ -126,16 +126,20 @@ async fn a_first_contact_is_told_and_a_config_is_never_given_twice() {
     assert!(plan_destroy(&bench.cluster, &bench.look().await.0).is_ok());
 }
 
-/// Puts a Talos ISO on the storage of a host, as people do.
-async fn put_iso(bench: &Bench, host: &str) {
-    let client = daedal_proxmox::Client::builder(
+fn client(bench: &Bench) -> daedal_proxmox::Client {
+    daedal_proxmox::Client::builder(
         &bench.cluster.proxmox.endpoint,
         daedal_proxmox::Token::new(TOKEN, CANARY).unwrap(),
     )
     .dialer(bench.lab.dialer())
     .trust(daedal_proxmox::Trust::Insecure)
     .build()
-    .unwrap();
+    .unwrap()
+}
+
+/// Puts a Talos ISO on the storage of a host, as people do.
+async fn put_iso(bench: &Bench, host: &str) {
+    let client = client(bench);
     let system = SystemImage {
         version: "v1.12.0".into(),
         schematic: "ab".repeat(32),
@@ -241,4 +245,27 @@ async fn every_death_on_the_way_from_a_template_is_survived() {
 #[tokio::test(start_paused = true)]
 async fn every_fault_on_the_way_from_a_template_is_survived() {
     faults_on(TEMPLATE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hardware_of_every_kind() {
+    for boot in ["{}", "{from: template, config: cidata}"] {
+        let hardware = "\n  hardware: {tpm: true, numa: true, watchdog: true, disks: [{size: 10GiB}], nics: [{vlan: 30}]}";
+        let boot: &'static str = format!("{boot}{hardware}").leak();
+        let bench = Bench::booting(Way::new(boot, Giving::Nothing), 1, 1);
+        assert_done(&bench.apply().await, boot);
+        let (world, plan) = bench.look().await;
+        let plan = plan.unwrap();
+        assert!(plan.is_empty(), "{:#?}", plan.steps);
+        for node in &bench.cluster.nodes {
+            let config = client(&bench).vm_config(&world.guests[&node.vmid].host, node.vmid).await.unwrap();
+            let raw = |option: &str| config.raw.get(option).map(String::as_str).unwrap_or_default();
+            assert_eq!(config.nics["net1"].mac.as_ref(), Some(&node.nics[0].mac), "{boot}");
+            assert_eq!((config.nics["net1"].vlan, config.disks["scsi1"].size), (Some(30), Some(10 << 30)));
+            assert!(config.disks.contains_key("tpmstate0"), "{boot}");
+            assert_eq!((raw("numa"), raw("watchdog")), ("1", "model=i6300esb,action=reset"), "{boot}");
+        }
+        assert_done(&bench.destroy().await, boot);
+        bench.assert_destroyed_with(boot, 3);
+    }
 }

@@ -256,8 +256,18 @@ impl Bench {
         self.assert_no_orphans(after);
     }
 
+    /// The same where every VM has so many disks.
+    pub fn assert_destroyed_with(&self, after: &str, disks: usize) {
+        assert_eq!(self.vms(), [], "{after}: the VMs");
+        self.assert_no_orphans_with(after, disks);
+    }
+
     /// Every volume is an image, or a disk of a VM that exists: two each (system and EFI).
     pub fn assert_no_orphans(&self, after: &str) {
+        self.assert_no_orphans_with(after, 2);
+    }
+
+    fn assert_no_orphans_with(&self, after: &str, each: usize) {
         let vms: Vec<u32> = self.lab.datacenter().vms().iter().map(|vm| vm.0).collect();
         let volumes = self.lab.datacenter().volumes();
         let disks = volumes.iter().filter(|volume| volume.contains("-disk-")).count();
@@ -268,7 +278,7 @@ impl Bench {
             .filter(|volume| !vms.iter().any(|vmid| volume.ends_with(&format!(":vm-{vmid}-cloudinit"))))
             .collect();
         assert!(others.is_empty(), "{after}: left behind: {others:?}");
-        assert_eq!(disks, 2 * vms.len(), "{after}: disks of {vms:?}: {volumes:?}");
+        assert_eq!(disks, each * vms.len(), "{after}: disks of {vms:?}: {volumes:?}");
     }
 
     /// A node loses its config and its data, and boots again.

@@ -19,6 +19,7 @@ pub(crate) use proxmox::{Host, HostSpec, Proxmox, SecretRef, TlsTrust};
 pub(crate) use scalar::{Address, Size, Vmid};
 
 use crate::cluster;
+use crate::hardware::Hardware;
 use crate::options::{Machine, Registry, RegistryMirror};
 
 /// A Talos Linux cluster on Proxmox VE.
@@ -93,6 +94,8 @@ pub(crate) struct Spec {
     pub(crate) pools: Vec<Pool>,
     /// Which node goes to which host.
     pub(crate) placement: Option<Placement>,
+    /// Hardware of all VMs.
+    pub(crate) hardware: Option<Hardware>,
     /// Machine settings of all nodes.
     pub(crate) machine: Option<Machine>,
     /// Where container images come from instead, by registry, such as `docker.io` or `*`.
@@ -120,6 +123,8 @@ pub(crate) struct Talos {
     pub(crate) arch: Option<Arch>,
     /// Disk the installer writes to when a node is upgraded; `/dev/sda` by default.
     pub(crate) install_disk: Option<String>,
+    /// Images that are signed for secure boot; false by default. The VM's firmware takes their keys at the first boot.
+    pub(crate) secure_boot: Option<bool>,
     /// SHA-256 of the disk image, in hex, to accept no other.
     pub(crate) image_sha256: Option<String>,
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{Address, Size, Vmid};
 use crate::cluster;
+use crate::hardware::Hardware;
 use crate::options::Machine;
 
 /// A group of nodes of one role and size.
@@ -46,6 +47,8 @@ pub(crate) struct Pool {
     pub(crate) patches: Option<Vec<Patch>>,
     /// Machine settings of these nodes, over the cluster's.
     pub(crate) machine: Option<Machine>,
+    /// Hardware of these VMs, over the cluster's.
+    pub(crate) hardware: Option<Hardware>,
     /// Host to put all these nodes on.
     pub(crate) host: Option<String>,
 }

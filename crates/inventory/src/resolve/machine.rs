@@ -55,6 +55,7 @@ pub(crate) fn talos(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>
         factory: factory?,
         arch: talos.arch.map(Into::into).unwrap_or_default(),
         install_disk,
+        secure_boot: talos.secure_boot.unwrap_or(false),
         image_sha256,
     })
 }

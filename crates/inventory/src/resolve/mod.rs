@@ -3,6 +3,7 @@
 mod boot;
 mod clash;
 mod context;
+mod hardware;
 mod link;
 mod mac;
 mod machine;

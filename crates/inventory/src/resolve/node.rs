@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 use super::network::{self, Network};
 use super::pool::{self, Shortage};
-use super::{Context, clash, mac, name, options, patch, secret};
-use crate::cluster::{Node, Patch, Role};
+use super::{Context, clash, hardware, mac, name, options, patch, secret};
+use crate::cluster::{Disk, Nic, Node, Patch, Role};
 use crate::document::{self, Pool, PoolNode};
+use crate::hardware::Hardware;
 use crate::options::Machine;
 use crate::path::Path;
 use crate::yaml::Span;
@@ -38,6 +39,9 @@ pub(crate) struct Draft<'d> {
     pub(crate) taints: BTreeMap<String, String>,
     pub(crate) patches: Vec<Patch>,
     pub(crate) machine: Machine,
+    pub(crate) hardware: Hardware,
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) nics: Vec<Nic>,
 }
 
 impl Draft<'_> {
@@ -58,6 +62,9 @@ impl Draft<'_> {
             taints: self.taints,
             patches: self.patches,
             machine: self.machine,
+            hardware: self.hardware,
+            disks: self.disks,
+            nics: self.nics,
         })
     }
 
@@ -97,12 +104,28 @@ pub(crate) fn nodes<'d>(
         let help = "Add a pool with `role: controlplane`.";
         cx.error("pools", &pools_at, "The cluster has no pools, so it has no nodes.", help);
     }
+    let secure_boot = spec.talos.secure_boot == Some(true);
+    if let Some(hardware) = &spec.hardware {
+        hardware::check(hardware, secure_boot, &spec_at.key("hardware"), cx);
+    }
     let mut everywhere = spec.machine.clone().unwrap_or_default();
     secret::find_in(&mut everywhere, cx);
     let mut drafts = Vec::new();
     for (i, pool) in spec.pools.iter().enumerate() {
         let only = spec.pools.iter().filter(|p| p.role == pool.role).count() == 1;
-        drafts.extend(pool_nodes(i, pool, only, (cluster, &everywhere), network, &pools_at.index(i), cx));
+        let mut of_pool = pool_nodes(i, pool, only, (cluster, &everywhere), network, &pools_at.index(i), cx);
+        let mut hardware = spec.hardware.clone().unwrap_or_default();
+        if let Some(nearer) = &pool.hardware {
+            hardware::check(nearer, secure_boot, &pools_at.index(i).key("hardware"), cx);
+            hardware.extend(nearer);
+        }
+        let prefix = network.mac_prefix.as_deref();
+        for draft in &mut of_pool {
+            draft.disks = hardware::disks(&hardware);
+            draft.nics = hardware::nics(&hardware, &spec.proxmox, &cluster, &draft.name, prefix);
+            draft.hardware = Hardware { disks: Vec::new(), nics: Vec::new(), ..hardware.clone() };
+        }
+        drafts.extend(of_pool);
     }
     clash::pool_names(&spec.pools, &pools_at, cx);
     clash::clashes(&drafts, network, cx);
@@ -188,6 +211,9 @@ fn pool_nodes<'d>(
             taints: values.taints.clone(),
             patches: values.patches.clone(),
             machine: machine.clone(),
+            hardware: Hardware::default(),
+            disks: Vec::new(),
+            nics: Vec::new(),
         };
         if let Some(listed) = listed {
             own_values(&mut draft, listed, &node_at, cx);

@@ -69,8 +69,8 @@ impl Checker<'_> {
                     let load = ours.entry(host).or_default();
                     load.cores += u64::from(node.cores);
                     load.memory += node.memory;
-                    load.disk += node.disk;
-                    *new_disk.entry(host).or_default() += node.disk;
+                    load.disk += node.disk_in_all();
+                    *new_disk.entry(host).or_default() += node.disk_in_all();
                     loaded.insert(host);
                 }
                 Action::GrowDisk { vmid, size } => {

@@ -1,0 +1,128 @@
+//! What a VM is made of besides cores, memory and its system disk: written, resolved and read in one shape.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A VM's hardware. Single values of the pool win over the cluster's; disks, network cards and devices add up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Hardware {
+    /// The chipset: `q35` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Chipset>,
+    /// The firmware: `ovmf` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<Firmware>,
+    /// A TPM 2.0; false by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tpm: Option<bool>,
+    /// The processor's model, such as `host`; `x86-64-v2-AES` by default, with which VMs can be moved between hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// Whether the guest sees NUMA nodes; false by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa: Option<bool>,
+    /// A serial console on a socket; true by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial_console: Option<bool>,
+    /// A watchdog device (i6300esb) that resets a VM which hangs; false by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watchdog: Option<bool>,
+    /// When the VM starts with its host, relative to others. Needs Sys.Modify on `/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_order: Option<u32>,
+    /// Seconds to wait after this VM's start before the host starts the next one. Needs Sys.Modify on `/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_delay: Option<u32>,
+    /// Empty disks besides the system disk.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<ExtraDisk>,
+    /// Network cards besides the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nics: Vec<ExtraNic>,
+    /// PCI devices of the host, by the name of their resource mapping.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pci: Vec<String>,
+}
+
+/// A chipset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Chipset {
+    /// PCI Express.
+    #[default]
+    Q35,
+    /// The older one.
+    I440fx,
+}
+
+/// A firmware.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Firmware {
+    /// UEFI.
+    #[default]
+    Ovmf,
+    /// BIOS.
+    Seabios,
+}
+
+/// An empty disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExtraDisk {
+    /// Its size, such as `100GiB`.
+    #[schemars(example = "100GiB")]
+    pub size: String,
+    /// The storage it is on; the one of the system disks by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<String>,
+}
+
+/// A further network card.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExtraNic {
+    /// Its bridge; the first card's by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bridge: Option<String>,
+    /// Its VLAN tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 4094))]
+    pub vlan: Option<u16>,
+    /// Its MTU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 576, max = 65520))]
+    pub mtu: Option<u16>,
+    /// Whether it gets its address by DHCP; true by default. Otherwise a patch configures it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dhcp: Option<bool>,
+}
+
+impl Hardware {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds what somebody nearer says.
+    pub(crate) fn extend(&mut self, nearer: &Self) {
+        fn take<T: Clone>(to: &mut Option<T>, from: &Option<T>) {
+            if from.is_some() {
+                to.clone_from(from);
+            }
+        }
+        take(&mut self.machine, &nearer.machine);
+        take(&mut self.firmware, &nearer.firmware);
+        take(&mut self.tpm, &nearer.tpm);
+        take(&mut self.cpu, &nearer.cpu);
+        take(&mut self.numa, &nearer.numa);
+        take(&mut self.serial_console, &nearer.serial_console);
+        take(&mut self.watchdog, &nearer.watchdog);
+        take(&mut self.start_order, &nearer.start_order);
+        take(&mut self.start_delay, &nearer.start_delay);
+        self.disks.extend(nearer.disks.iter().cloned());
+        self.nics.extend(nearer.nics.iter().cloned());
+        self.pci.extend(nearer.pci.iter().cloned());
+    }
+}
