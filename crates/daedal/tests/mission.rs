@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Changed, Lab, SMALL, daedal, good, root, text};
+use common::{BESIDE, Changed, Lab, SMALL, daedal, good, root, text};
 use serde_json::Value;
 
 fn hosts_of(status: &Value) -> Vec<(String, String)> {
@@ -102,21 +102,7 @@ fn secrets_are_made_once_and_travel_with_the_store() {
     assert!(text(&run.stderr).contains("secrets"), "{}", text(&run.stderr));
 
     // A second cluster beside it has secrets of its own.
-    let other = Changed::new(
-        "home",
-        &[
-            SMALL,
-            &[
-                ("name: home ", "name: work "),
-                ("vmid: 300", "vmid: 310"),
-                ("vmid: 303", "vmid: 313"),
-                ("10.0.0.11", "10.0.0.31"),
-                ("10.0.0.21", "10.0.0.41"),
-                ("vip: 10.0.0.20", "vip: 10.0.0.30"),
-            ],
-        ]
-        .concat(),
-    );
+    let other = Changed::new("home", &[SMALL, BESIDE].concat());
     good(&other.run(&lab, &["apply", "--yes"]));
     assert_ne!(before, secrets("work"));
     assert_eq!(first.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0), "side by side");

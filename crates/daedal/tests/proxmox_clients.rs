@@ -8,18 +8,8 @@ mod common;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::good;
 use common::served::Served;
-
-/// The program that a variable names, or none after saying that it was skipped. What was named must be there.
-fn client(variable: &str) -> Option<PathBuf> {
-    let Some(path) = std::env::var_os(variable).map(PathBuf::from) else {
-        println!("skipped: {variable} names no program");
-        return None;
-    };
-    assert!(path.is_file(), "{variable} names {}, which is not there", path.display());
-    Some(path)
-}
+use common::{client, good};
 
 fn stories() -> PathBuf {
     common::root().join("crates/daedal/tests/clients")

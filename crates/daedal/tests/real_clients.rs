@@ -4,20 +4,9 @@
 
 mod common;
 
-use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Lab, good};
-
-/// The program that a variable names, or none after saying that it was skipped. What was named must be there.
-fn client(variable: &str) -> Option<PathBuf> {
-    let Some(path) = std::env::var_os(variable).map(PathBuf::from) else {
-        println!("skipped: {variable} names no program");
-        return None;
-    };
-    assert!(path.is_file(), "{variable} names {}, which is not there", path.display());
-    Some(path)
-}
+use common::{Lab, client, good};
 
 #[test]
 fn real_kubectl_lists_the_nodes() {

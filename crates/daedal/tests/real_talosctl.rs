@@ -11,17 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use common::{Changed, Lab, good, text};
-
-/// The program that a variable names, or none after saying that it was skipped. What was named must be there.
-fn client(variable: &str) -> Option<PathBuf> {
-    let Some(path) = std::env::var_os(variable).map(PathBuf::from) else {
-        println!("skipped: {variable} names no program");
-        return None;
-    };
-    assert!(path.is_file(), "{variable} names {}, which is not there", path.display());
-    Some(path)
-}
+use common::{Changed, Lab, client, good, text};
 
 /// talosctl with the way into a lab.
 struct Talosctl {

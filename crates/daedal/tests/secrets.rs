@@ -6,7 +6,7 @@ mod common;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use common::{Changed, Lab, SMALL, good, text};
+use common::{BESIDE, Changed, Lab, SMALL, good, text};
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
@@ -85,21 +85,7 @@ fn secrets_are_imported_shown_exported_and_never_exchanged() {
 fn a_running_cluster_refuses_other_secrets() {
     let lab = Lab::new();
     let home = Changed::new("home", SMALL);
-    let work = Changed::new(
-        "home",
-        &[
-            SMALL,
-            &[
-                ("name: home ", "name: work "),
-                ("vmid: 300", "vmid: 310"),
-                ("vmid: 303", "vmid: 313"),
-                ("10.0.0.11", "10.0.0.31"),
-                ("10.0.0.21", "10.0.0.41"),
-                ("vip: 10.0.0.20", "vip: 10.0.0.30"),
-            ],
-        ]
-        .concat(),
-    );
+    let work = Changed::new("home", &[SMALL, BESIDE].concat());
     good(&home.run(&lab, &["apply", "--yes"]));
     good(&work.run(&lab, &["apply", "--yes"]));
     let files = tempfile::tempdir().unwrap();

@@ -70,6 +70,18 @@ impl Drop for Lab {
     }
 }
 
+/// The program of somebody else that a variable names, or none after saying that it was skipped. What was named must be
+/// there.
+#[allow(clippy::print_stdout, reason = "what is skipped is said")]
+pub fn client(variable: &str) -> Option<PathBuf> {
+    let Some(path) = std::env::var_os(variable).map(PathBuf::from) else {
+        println!("skipped: {variable} names no program");
+        return None;
+    };
+    assert!(path.is_file(), "{variable} names {}, which is not there", path.display());
+    Some(path)
+}
+
 /// Insists that a run ended well and gives what it printed.
 #[track_caller]
 pub fn good(run: &Output) -> String {
@@ -122,3 +134,13 @@ impl Changed {
 
 /// A small cluster: one control plane and one worker.
 pub const SMALL: &[(&str, &str)] = &[("count: 3 ", "count: 1 "), ("count: 2\n", "count: 1\n")];
+
+/// Another cluster beside the home example: name, VMIDs and addresses of its own.
+pub const BESIDE: &[(&str, &str)] = &[
+    ("name: home ", "name: work "),
+    ("vmid: 300", "vmid: 310"),
+    ("vmid: 303", "vmid: 313"),
+    ("10.0.0.11", "10.0.0.31"),
+    ("10.0.0.21", "10.0.0.41"),
+    ("vip: 10.0.0.20", "vip: 10.0.0.30"),
+];
