@@ -62,10 +62,12 @@ impl Mark {
 
     /// Reads one line; none if it is not exactly what [`Mark::line`] writes.
     pub fn parse(line: &str) -> Option<Self> {
-        let fields = line.trim().strip_prefix(PREFIX)?;
-        let waiting = fields.ends_with(WAITING);
-        let mut words = fields.strip_suffix(WAITING).unwrap_or(fields).split(' ');
-        let mut value = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
+        let line = line.trim();
+        let (fields, waiting) = match line.strip_suffix(WAITING) {
+            Some(fields) => (fields, true),
+            None => (line, false),
+        };
+        let mut value = values(fields, PREFIX)?;
         let mark = Self {
             cluster: value("cluster")?.parse().ok()?,
             node: value("node")?.to_owned(),
@@ -74,12 +76,12 @@ impl Mark {
             digest: value("digest")?.to_owned(),
             waiting,
         };
-        (words.next().is_none() && mark.line() == line.trim()).then_some(mark)
+        (mark.line() == line).then_some(mark)
     }
 
     /// Finds the mark in a description.
     pub fn find(description: &str) -> FoundMark {
-        let mut lines = description.lines().filter(|line| line.trim_start().starts_with(PREFIX));
+        let mut lines = marked(description, PREFIX);
         match (lines.next(), lines.next()) {
             (None, _) => FoundMark::None,
             (Some(line), None) => Self::parse(line).map_or(FoundMark::Damaged, FoundMark::One),
@@ -123,8 +125,7 @@ impl TemplateMark {
     /// The only such line of a description, if it is exactly what [`TemplateMark::line`] writes.
     pub fn find(description: &str) -> Option<Self> {
         let line = only_line(description, Self::PREFIX)?;
-        let mut words = line.trim().strip_prefix(Self::PREFIX)?.split(' ');
-        let mut value = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
+        let mut value = values(line, Self::PREFIX)?;
         let mark = Self {
             cluster: value("cluster")?.parse().ok()?,
             role: match value("role")? {
@@ -135,7 +136,7 @@ impl TemplateMark {
             vmid: value("vmid")?.parse().ok()?,
             digest: value("digest")?.to_owned(),
         };
-        (mark.line() == line.trim()).then_some(mark)
+        (mark.line() == line).then_some(mark)
     }
 }
 
@@ -167,20 +168,30 @@ impl CloneMark {
     /// The only such line of a description, if it is exactly what [`CloneMark::line`] writes.
     pub fn find(description: &str) -> Option<Self> {
         let line = only_line(description, Self::PREFIX)?;
-        let mut words = line.trim().strip_prefix(Self::PREFIX)?.split(' ');
-        let mut value = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
+        let mut value = values(line, Self::PREFIX)?;
         let mark = Self {
             cluster: value("cluster")?.parse().ok()?,
             node: value("node")?.to_owned(),
             vmid: value("vmid")?.parse().ok()?,
         };
-        (mark.line() == line.trim()).then_some(mark)
+        (mark.line() == line).then_some(mark)
     }
 }
 
-fn only_line<'a>(description: &'a str, prefix: &str) -> Option<&'a str> {
-    let mut lines = description.lines().filter(|line| line.trim_start().starts_with(prefix));
+/// The lines of a description that begin as a mark does, without the space around them.
+fn marked<'a>(description: &'a str, prefix: &'static str) -> impl Iterator<Item = &'a str> {
+    description.lines().filter(move |line| line.trim_start().starts_with(prefix)).map(str::trim)
+}
+
+fn only_line<'a>(description: &'a str, prefix: &'static str) -> Option<&'a str> {
+    let mut lines = marked(description, prefix);
     lines.next().filter(|_| lines.next().is_none())
+}
+
+/// Reads the values of a mark's line by their keys, in the order in which they stand there.
+fn values<'a>(line: &'a str, prefix: &str) -> Option<impl FnMut(&str) -> Option<&'a str>> {
+    let mut words = line.strip_prefix(prefix)?.split(' ');
+    Some(move |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('='))
 }
 
 fn role_word(role: Role) -> &'static str {
