@@ -6,6 +6,7 @@ mod give;
 mod graph;
 mod image;
 mod template;
+mod trying;
 mod vm;
 mod waiting;
 
