@@ -82,17 +82,20 @@ impl Engine {
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
         let group = |node: &Node| format!("daedal-{}-{}", cluster.name, node.name);
+        // What keeps them apart: a rule, or before there were rules a preferred host for each.
+        let apart_by = Shelf::read(proxmox, if rules { Kept::HaRule } else { Kept::HaGroup }).await?;
+        let under = Shelf::read(proxmox, Kept::HaResource).await?;
         if !on {
             if rules {
-                all.push(remove(proxmox, Kept::HaRule, &apart).await?);
+                all.push(apart_by.remove(&apart).await?);
             }
             for (node, _) in &ours {
-                all.push(remove(proxmox, Kept::HaResource, &format!("vm:{}", node.vmid)).await?);
+                all.push(under.remove(&format!("vm:{}", node.vmid)).await?);
             }
             if !rules {
                 // They carry our name, and outlive their VMs.
                 for node in cluster.control_planes() {
-                    all.push(remove(proxmox, Kept::HaGroup, &group(node)).await?);
+                    all.push(apart_by.remove(&group(node)).await?);
                 }
             }
             return Ok(all);
@@ -103,7 +106,6 @@ impl Engine {
                 ("comment".to_owned(), comment.clone()),
             ]);
             if !rules {
-                // Before there were rules, a preferred host for each is what keeps them apart.
                 let others = cluster.proxmox.hosts.iter().filter(|other| other.name != *host);
                 let nodes: Vec<String> = std::iter::once(format!("{host}:2"))
                     .chain(others.map(|other| format!("{}:1", other.name)))
@@ -112,13 +114,13 @@ impl Engine {
                     ("nodes".to_owned(), nodes.join(",")),
                     ("comment".to_owned(), comment.clone()),
                 ]);
-                all.push(ensure(proxmox, Kept::HaGroup, &group(node), &options).await?);
+                all.push(apart_by.ensure(&group(node), &options).await?);
                 wanted.insert("group".to_owned(), group(node));
             }
-            all.push(ensure(proxmox, Kept::HaResource, &format!("vm:{}", node.vmid), &wanted).await?);
+            all.push(under.ensure(&format!("vm:{}", node.vmid), &wanted).await?);
         }
         if rules && resources.len() > 1 {
-            all.push(ensure(proxmox, Kept::HaRule, &apart, &rule).await?);
+            all.push(apart_by.ensure(&apart, &rule).await?);
         }
         Ok(all)
     }
@@ -131,7 +133,8 @@ impl Engine {
     ) -> Result<Vec<Ensured>, Error> {
         let proxmox = &self.parts.proxmox;
         let id = format!("daedal-{}", cluster.name);
-        let Some(job) = job else { return Ok(vec![remove(proxmox, Kept::BackupJob, &id).await?]) };
+        let jobs = Shelf::read(proxmox, Kept::BackupJob).await?;
+        let Some(job) = job else { return Ok(vec![jobs.remove(&id).await?]) };
         let vmids: Vec<String> = cluster.nodes.iter().map(|node| node.vmid.to_string()).collect();
         let wanted: Options = [
             ("vmid", vmids.join(",")),
@@ -145,33 +148,44 @@ impl Engine {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
-        Ok(vec![ensure(proxmox, Kept::BackupJob, &id, &wanted).await?])
+        Ok(vec![jobs.ensure(&id, &wanted).await?])
     }
 }
 
-async fn ensure(proxmox: &Client, kind: Kept, id: &str, wanted: &Options) -> Result<Ensured, Error> {
-    let what = format!("{} {id}", kind.name());
-    let known = proxmox.kept(kind).await?;
-    let done = match known.get(id) {
-        None => {
-            proxmox.create_kept(kind, id, wanted).await?;
-            Some("created")
-        }
-        Some(there) if wanted.iter().any(|(name, value)| there.get(name) != Some(value)) => {
-            proxmox.update_kept(kind, id, wanted).await?;
-            Some("changed")
-        }
-        Some(_) => None,
-    };
-    Ok(Ensured { what, done })
+/// All objects of a kind, as they were when they were last read.
+struct Shelf<'a> {
+    proxmox: &'a Client,
+    kind: Kept,
+    known: BTreeMap<String, Options>,
 }
 
-async fn remove(proxmox: &Client, kind: Kept, id: &str) -> Result<Ensured, Error> {
-    let there = proxmox.kept(kind).await?.contains_key(id);
-    if there {
-        proxmox.delete_kept(kind, id).await?;
+impl<'a> Shelf<'a> {
+    async fn read(proxmox: &'a Client, kind: Kept) -> Result<Self, Error> {
+        Ok(Self { proxmox, kind, known: proxmox.kept(kind).await? })
     }
-    Ok(Ensured { what: format!("{} {id}", kind.name()), done: there.then_some("removed") })
+
+    async fn ensure(&self, id: &str, wanted: &Options) -> Result<Ensured, Error> {
+        let done = match self.known.get(id) {
+            None => {
+                self.proxmox.create_kept(self.kind, id, wanted).await?;
+                Some("created")
+            }
+            Some(there) if wanted.iter().any(|(name, value)| there.get(name) != Some(value)) => {
+                self.proxmox.update_kept(self.kind, id, wanted).await?;
+                Some("changed")
+            }
+            Some(_) => None,
+        };
+        Ok(Ensured { what: format!("{} {id}", self.kind.name()), done })
+    }
+
+    async fn remove(&self, id: &str) -> Result<Ensured, Error> {
+        let there = self.known.contains_key(id);
+        if there {
+            self.proxmox.delete_kept(self.kind, id).await?;
+        }
+        Ok(Ensured { what: format!("{} {id}", self.kind.name()), done: there.then_some("removed") })
+    }
 }
 
 /// What a node takes from outside, in order.
