@@ -27,8 +27,7 @@ pub struct Grant {
 }
 
 /// What a token is used for besides making, running and destroying VMs from disk images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Use {
     /// Clone templates.
     Clone,
@@ -44,6 +43,25 @@ pub enum Use {
     Ha,
     /// Keep backup jobs.
     Backup,
+}
+
+impl Use {
+    /// Every one.
+    pub const ALL: [Self; 7] =
+        [Self::Clone, Self::Agent, Self::CloudInit, Self::Console, Self::Migrate, Self::Ha, Self::Backup];
+
+    /// Its name, and what it is for.
+    pub fn told(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Clone => ("clone", "Clone templates"),
+            Self::Agent => ("agent", "Ask the guest agent for addresses"),
+            Self::CloudInit => ("cloud-init", "Set addresses on Proxmox's cloud-init drive"),
+            Self::Console => ("console", "Read the serial console"),
+            Self::Migrate => ("migrate", "Move VMs to other hosts"),
+            Self::Ha => ("ha", "Put VMs under high availability"),
+            Self::Backup => ("backup", "Keep backup jobs"),
+        }
+    }
 }
 
 /// What an account is for: where, and how it is used. Where nothing is named, it is everywhere of that kind.

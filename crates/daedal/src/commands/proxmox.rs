@@ -3,7 +3,8 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use daedal_engine::{Account, Ensured, Scope, Secret, Use};
 use daedal_inventory::{Cluster, Reach, SecretRef, TlsTrust};
 use daedal_proxmox::{Client, Kind, LoginError, NewToken, Token};
@@ -61,8 +62,8 @@ pub struct SetupArgs {
     #[arg(long = "bridge", value_name = "BRIDGE")]
     bridges: Vec<String>,
     /// What else the token is used for.
-    #[arg(long = "with", value_name = "USE", value_delimiter = ',', value_enum)]
-    uses: Vec<Usage>,
+    #[arg(long = "with", value_name = "USE", value_delimiter = ',', value_parser = uses())]
+    uses: Vec<Use>,
     /// Where the token's secret goes, readable by you alone [default: the inventory's file, or proxmox-token].
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
@@ -90,37 +91,13 @@ pub struct AdminArgs {
     admin_secret_file: Option<PathBuf>,
 }
 
-/// What a token may be used for besides the usual.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Usage {
-    /// Clone templates.
-    Clone,
-    /// Ask the guest agent for addresses.
-    Agent,
-    /// Set addresses on Proxmox's cloud-init drive.
-    CloudInit,
-    /// Read the serial console.
-    Console,
-    /// Move VMs to other hosts.
-    Migrate,
-    /// Put VMs under high availability.
-    Ha,
-    /// Keep backup jobs.
-    Backup,
-}
-
-impl From<Usage> for Use {
-    fn from(usage: Usage) -> Self {
-        match usage {
-            Usage::Clone => Self::Clone,
-            Usage::Agent => Self::Agent,
-            Usage::CloudInit => Self::CloudInit,
-            Usage::Console => Self::Console,
-            Usage::Migrate => Self::Migrate,
-            Usage::Ha => Self::Ha,
-            Usage::Backup => Self::Backup,
-        }
-    }
+/// Reads what a token may be used for besides the usual.
+fn uses() -> impl TypedValueParser<Value = Use> {
+    let known = Use::ALL.map(Use::told).map(|(name, purpose)| PossibleValue::new(name).help(purpose));
+    PossibleValuesParser::new(known).try_map(|given| {
+        let named = Use::ALL.into_iter().find(|usage| usage.told().0 == given);
+        named.ok_or_else(|| format!("there is no use called {given}"))
+    })
 }
 
 /// Runs the command.
@@ -220,7 +197,7 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
     if args.pool.is_some() {
         scope.pool.clone_from(&args.pool);
     }
-    scope.uses.extend(args.uses.iter().copied().map(Use::from));
+    scope.uses.extend(args.uses.iter().copied());
     if let Some(token) = &args.token {
         wish.token.clone_from(token);
     }
