@@ -113,8 +113,13 @@ fn state_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) ->
     match &target.state {
         Some(state) => state.clone(),
         None if target.lab => target.lab_options.lab_dir.join(lab::CLUSTERS).join(cluster),
-        None => inventory_folder.join(".daedal").join(cluster),
+        None => state_beside(inventory_folder, cluster),
     }
+}
+
+/// Where the store of a real cluster is, unless somebody says otherwise.
+pub fn state_beside(inventory_folder: &Path, cluster: &str) -> PathBuf {
+    inventory_folder.join(".daedal").join(cluster)
 }
 
 /// Where the outputs of a cluster are.

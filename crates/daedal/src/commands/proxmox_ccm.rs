@@ -13,7 +13,7 @@ use crate::cli::Format;
 use crate::contact::ContactArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::session::engine_failure;
+use crate::session::{engine_failure, state_beside};
 use crate::{console, documents};
 
 /// What `proxmox ccm` understands.
@@ -55,7 +55,7 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
         pool: None,
         grants: Scope::of(cluster).seeing(),
     };
-    let folder = args.state.clone().unwrap_or_else(|| inventory.folder.join(".daedal").join(&cluster.name));
+    let folder = args.state.clone().unwrap_or_else(|| state_beside(&inventory.folder, &cluster.name));
     let file = folder.join("ccm.yaml");
     let unsafe_tls = contact.trust == Trust::Insecure;
     let written = |secret: &str| config(&contact.endpoint, unsafe_tls, &id, secret, &cluster.name);
