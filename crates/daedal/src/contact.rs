@@ -129,8 +129,8 @@ fn normal(endpoint: &str) -> String {
 fn target(endpoint: &str) -> Outcome<Target> {
     let wrong = || Failure::new(Exit::Usage, format!("'{endpoint}' is not where a Proxmox can be"));
     let url = url::Url::parse(endpoint).map_err(|_| wrong())?;
-    let host = url.host_str().ok_or_else(wrong)?.trim_matches(['[', ']']).to_owned();
-    Ok(Target::new(host, url.port_or_known_default().unwrap_or(8006)))
+    url.host_str().ok_or_else(wrong)?;
+    Ok(Target::from(&url))
 }
 
 /// A secret from a file, from the environment, or from somebody at the terminal, who does not see it.
