@@ -53,6 +53,7 @@ impl<'w> Planner<'w> {
         }
         quorum.lowest = quorum.before.min(quorum.after);
         let rewired = self.networks_one_by_one(survey, &control_planes, &mut joined);
+        let back = self.back_after_interruption(survey, &control_planes, &mut joined);
 
         let mut endpoint = None;
         let expected = control_planes.iter().any(|at| self.tracks[*at].reachable || survey.nodes[*at].up());
@@ -68,7 +69,7 @@ impl<'w> Planner<'w> {
                 [bootstrap.or(first)],
             ));
         }
-        let after = [rewired, endpoint];
+        let after = [rewired.or(back), endpoint];
         let restarted = self.configs_one_by_one(survey, &control_planes, &workers, after, &mut joined);
         // A single member keeps its quorum of one whatever happens to its network.
         quorum.lowest -= u32::from((rewired.is_some() || restarted) && quorum.before > 1);
@@ -225,5 +226,25 @@ impl<'w> Planner<'w> {
             previous = Some(back);
         }
         previous
+    }
+    /// The step after which the one control plane that may have lost its vote for a new network card votes again; none
+    /// if nobody else's config waits for that.
+    fn back_after_interruption(
+        &mut self,
+        survey: &Survey<'w>,
+        control_planes: &[usize],
+        joined: &mut [Option<StepId>],
+    ) -> Option<StepId> {
+        let at = *control_planes.iter().find(|at| self.tracks[**at].interrupted)?;
+        if control_planes.iter().all(|other| self.tracks[*other].config.is_none()) {
+            return None;
+        }
+        let subject = Subject { node: Some(&survey.nodes[at].node.name), host: None };
+        let needs = [self.tracks[at].api, self.tracks[at].running];
+        joined[at] = joined[at].or_else(|| {
+            let reason = "etcd must be whole before the next one";
+            Some(self.graph.add(subject, Action::AwaitEtcd, reason, needs))
+        });
+        joined[at]
     }
 }

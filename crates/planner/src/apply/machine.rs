@@ -11,7 +11,7 @@ use crate::names::{self, Images};
 use crate::plan::{Action, Change, Impact, Level, StepId};
 use crate::size;
 use crate::survey::{Present, Sight, State};
-use crate::world::{ConfigView, TalosView};
+use crate::world::{ConfigView, EtcdView, TalosView};
 
 impl<'w> Planner<'w> {
     /// Everything up to the point where the VM runs with its config in reach.
@@ -219,6 +219,7 @@ impl<'w> Planner<'w> {
             match (voter, self.voters.interruption(sight)) {
                 (false, _) | (true, Interruption::Harmless) => {
                     impact = interrupts;
+                    track.interrupted = voter && sight.view.etcd != EtcdView::NotJoined;
                     changes.push(change);
                 }
                 (true, Interruption::OneByOne) => track.network = Some(change),

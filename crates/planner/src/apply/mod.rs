@@ -165,6 +165,8 @@ struct Track {
     medium: Option<String>,
     /// A change of the network card of a voting member, to be done one by one.
     network: Option<Change>,
+    /// Whether its network is interrupted although it may vote, because all others surely do.
+    interrupted: bool,
     /// The config that the running node is to get.
     config: Option<NewConfig>,
     created: bool,
@@ -230,6 +232,7 @@ impl<'w> Planner<'w> {
     /// The host of a VM that never ran from its disk and whose boot ISO may not be there any more.
     fn lost_iso(&self, sight: &Sight<'w>) -> Option<&'w str> {
         let present = match sight.state {
+            _ if !self.can_come_up(sight) => return None,
             State::Present(present) => present,
             State::Creating { guest, .. } if self.cluster.boot.installs() => return Some(&guest.host),
             _ => return None,

@@ -1,5 +1,7 @@
 //! Single rules of safety, one story each.
 
+use daedal_inventory::{Boot, BootFrom, Cluster};
+
 use super::simulator::Sim;
 use crate::fixture;
 use crate::*;
@@ -144,6 +146,28 @@ fn a_network_change_takes_control_planes_one_at_a_time_and_only_with_a_spare() {
 }
 
 #[test]
+fn a_config_change_waits_until_the_one_whose_network_was_cut_votes_again() {
+    for etcd in [EtcdView::Unknown, EtcdView::Member] {
+        let mut sim = made();
+        sim.world.guests.get_mut(&302).unwrap().config.as_mut().unwrap().bridge = "vmbr9".into();
+        sim.world.nodes.insert("cp-3".into(), NodeView { etcd, ..NodeView::default() });
+        let (running, declared) = ("a".into(), "b".into());
+        sim.world.nodes.get_mut("cp-1").unwrap().config =
+            ConfigView::Differs { running, declared, reboot: false, changes: Vec::new() };
+        // The simulator holds every plan against the rules.
+        let plan = sim.plan();
+        let of = |node: &str, action: fn(&Action) -> bool| {
+            plan.steps.iter().find(|step| step.node.as_deref() == Some(node) && action(&step.action)).unwrap()
+        };
+        let voting = of("cp-3", |action| *action == Action::AwaitEtcd);
+        let config = of("cp-1", |action| matches!(action, Action::ApplyConfig { .. }));
+        assert!(config.needs.contains(&voting.id), "{}", render(&plan, RenderOptions::default()));
+        assert_eq!(sim.run(&plan, |_| true), plan.steps.len());
+        assert!(sim.plan().is_empty());
+    }
+}
+
+#[test]
 fn a_new_mac_is_held_back_from_a_node_whose_config_names_the_old_one() {
     let mut sim = made();
     let old = sim.cluster.nodes[3].mac.clone();
@@ -220,6 +244,15 @@ fn workers_are_not_made_where_no_control_plane_can_come_up() {
     let plan = plan_apply(&cluster, &fixture::images(&cluster), &world).unwrap();
     assert!(!plan.steps.iter().any(|step| matches!(step.action, Action::CreateVm { .. })));
     assert!(plan.notes.iter().any(|note| note.about == "worker-1, worker-2"));
+    // Nor is a boot ISO brought for one that an earlier run began.
+    let ownership =
+        Ownership::HalfMade { node: "worker-1".into(), task_running: true, upid: "UPID:y".into() };
+    let guest = GuestView { vmid: 301, host: "atlas".into(), ownership, ..GuestView::default() };
+    world.guests.insert(301, guest);
+    (world.secrets_stored, world.outputs_current) = (true, true);
+    let cluster = Cluster { boot: Boot { from: BootFrom::Iso, ..Boot::default() }, ..cluster };
+    let plan = plan_apply(&cluster, &fixture::images(&cluster), &world).unwrap();
+    assert!(plan.is_empty(), "{}", render(&plan, RenderOptions::default()));
 }
 
 #[test]
