@@ -37,6 +37,8 @@ pub enum EffectKind {
     AttachMedia,
     /// A VM is started.
     StartVm,
+    /// A session on a VM's serial console is opened.
+    OpenConsole,
     /// A node in maintenance mode is given its config.
     GiveConfig,
     /// A running node gets a machine config.

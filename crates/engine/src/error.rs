@@ -5,6 +5,26 @@ use std::time::Duration;
 
 use crate::effects::Refused;
 
+/// Why a node in maintenance mode is not believed to be the one on whose console we listen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Doubt {
+    /// The console printed keys, but not the one that is shown.
+    #[error("it shows a key ({shown}) that its VM did not print on its serial console")]
+    OtherKey {
+        /// Fingerprint of the key that is shown.
+        shown: String,
+    },
+    /// The console printed no key.
+    #[error("its serial console has not printed its key")]
+    Silent,
+    /// The console cannot be read.
+    #[error("its serial console cannot be read: {why}")]
+    NoConsole {
+        /// Why.
+        why: String,
+    },
+}
+
 /// An error of the engine. Display says what was attempted; `source()` says why it failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -186,6 +206,15 @@ pub enum Error {
     OtherCluster {
         /// Which node.
         node: String,
+    },
+    /// Who waits at a node's address does not show a key that the node printed on its console.
+    #[error("what waits for the config of node {node} cannot be told from an impostor")]
+    Unproven {
+        /// Which node.
+        node: String,
+        /// What speaks against it.
+        #[source]
+        why: Doubt,
     },
     /// A node waits without a config although it should have one.
     #[error("node {node} is in maintenance mode: it never got its config")]

@@ -313,6 +313,9 @@ async fn privileges(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client
             continue;
         }
         let (verdict, why) = match grant.optional {
+            true if grant.role == "DaedalConsole" => {
+                (CheckVerdict::Warning, ", so first contacts in maintenance mode are unverified")
+            }
             true => (CheckVerdict::Warning, ", so the tasks of each host are asked for one by one"),
             false => (CheckVerdict::Bad, ""),
         };

@@ -56,6 +56,8 @@ pub(crate) enum Door {
 pub(crate) struct Waiting {
     /// A connection that only the node with the key seen first can hold.
     pub(crate) client: Client,
+    /// The key's fingerprint, as Talos prints it.
+    pub(crate) fingerprint: String,
     uuid: Option<Uuid>,
     macs: Vec<String>,
 }
@@ -264,7 +266,7 @@ impl Nodes {
             };
             let mac = |link: client::Resource| Some(link.spec().get("hardwareAddr")?.as_str()?.to_owned());
             let macs = links.into_iter().filter_map(mac).collect();
-            Ok::<_, TalosError>(Door::Waits(Box::new(Waiting { client, uuid, macs })))
+            Ok::<_, TalosError>(Door::Waits(Box::new(Waiting { client, fingerprint, uuid, macs })))
         };
         match tokio::time::timeout(patience, look).await {
             Ok(Ok(door)) => door,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use daedal_inventory::{BootConfig, Cluster};
+use daedal_inventory::{BootConfig, Cluster, Node};
 use serde::Serialize;
 
 use crate::machine;
@@ -43,12 +43,22 @@ pub enum Use {
     Ha,
     /// Keep backup jobs.
     Backup,
+    /// Say in which order VMs start with their host.
+    StartOrder,
 }
 
 impl Use {
     /// Every one.
-    pub const ALL: [Self; 7] =
-        [Self::Clone, Self::Agent, Self::CloudInit, Self::Console, Self::Migrate, Self::Ha, Self::Backup];
+    pub const ALL: [Self; 8] = [
+        Self::Clone,
+        Self::Agent,
+        Self::CloudInit,
+        Self::Console,
+        Self::Migrate,
+        Self::Ha,
+        Self::Backup,
+        Self::StartOrder,
+    ];
 
     /// Its name, and what it is for.
     pub fn told(self) -> (&'static str, &'static str) {
@@ -60,6 +70,7 @@ impl Use {
             Self::Migrate => ("migrate", "Move VMs to other hosts"),
             Self::Ha => ("ha", "Put VMs under high availability"),
             Self::Backup => ("backup", "Keep backup jobs"),
+            Self::StartOrder => ("start-order", "Say in which order VMs start with their host"),
         }
     }
 }
@@ -77,6 +88,8 @@ pub struct Scope {
     pub images: BTreeSet<String>,
     /// Bridges.
     pub bridges: BTreeSet<String>,
+    /// Resource mappings of PCI devices; none where none are named.
+    pub mappings: BTreeSet<String>,
     /// What else it does.
     pub uses: BTreeSet<Use>,
 }
@@ -84,13 +97,16 @@ pub struct Scope {
 impl Scope {
     /// What the inventory needs, and nothing else.
     pub fn of(cluster: &Cluster) -> Self {
-        let proxmox = &cluster.proxmox;
+        let (proxmox, nodes) = (&cluster.proxmox, &cluster.nodes);
+        let storages = nodes.iter().flat_map(|node| &node.disks).filter_map(|disk| disk.storage.clone());
+        let bridges = nodes.iter().flat_map(|node| &node.nics).map(|nic| nic.bridge.clone());
         Self {
             pool: proxmox.pool.clone(),
             hosts: proxmox.hosts.iter().map(|host| host.name.clone()).collect(),
-            disks: BTreeSet::from([proxmox.disks_storage.clone()]),
+            disks: storages.chain([proxmox.disks_storage.clone()]).collect(),
             images: BTreeSet::from([proxmox.images_storage.clone()]),
-            bridges: BTreeSet::from([proxmox.bridge.clone()]),
+            bridges: bridges.chain([proxmox.bridge.clone()]).collect(),
+            mappings: nodes.iter().flat_map(|node| node.hardware.pci.clone()).collect(),
             uses: uses(cluster),
         }
     }
@@ -127,12 +143,21 @@ impl Scope {
                     grants.push(Grant { propagate: false, ..backup });
                     continue;
                 }
+                Use::StartOrder => {
+                    let order = grant("/", "DaedalStartOrder", &["Sys.Modify"]);
+                    grants.push(Grant { propagate: false, ..order });
+                    continue;
+                }
+                // Without it, a first contact in maintenance mode cannot be verified, which the plan says.
+                Use::Console => {
+                    grants.push(Grant { optional: true, ..grant(&vms, "DaedalConsole", &["VM.Console"]) });
+                    continue;
+                }
                 Use::Clone => ("DaedalClone", &["VM.Clone"]),
                 Use::Agent if release >= 9 => ("DaedalAgent", &["VM.GuestAgent.Audit"]),
                 // What asking the agent took before it had privileges of its own.
                 Use::Agent => ("DaedalAgent", &["VM.Monitor"]),
                 Use::CloudInit => ("DaedalCloudInit", &["VM.Config.Cloudinit"]),
-                Use::Console => ("DaedalConsole", &["VM.Console"]),
                 Use::Migrate => ("DaedalMigrate", &["VM.Migrate"]),
             };
             grants.push(grant(&vms, role, privileges));
@@ -148,6 +173,9 @@ impl Scope {
         }
         for path in each("/sdn/zones/localnetwork", &self.bridges) {
             grants.push(grant(&path, "DaedalBridge", BRIDGE));
+        }
+        for mapping in &self.mappings {
+            grants.push(grant(&format!("/mapping/pci/{mapping}"), "DaedalMapping", &["Mapping.Use"]));
         }
         if self.hosts.len() != 1 {
             // Only here: propagated, it would show every host and every task of everybody to whoever has the token.
@@ -211,9 +239,17 @@ fn uses(cluster: &Cluster) -> BTreeSet<Use> {
         uses.insert(Use::Clone);
     }
     match boot.config {
-        BootConfig::CloudInitDrive => drop(uses.insert(Use::CloudInit)),
+        // A VM that is created may have the drive at once; one that is cloned gets it by a change, which takes more.
+        BootConfig::CloudInitDrive if boot.clones() => drop(uses.insert(Use::CloudInit)),
         BootConfig::Maintenance if machine::has_agent(cluster) => drop(uses.insert(Use::Agent)),
         _ => {}
+    }
+    if boot.through_maintenance() {
+        uses.insert(Use::Console);
+    }
+    let ordered = |node: &Node| node.hardware.start_order.is_some() || node.hardware.start_delay.is_some();
+    if cluster.nodes.iter().any(ordered) {
+        uses.insert(Use::StartOrder);
     }
     uses
 }
@@ -246,6 +282,7 @@ mod tests {
             disks: names(&["local-lvm"]),
             images: names(&["local"]),
             bridges: names(&["vmbr0"]),
+            mappings: BTreeSet::new(),
             uses: BTreeSet::new(),
         };
         let paths: Vec<String> = scope.grants(9).into_iter().map(|grant| grant.path).collect();

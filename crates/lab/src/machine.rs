@@ -53,6 +53,9 @@ pub struct GuestInterface {
     pub addresses: Vec<(IpAddr, u8)>,
 }
 
+/// Lines as they are printed.
+pub type Lines = Pin<Box<dyn futures::Stream<Item = String> + Send>>;
+
 /// Runs what is inside the VMs. The hypervisor calls it; it never calls back.
 pub trait Guests: Send + Sync + 'static {
     /// Power on. Returns at once; booting goes on in the background.
@@ -69,4 +72,8 @@ pub trait Guests: Send + Sync + 'static {
     fn agent_interfaces(&self, vmid: u32) -> Option<Vec<GuestInterface>>;
     /// Last lines of the serial console.
     fn console(&self, vmid: u32) -> Vec<String>;
+    /// Every line that the serial console prints from now on; none if nothing prints there.
+    fn console_from_now(&self, _vmid: u32) -> Option<Lines> {
+        None
+    }
 }

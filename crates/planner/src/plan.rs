@@ -252,6 +252,10 @@ pub enum Action {
     GiveConfig {
         /// VMID.
         vmid: u32,
+        /// Whether the key must be one that the node prints on its serial console. If not, whoever says to be this VM is
+        /// believed.
+        #[serde(default)]
+        console: bool,
     },
     /// Give a running node the declared machine config, and wait until it runs on it.
     ApplyConfig {

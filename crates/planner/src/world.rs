@@ -32,6 +32,9 @@ pub struct World {
     pub outputs_current: bool,
     /// The day on which client certificates in the output files end, where that is near or past.
     pub credentials_end: Option<String>,
+    /// Whether the serial consoles of VMs can be read.
+    #[serde(default)]
+    pub consoles: bool,
     /// Hosts whose guests could not be listed. A VM of ours, or someone else's on one of our VMIDs, may be there, so
     /// nothing is created while this is not empty. (A host that is offline but whose guests the Proxmox cluster still
     /// lists does not belong here.)

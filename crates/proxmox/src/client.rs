@@ -13,6 +13,7 @@ use http_body_util::Full;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::{sync::Semaphore, time::Instant};
+use zeroize::Zeroizing;
 
 use crate::{
     classify::{Refusal, from_answer},
@@ -197,6 +198,20 @@ impl Client {
     /// The same client with connections of its own, which nobody else's calls take away.
     pub(crate) fn apart(&self) -> Self {
         Self { inner: self.inner.clone(), transport: Arc::new(self.transport.apart()) }
+    }
+
+    /// A stream to the endpoint that is not an exchange of the API.
+    pub(crate) async fn stream(&self) -> std::io::Result<daedal_dial::BoxStream> {
+        self.transport.stream().await
+    }
+
+    /// Host and credentials as they stand in a request.
+    pub(crate) fn header_lines(&self) -> Zeroizing<String> {
+        let host = (&HOST, &self.inner.host);
+        let credentials = self.inner.credentials.iter().map(|(name, value)| (name, value));
+        let lines = std::iter::once(host).chain(credentials);
+        let lines = lines.filter_map(|(name, value)| Some(format!("{name}: {}", value.to_str().ok()?)));
+        Zeroizing::new(lines.collect::<Vec<_>>().join("\r\n"))
     }
 
     /// How long before a call a connection should be opened to be ready for it.

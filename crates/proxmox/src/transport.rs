@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use daedal_dial::{Dialer, Target};
+use daedal_dial::{BoxStream, Dialer, Target};
 use http::{Request, Response, header::CONNECTION};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{client::conn::http1, ext::ReasonPhrase};
@@ -135,6 +135,19 @@ impl Transport {
                 format!("no connection within {limit:?}"),
             ))),
         }
+    }
+
+    /// A stream of its own, for what is not an exchange.
+    pub(crate) async fn stream(&self) -> io::Result<BoxStream> {
+        let open = async {
+            let stream = self.dialer.dial(&self.target).await?;
+            let name = daedal_dial::server_name(&self.target.host)?;
+            let stream = daedal_dial::tls_connect(stream, name, self.tls.clone()).await?;
+            Ok(Box::new(stream) as BoxStream)
+        };
+        tokio::time::timeout(self.connect_limit, open)
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn take_idle(&self) -> Option<Sender> {

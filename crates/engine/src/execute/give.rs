@@ -13,6 +13,7 @@ use futures::future::join_all;
 
 use crate::effects::EffectKind;
 use crate::error::{Error, chain};
+use crate::execute::console::Printed;
 use crate::execute::waiting::{Look, News, Waiter};
 use crate::execute::{Executor, Outcome};
 use crate::machine;
@@ -51,17 +52,19 @@ impl Heard {
 impl Executor<'_> {
     /// Gives a node its config. It is looked for at its declared address, which static networks and reservations give it,
     /// and wherever its guest agent says it is.
-    pub(super) async fn give_config(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
+    pub(super) async fn give_config(&self, step: &Step, vmid: u32, console: bool) -> Result<Outcome, Error> {
         let (node, parts) = (self.node(step)?, &self.engine.parts);
         let nodes = self.nodes().await?;
         let config = machine::config(self.cluster, node, &*self.secrets().await?)?;
         let (heard, news) = (&Heard::default(), &News::default());
+        let printed = &Printed::default();
+        let proof = console.then_some(printed);
         let what = format!("{} to wait for its config", node.name);
         let mut wait = Waiter::new(self, step, what, parts.limits.boot);
         let giving = async {
             let mut asked = false;
             loop {
-                let look = |patience| self.meet(nodes, node, heard, patience);
+                let look = |patience| self.meet(nodes, node, heard, proof, patience);
                 let waiting = match wait.until(news, look).await? {
                     (Met::Configured, _) if asked => {
                         self.gave(vmid);
@@ -97,12 +100,20 @@ impl Executor<'_> {
         tokio::select! {
             biased;
             never = self.ask_agent(step, vmid, node, heard, news) => match never {},
+            never = self.listen(step, vmid, printed, news), if console => match never {},
             given = giving => given,
         }
     }
 
     /// Looks at every address where the node may be.
-    async fn meet(&self, nodes: &Nodes, node: &Node, heard: &Heard, patience: Duration) -> Look<Met> {
+    async fn meet(
+        &self,
+        nodes: &Nodes,
+        node: &Node,
+        heard: &Heard,
+        proof: Option<&Printed>,
+        patience: Duration,
+    ) -> Look<Met> {
         let declared = node.address.addr();
         let others = heard.all().into_iter().filter(|address| *address != declared);
         let doors = std::iter::once(declared)
@@ -111,7 +122,16 @@ impl Executor<'_> {
         let mut why = None;
         for (address, door) in join_all(doors).await {
             match door {
-                Door::Waits(waiting) if waiting.is(node) => return Look::Ended(Ok(Met::Waits(waiting))),
+                Door::Waits(waiting) if waiting.is(node) => {
+                    match proof.map_or(Ok(()), |printed| printed.proves(&waiting.fingerprint)) {
+                        Ok(()) => return Look::Ended(Ok(Met::Waits(waiting))),
+                        Err(Ok(not_yet)) => why = Some(not_yet),
+                        Err(Err(doubt)) => {
+                            let node = node.name.clone();
+                            return Look::Ended(Err(Error::Unproven { node, why: doubt }));
+                        }
+                    }
+                }
                 Door::Ours if address == declared => return Look::Ended(Ok(Met::Configured)),
                 Door::OtherCluster => {
                     return Look::Ended(Err(Error::OtherCluster { node: node.name.clone() }));

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod config;
+mod console;
 mod give;
 mod graph;
 mod image;
@@ -156,7 +157,7 @@ impl<'a> Executor<'a> {
             Action::UpdateVm { vmid, changes } => self.update_vm(step, *vmid, changes).await,
             Action::AttachMedia { vmid, media } => self.attach_media(step, *vmid, media).await,
             Action::StartVm { vmid } => self.start_vm(step, *vmid).await,
-            Action::GiveConfig { vmid } => self.give_config(step, *vmid).await,
+            Action::GiveConfig { vmid, console } => Box::pin(self.give_config(step, *vmid, *console)).await,
             Action::ApplyConfig { running, declared, reboot, .. } => {
                 self.apply_config(step, running, declared, *reboot).await
             }

@@ -7,8 +7,10 @@ mod nodes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
-use daedal_planner::{Blind, HostView, ImagePin, Judge, Ownership, StorageView, VolumeView, World};
-use daedal_proxmox::{Client, Resource};
+use daedal_planner::{
+    Blind, GuestView, HostView, ImagePin, Judge, Ownership, StorageView, VolumeView, World,
+};
+use daedal_proxmox::{Client, Resource, permitted};
 use daedal_talos::SecretsBundle;
 use futures::future::join_all;
 
@@ -86,6 +88,10 @@ impl Engine {
             bridges(proxmox, &mut world.hosts, &declared, &blinds).await;
         }
 
+        if incomplete || world.guests.values().any(waits) {
+            world.consoles = self.consoles(cluster, &world.proxmox_version, &blinds).await;
+        }
+
         for image in self.images(cluster).all() {
             let pin = self.parts.store.pin(&image.file).await?;
             world.image_pins.extend(pin.map(|pin| ImagePin {
@@ -112,6 +118,37 @@ impl Engine {
         world.blind = blinds.take();
         Ok(world)
     }
+}
+
+/// Whether a VM of ours was never given its config.
+fn waits(guest: &GuestView) -> bool {
+    guest.config.as_ref().is_some_and(|config| config.waiting)
+}
+
+impl Engine {
+    /// Whether serial consoles can be read, on a boot path on which that matters.
+    async fn consoles(&self, cluster: &Cluster, version: &str, blinds: &Blinds) -> bool {
+        // Before 9.1 the console takes the tickets of users only, not of their tokens.
+        if !cluster.boot.through_maintenance() || !at_least(version, (9, 1)) {
+            return false;
+        }
+        let path = match &cluster.proxmox.pool {
+            Some(pool) => format!("/pool/{pool}"),
+            None => "/vms".to_owned(),
+        };
+        match self.parts.proxmox.permissions().await {
+            Ok(permissions) => permitted(&permissions, &path, "VM.Console"),
+            Err(error) => {
+                blinds.add("the token's permissions", &error);
+                false
+            }
+        }
+    }
+}
+
+fn at_least(version: &str, least: (u32, u32)) -> bool {
+    let mut parts = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
 }
 
 /// Which host each of our nodes is on.

@@ -1,6 +1,8 @@
 //! Every way to boot: a cluster from nothing, an empty second plan, destruction; and what only some ways know.
 
-use daedal_planner::{Action, Level, plan_destroy};
+use daedal_lab::faults::{Fault, When};
+use daedal_lab::proxmox::TokenSpec;
+use daedal_planner::{Action, Level, Step, plan_destroy};
 
 use daedal_lab::{Format, SystemImage};
 use daedal_proxmox::{TaskWatcher, Upload};
@@ -19,6 +21,7 @@ pub const ISO_CLOUD_INIT: Way = Way::new("{from: iso, config: cloud-init-drive}"
 pub const META: Way = Way::new("{from: disk-image, config: meta}", Giving::Nothing);
 pub const ISO_META: Way = Way::new("{from: iso, config: meta}", Giving::Nothing);
 pub const TEMPLATE: Way = Way::new("{from: template, config: cidata}", Giving::Nothing);
+pub const TEMPLATE_CLOUD_INIT: Way = Way::new("{from: template, config: cloud-init-drive}", Giving::Nothing);
 pub const TEMPLATE_FULL: Way =
     Way::new("{from: template, config: maintenance, template: {clone: full}}", Giving::Reserved);
 
@@ -126,6 +129,79 @@ async fn a_first_contact_is_told_and_a_config_is_never_given_twice() {
     assert!(plan_destroy(&bench.cluster, &bench.look().await.0).is_ok());
 }
 
+/// A bench whose token may read consoles.
+fn listening(way: Way, version: &str) -> Bench {
+    Bench::on(way, 1, 1, |datacenter| {
+        datacenter.version = version.to_owned();
+        let mut token = TokenSpec::minimal(TOKEN, CANARY);
+        let vms = token.grants.iter_mut().find(|grant| grant.path == "/vms").unwrap();
+        vms.privileges.push("VM.Console".into());
+        datacenter.tokens = vec![token];
+    })
+}
+
+fn unverified(plan: &daedal_planner::Plan) -> bool {
+    plan.notes.iter().any(|note| note.text.contains("First contact unverified"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_contact_is_checked_against_the_serial_console() {
+    for way in [ISO_MAINTENANCE, IMAGE_ANYWHERE] {
+        let bench = listening(way, "9.2.11");
+        let plan = bench.look().await.1.unwrap();
+        assert!(!unverified(&plan), "{:#?}", plan.notes);
+        let heard = |step: &Step| matches!(step.action, Action::GiveConfig { console: true, .. });
+        assert_eq!(plan.steps.iter().filter(|step| heard(step)).count(), 2);
+        assert_done(&bench.apply().await, way.boot);
+        bench.assert_converged(way.boot).await;
+        let opened = |call: &&daedal_lab::faults::CallRecord| call.path.ends_with("/termproxy");
+        assert_eq!(bench.lab.faults().log().iter().filter(opened).count(), 2, "{way:?}");
+        and_back(&bench, way).await;
+    }
+    // Before 9.1 a console takes no tickets of tokens, and without a serial port there is nothing to read.
+    let bench = listening(IMAGE_MAINTENANCE, "8.4.1");
+    assert!(unverified(&bench.look().await.1.unwrap()));
+    assert_done(&bench.apply().await, "8.4");
+    let silent = "{from: disk-image, config: maintenance}\n  hardware: {serialConsole: false}";
+    let bench = listening(Way::new(silent, Giving::Reserved), "9.2.11");
+    assert!(unverified(&bench.look().await.1.unwrap()));
+}
+
+/// A machine that says to be the worker and sits at its address, where the worker itself should be.
+#[tokio::test(start_paused = true)]
+async fn an_impostor_gets_no_config() {
+    let bench = listening(IMAGE_MAINTENANCE, "9.2.11");
+    // What the worker prints never reaches us: its console is taken away, and what is shown stays unproven.
+    let worker = bench.cluster.node("worker-1").unwrap().vmid;
+    let console = When::call("POST", &format!("/nodes/*/qemu/{worker}/termproxy"));
+    bench.lab.faults().inject(console, Fault::Status(500));
+    let report = bench.apply().await;
+    let said = crate::support::errors(&report).join("\n");
+    assert!(
+        said.contains("what waits for the config of node worker-1 cannot be told from an impostor"),
+        "{said}"
+    );
+    assert!(said.contains("its serial console cannot be read"), "{said}");
+    let given = bench.lab.faults().log();
+    let given =
+        given.iter().filter(|call| call.service == "talos" && call.path.contains("ApplyConfiguration"));
+    assert_eq!(given.count(), 1, "only the control plane got one");
+    // The next run lets it boot once more, and listens.
+    bench.lab.faults().clear();
+    let plan = bench.look().await.1.unwrap();
+    let stops = |step: &&Step| step.action == Action::StopVm { vmid: worker };
+    let stop = plan.steps.iter().find(stops).unwrap_or_else(|| panic!("{:#?}", plan.steps));
+    assert!(stop.reason.contains("it prints its key only when it boots"), "{}", stop.reason);
+    assert!(!unverified(&plan), "{:#?}", plan.notes);
+    assert_done(&bench.apply().await, "once more");
+    bench.assert_converged("once more").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_through_a_verified_first_contact_is_survived() {
+    crate::crash::sweep_of(|| listening(ISO_MAINTENANCE, "9.2.11")).await;
+}
+
 fn client(bench: &Bench) -> daedal_proxmox::Client {
     daedal_proxmox::Client::builder(
         &bench.cluster.proxmox.endpoint,
@@ -203,14 +279,14 @@ async fn every_fault_on_the_way_from_an_iso_with_a_medium_is_survived() {
 
 #[tokio::test(start_paused = true)]
 async fn clones_of_templates_linked_and_full() {
-    for way in [TEMPLATE, TEMPLATE_FULL] {
+    for way in [TEMPLATE, TEMPLATE_FULL, TEMPLATE_CLOUD_INIT] {
         let bench = whole_life(way).await;
         let world = bench.look().await.0;
         let templates: Vec<(u32, &str)> =
             world.guests.values().filter(|g| g.template).map(|g| (g.vmid, g.host.as_str())).collect();
         // One for each role, where there is a node of it: disks are local.
         assert!(templates.contains(&(998, "atlas")) && templates.contains(&(996, "boreas")), "{templates:?}");
-        let linked = way.boot == TEMPLATE.boot;
+        let linked = way.boot != TEMPLATE_FULL.boot;
         for (node, guest) in bench.cluster.nodes.iter().map(|node| (node, &world.guests[&node.vmid])) {
             let config = guest.config.as_ref().unwrap();
             assert_eq!((&config.mac, config.base.is_some()), (&node.mac, linked), "{}", node.name);

@@ -14,17 +14,28 @@ async fn sweep_creation(control_planes: usize, workers: usize, part: usize, part
 
 /// The same, however the nodes boot.
 pub async fn sweep(way: Way, control_planes: usize, workers: usize, part: usize, parts: usize) {
+    sweep_parts(|| Bench::booting(way, control_planes, workers), part, parts).await;
+}
+
+/// A third of the same on any bench.
+pub async fn sweep_of(make: impl Fn() -> Bench) {
+    sweep_parts(make, 0, 3).await;
+}
+
+async fn sweep_parts(make: impl Fn() -> Bench, part: usize, parts: usize) {
     let whole = Killer::never();
-    let bench = Bench::booting(way, control_planes, workers);
+    let bench = make();
+    let nodes = bench.cluster.nodes.len();
+    let boot = format!("{:?} {:?}", bench.cluster.boot.from, bench.cluster.boot.config);
     assert_done(&bench.apply_through(Effects::through(whole.clone())).await.unwrap(), "the run nobody kills");
     let effects: BTreeMap<String, Effect> =
         whole.seen().into_iter().map(|effect| (effect.to_string(), effect)).collect();
     // So many a node, and what is made once for all.
-    assert!(effects.len() >= 3 * (control_planes + workers) + 8, "{effects:#?}");
+    assert!(effects.len() >= 3 * nodes + 8, "{effects:#?}");
     let points = effects.values().flat_map(|effect| [(effect, Point::Before), (effect, Point::After)]);
     for (effect, point) in points.skip(part).step_by(parts) {
-        let after = format!("{}: death {point:?} {effect}", way.boot);
-        let bench = Bench::booting(way, control_planes, workers);
+        let after = format!("{boot}: death {point:?} {effect}");
+        let bench = make();
         let killer = Killer::at(effect, point);
         let ended = killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
         assert!(ended.is_none(), "{after}: it went on");

@@ -5,6 +5,7 @@
 
 mod access;
 mod boot;
+mod commands;
 mod config;
 mod crash;
 mod faults;

@@ -9,8 +9,8 @@ use daedal_lab::proxmox::TokenSpec;
 use daedal_planner::{Level, plan_apply, plan_destroy};
 use daedal_proxmox::{Client, Token, Trust};
 
-use crate::boot::{ISO_ANYWHERE, TEMPLATE};
-use crate::support::{Bench, CANARY, TOKEN, Way, errors};
+use crate::boot::{ISO_ANYWHERE, TEMPLATE, TEMPLATE_CLOUD_INIT};
+use crate::support::{Bench, CANARY, Giving, TOKEN, Way, errors};
 
 /// An account whose user and token have just these grants, on a Proxmox of this version.
 async fn prepared(version: &str, pool: Option<&str>, grants: impl FnOnce(&Cluster) -> Vec<Grant>) -> Bench {
@@ -29,8 +29,9 @@ async fn booting(
         let token = TokenSpec { grants: Vec::new(), ..TokenSpec::minimal(TOKEN, CANARY) };
         datacenter.tokens = vec![token, TokenSpec::administrator("root@pam!admin", CANARY)];
         // Another host has nothing to do with it, and nothing on it may be needed.
-        datacenter.hosts[0].bridges.push("vmbr9".into());
+        datacenter.hosts.iter_mut().for_each(|host| host.bridges.push("vmbr9".into()));
     });
+    bench.lab.datacenter().map_pci("gpu");
     bench.cluster.proxmox.pool = pool.map(str::to_owned);
     // The lab refuses what it does not have; on a real network only a host that is there does so.
     bench.cluster.reach = daedal_inventory::Reach::Proxy("http://127.0.0.1:1".into());
@@ -175,20 +176,42 @@ async fn not_one_privilege_is_too_many_with_rights_on_a_pool_only() {
     each_is_needed("9.2.11", Some("talos")).await;
 }
 
-/// What templates and the guest agent take besides, named as each release names it.
+/// VMs that start in some order, have a PCI device, or a card in another network.
+const ORDERED: Way = Way::new("{}\n  hardware: {startOrder: 2, startDelay: 10}", Giving::Nothing);
+const MAPPED: Way = Way::new("{}\n  hardware: {pci: [gpu]}", Giving::Nothing);
+const ELSEWHERE: Way = Way::new("{}\n  hardware: {nics: [{bridge: vmbr9, vlan: 7}]}", Giving::Nothing);
+
+/// A bridge, a storage or a device that only some VMs have is in the scope, too.
+#[test]
+fn what_hardware_needs_is_in_the_scope() {
+    let more = "{}\n  hardware: {disks: [{size: 1GiB, storage: fast}], nics: [{bridge: vmbr9}], pci: [gpu], startOrder: 1}";
+    let cluster = crate::support::cluster_booting(more, 1, 1);
+    let paths: Vec<String> = Scope::of(&cluster).grants(9).into_iter().map(|grant| grant.path).collect();
+    for path in ["/storage/fast", "/sdn/zones/localnetwork/vmbr9", "/mapping/pci/gpu", "/"] {
+        assert!(paths.iter().any(|known| known == path), "{path}: {paths:?}");
+    }
+}
+
+/// What templates, the guest agent and special hardware take besides, named as each release names it.
 #[tokio::test(start_paused = true)]
 async fn what_other_boot_paths_add_suffices_and_is_needed() {
     for (way, version, role, privilege) in [
         (TEMPLATE, "9.2.11", "DaedalClone", "VM.Clone"),
         (ISO_ANYWHERE, "9.2.11", "DaedalAgent", "VM.GuestAgent.Audit"),
         (ISO_ANYWHERE, "8.4.1", "DaedalAgent", "VM.Monitor"),
+        (TEMPLATE_CLOUD_INIT, "9.2.11", "DaedalCloudInit", "VM.Config.Cloudinit"),
+        (ORDERED, "9.2.11", "DaedalStartOrder", "Sys.Modify"),
+        (MAPPED, "9.2.11", "DaedalMapping", "Mapping.Use"),
+        (ELSEWHERE, "9.2.11", "DaedalBridge", "SDN.Use"),
     ] {
         let bench = booting(way, version, None, shipped(version)).await;
         assert_eq!(life(&bench).await, Ok(()), "{way:?} on {version}");
         let without = |cluster: &Cluster| {
             let mut grants = shipped(version)(cluster);
+            // Of several bridges, the one that is named for the extra card.
+            let bridge = |grant: &Grant| role != "DaedalBridge" || grant.path.ends_with("/vmbr9");
             let before = grants.len();
-            grants.retain(|grant| grant.role != role);
+            grants.retain(|grant| grant.role != role || !bridge(grant));
             assert_eq!(grants.len() + 1, before, "{role} holds {privilege} alone");
             grants
         };

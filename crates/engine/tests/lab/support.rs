@@ -12,7 +12,7 @@ use daedal_inventory::{Cluster, Source, load};
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, TokenSpec};
 use daedal_lab::{Dhcp, Lab, LabSpec, Pace};
 use daedal_planner::{Plan, PlanError, World, plan_apply, plan_destroy};
-use daedal_proxmox::{CallCounter, Client, Counts, Token, Trust};
+use daedal_proxmox::{CallCounter, Client, Counts, Observer, Token, Trust};
 use daedal_store::Store;
 use daedal_talos::client::{Client as TalosClient, ConnectOptions, Reset, WipedPartition};
 use daedal_talos::{ApiRole, SecretsBundle};
@@ -159,12 +159,17 @@ impl Bench {
 
     /// A new process that reaches the lab over this network.
     pub fn engine_over(&self, network: Dialer, effects: Effects) -> Engine {
+        self.engine_watched(network, effects, self.counter.clone())
+    }
+
+    /// The same whose calls to Proxmox somebody else watches.
+    pub fn engine_watched(&self, network: Dialer, effects: Effects, observer: Arc<dyn Observer>) -> Engine {
         let trust = Trust::Ca(self.lab.pki().ca_pem().to_owned());
         let token = Token::new(TOKEN, CANARY).unwrap();
         let proxmox = Client::builder(&self.cluster.proxmox.endpoint, token)
             .dialer(network.clone())
             .trust(trust.clone())
-            .observer(self.counter.clone())
+            .observer(observer)
             .build()
             .unwrap();
         let factory =

@@ -13,7 +13,7 @@
 //!
 //! # What is not there
 //!
-//! Snapshots, replication, SDN, resource mappings and containers answer 501 like any unknown path. Firewalls, high
+//! Snapshots, replication, SDN and containers answer 501 like any unknown path. Firewalls, high
 //! availability and backup jobs are kept and told, and do nothing. Checksums with MD5 never match. Decompression knows gzip only. All tasks of a host run at once, however many.
 
 mod access;
@@ -94,6 +94,7 @@ struct Inner {
     state: Mutex<State>,
     locks: Locks,
     workers: Mutex<HashMap<String, CancellationToken>>,
+    sessions: api::console::Sessions,
     halted: CancellationToken,
 }
 
@@ -133,6 +134,7 @@ impl Datacenter {
             state: Mutex::new(state),
             locks: Locks::default(),
             workers: Mutex::default(),
+            sessions: Default::default(),
             halted: CancellationToken::new(),
         };
         Self { inner: Arc::new(inner) }
@@ -188,6 +190,15 @@ impl Datacenter {
                 }
             });
         }
+    }
+
+    /// Maps a PCI device of every host under a name, as an administrator does.
+    pub fn map_pci(&self, name: &str) {
+        self.with(|state| {
+            let maps: Vec<String> =
+                state.hosts.keys().map(|host| format!("node={host},path=0000:01:00")).collect();
+            state.guarding.map(name, &maps.join(" "));
+        });
     }
 
     /// Runs `qm unlock` on a host's shell, which no API token can. False if the VM had no lock.
@@ -248,6 +259,10 @@ impl Datacenter {
         let now = self.inner.around.pace.now().max(state.now);
         state.advance(now);
         work(&mut state)
+    }
+
+    fn sessions(&self) -> &api::console::Sessions {
+        &self.inner.sessions
     }
 
     fn pace(&self) -> Pace {

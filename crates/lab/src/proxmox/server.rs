@@ -10,7 +10,7 @@ use bytes::Bytes;
 use daedal_dial::BoxStream;
 use futures::Stream;
 use http::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, PRAGMA, SERVER,
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, PRAGMA, SERVER, UPGRADE,
 };
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
@@ -71,7 +71,8 @@ async fn serve(datacenter: Datacenter, host: String, tls: Arc<ServerConfig>, str
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
         .max_headers(64)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     tokio::select! {
         () = halted.cancelled() => {}
         // A broken connection is the caller's business.
@@ -169,6 +170,8 @@ async fn answer(
     host: String,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Dropped> {
+    let mut request = request;
+    let socket = upgrade(&mut request);
     let (head, body) = request.into_parts();
     let full_path = head.uri.path().to_owned();
     let path = full_path.strip_prefix(PREFIX).unwrap_or(&full_path).to_owned();
@@ -190,7 +193,7 @@ async fn answer(
     let faults = datacenter.faults().clone();
     let verdict = faults.arrive(Call { service: "proxmox", method: &method, path: &path, mutating, at });
     verdict.before_effect().await;
-    let pace = datacenter.pace();
+    let (pace, upgrading) = (datacenter.pace(), datacenter.clone());
     let patience = datacenter.durations().proxy;
     let canned = match &verdict.fault {
         Some(Fault::HangBefore) => std::future::pending().await,
@@ -229,7 +232,56 @@ async fn answer(
         _ => {}
     }
     faults.finish(&verdict, reply.status);
-    Ok(reply.into_response(truncate))
+    match socket {
+        Some(socket) if reply.status == 200 => Ok(socket.switch(upgrading, &path)),
+        _ => Ok(reply.into_response(truncate)),
+    }
+}
+
+/// A request to speak WebSocket from here on.
+struct Upgrade {
+    key: String,
+    protocol: bool,
+    port: u16,
+    ready: hyper::upgrade::OnUpgrade,
+}
+
+fn upgrade(request: &mut Request<Incoming>) -> Option<Upgrade> {
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let asked = request.uri().path().ends_with("/vncwebsocket")
+        && header("upgrade").is_some_and(|to| to.eq_ignore_ascii_case("websocket"))
+        && header("sec-websocket-version") == Some("13");
+    let key = header("sec-websocket-key").filter(|_| asked)?.to_owned();
+    let protocol = header("sec-websocket-protocol").is_some_and(|offered| offered.contains("binary"));
+    let query = request::parse_form(request.uri().query().unwrap_or_default());
+    let port = query.get("port").and_then(|port| port.parse().ok())?;
+    Some(Upgrade { key, protocol, port, ready: hyper::upgrade::on(request) })
+}
+
+impl Upgrade {
+    /// Ends HTTP on this connection and goes on with the console.
+    fn switch(self, datacenter: Datacenter, path: &str) -> Response<Body> {
+        let host = path.split('/').nth(2).unwrap_or_default().to_owned();
+        let accept = api::console::accept(&self.key);
+        let mut response = Response::new(StreamBody::new(Box::pin(futures::stream::empty()) as _));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(UPGRADE, HeaderValue::from_static("WebSocket"));
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        if let Ok(accept) = HeaderValue::from_str(&accept) {
+            headers.insert("sec-websocket-accept", accept);
+        }
+        if self.protocol {
+            headers.insert("sec-websocket-protocol", HeaderValue::from_static("binary"));
+        }
+        tokio::spawn(async move {
+            // A client that goes away before the switch leaves nothing to serve.
+            if let Ok(stream) = self.ready.await {
+                api::console::run(datacenter, host, self.port, TokioIo::new(stream)).await;
+            }
+        });
+        response
+    }
 }
 
 /// Runs the call to its end even when the caller goes away, and gives up on its answer when it takes too long.

@@ -303,11 +303,19 @@ impl State {
         self.version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(9)
     }
 
+    fn release(&self) -> (u32, u32, u32) {
+        let mut parts = self.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        (parts.next().unwrap_or(0), parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+    }
+
+    /// Whether it is this release or a later one.
+    pub(crate) fn at_least(&self, major: u32, minor: u32) -> bool {
+        self.release() >= (major, minor, 0)
+    }
+
     /// Whether wrong credentials are all answered alike (since 9.1.5).
     pub(crate) fn tells_nothing_on_wrong_credentials(&self) -> bool {
-        let mut parts = self.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-        let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-        version >= (9, 1, 5)
+        self.release() >= (9, 1, 5)
     }
 
     /// A new process on a host.

@@ -32,6 +32,12 @@ pub(crate) fn is_cdrom(value: &str) -> bool {
         || matches!(drive.bare.as_deref().or_else(|| drive.get("file")), Some("cdrom" | "none"))
 }
 
+/// Whether a drive is, or is to become, Proxmox's own cloud-init drive.
+pub(crate) fn is_cloudinit(value: &str) -> bool {
+    let volume = value.split(',').next().unwrap_or_default();
+    volume.ends_with(":cloudinit") || volume.contains("-cloudinit")
+}
+
 /// The volume of a drive, if it names one.
 pub(crate) fn drive_volume(value: &str) -> Option<String> {
     let drive = Properties::parse(value);

@@ -15,7 +15,7 @@ use super::node::{Node, Order};
 use super::services;
 use super::world::{Ground, SavedDisk, Shared, World};
 use crate::kubernetes::{SavedStore, Store};
-use crate::{GuestInterface, Guests, Hardware};
+use crate::{GuestInterface, Guests, Hardware, Lines};
 
 /// Runs a simulated Talos machine in every powered-on VM. Cheap to clone; all clones are one datacenter's machines.
 #[derive(Clone)]
@@ -217,4 +217,29 @@ impl Guests for Machines {
             .map(|n| n.state().console.iter().map(|line| line.text.clone()).collect())
             .unwrap_or_default()
     }
+
+    fn console_from_now(&self, vmid: u32) -> Option<Lines> {
+        let node = self.node(vmid)?;
+        let last = node.state().lines;
+        let lines =
+            futures::stream::unfold((node.watch(), node, last), |(mut watch, node, last)| async move {
+                loop {
+                    watch.mark_unchanged();
+                    let next = { node.state().console.iter().find(|line| line.serial > last).cloned() };
+                    if let Some(next) = next {
+                        return Some((kernel_line(&next), (watch, node, next.serial)));
+                    }
+                    tokio::select! {
+                        () = node.power.cancelled() => return None,
+                        changed = watch.changed() => changed.ok()?,
+                    }
+                }
+            });
+        Some(Box::pin(lines))
+    }
+}
+
+/// A line as the kernel's log prints it.
+fn kernel_line(line: &super::node::Line) -> String {
+    format!("[{:>5}.{:06}] {}", line.serial / 10, (line.serial % 10) * 100_000, line.text)
 }

@@ -89,11 +89,17 @@ impl<'w> Planner<'w> {
         let subject = Subject { node: Some(&node.name), host: None };
         if !sight.up() && reachable {
             if track.waits {
-                let reason = "its key is pinned from the first contact on";
+                let console = track.boots && self.reads_console(node);
+                let reason = match console {
+                    true => "its key is what its console prints, and pinned",
+                    false => "its key is pinned from the first contact on",
+                };
                 let of = Subject { node: Some(&node.name), host: host.as_deref() };
                 let needs = [running, self.secrets];
-                running = Some(self.graph.add(of, Action::GiveConfig { vmid }, reason, needs));
-                self.first_contacts.push(node.name.clone());
+                running = Some(self.graph.add(of, Action::GiveConfig { vmid, console }, reason, needs));
+                if !console {
+                    self.first_contacts.push(node.name.clone());
+                }
             }
             let reason = match running {
                 Some(_) => "its config must be in force",

@@ -118,6 +118,7 @@ impl<'w> Planner<'w> {
             running: Some(started),
             reachable: true,
             waits: path.through_maintenance(),
+            boots: true,
             unsettled: path.through_maintenance(),
             iso: path.installs(),
             medium,
@@ -283,14 +284,32 @@ impl<'w> Planner<'w> {
             )));
             start = true;
         }
+        let unheard = track.waits && guest.running && self.reads_console(node);
+        if unheard && matches!(sight.view.talos, TalosView::Maintenance) {
+            let reason = "it prints its key only when it boots, and nobody listened";
+            let needs: Vec<_> = done.clone();
+            let stop = Action::StopVm { vmid };
+            done.push(Some(self.graph.add_with(subject, stop, reason, needs, Impact::Restart)));
+            start = true;
+        }
         if start {
-            let reason = if maintenance { "boots into its config" } else { "it is stopped" };
+            track.boots = true;
+            let reason = match (maintenance, unheard) {
+                (true, _) => "boots into its config",
+                (_, true) => "boots to wait for its config",
+                _ => "it is stopped",
+            };
             track.running = Some(self.graph.add(subject, Action::StartVm { vmid }, reason, done));
             track.reachable = true;
         } else {
             track.running = done.into_iter().flatten().last();
         }
         track
+    }
+
+    /// Whether a node's first contact can be checked against what it prints on its serial console.
+    pub(super) fn reads_console(&self, node: &Node) -> bool {
+        self.world.consoles && node.hardware.serial_console.unwrap_or(true)
     }
 
     /// Sees to it that a node which does not answer yet has its config medium, if it still needs one.

@@ -157,6 +157,8 @@ struct Track {
     api: Option<StepId>,
     /// Whether it is given its config in maintenance mode before it can answer.
     waits: bool,
+    /// Whether it boots in this plan, so that its console can be listened to from the first line on.
+    boots: bool,
     /// Whether its mark still says that it waits for its config.
     unsettled: bool,
     /// Whether a boot ISO is in its drive.

@@ -56,7 +56,8 @@ impl<'w> Planner<'w> {
         }
         let text = "First contact unverified: a config with keys in it is given to whoever answers in maintenance mode \
                     with the node's SMBIOS uuid; only from then on its key is held to.";
-        let fix = "`boot: {config: cidata}` brings the config through Proxmox instead, which is verified"
+        let fix = "give the token VM.Console (9.1 or later), so that the key is checked against what the node prints on \
+                   its serial console; or `boot: {config: cidata}`, which brings the config through Proxmox"
             .to_owned();
         self.notes.add(Level::Warning, some_of(&self.first_contacts), text, Some(fix));
     }

@@ -246,7 +246,7 @@ impl<'a> Checker<'a> {
             Action::DestroyVm { vmid } => self.destroy(step, *vmid),
             Action::EjectMedia { vmid } => self.eject(step, *vmid),
             Action::MarkConfigured { vmid } => self.mark_configured(step, *vmid),
-            Action::GiveConfig { vmid } => self.give_config(step, *vmid),
+            Action::GiveConfig { vmid, console } => self.give_config(step, *vmid, *console),
             Action::ApplyConfig { running, declared, reboot, .. } => {
                 self.apply_config(step, running, declared, *reboot);
             }
@@ -310,7 +310,8 @@ impl<'a> Checker<'a> {
         let started = self.after(step, |s| s.action == Action::StartVm { vmid: node.vmid });
         self.demand(running || started, Rule::Order, step, "The node is awaited but its VM is not started");
         let waits = self.waits_for_config(node);
-        let given = self.after(step, |s| s.action == Action::GiveConfig { vmid: node.vmid });
+        let given =
+            self.after(step, |s| matches!(s.action, Action::GiveConfig { vmid, .. } if vmid == node.vmid));
         self.demand(given || !waits, Rule::Order, step, "The node is awaited but never gets its config");
         if node.role == Role::Worker {
             self.vouched(step, "A worker is awaited before a control plane that vouches for it");

@@ -21,7 +21,7 @@ pub(super) fn vmid(action: &Action) -> Option<u32> {
         | Action::StartVm { vmid }
         | Action::EjectMedia { vmid }
         | Action::MarkConfigured { vmid }
-        | Action::GiveConfig { vmid }
+        | Action::GiveConfig { vmid, .. }
         | Action::StopVm { vmid }
         | Action::DestroyVm { vmid } => Some(*vmid),
         _ => None,
@@ -149,7 +149,7 @@ impl Checker<'_> {
         self.cluster.boot.through_maintenance() && waiting && !is_up(self.world, &node.name)
     }
 
-    pub(super) fn give_config(&mut self, step: &Step, vmid: u32) {
+    pub(super) fn give_config(&mut self, step: &Step, vmid: u32, console: bool) {
         self.owned(step, vmid);
         self.secrets_before(step);
         let Some(node) = self.declared(step) else { return };
@@ -158,6 +158,14 @@ impl Checker<'_> {
         let running = self.world.guests.get(&vmid).is_some_and(|guest| guest.running);
         let started = self.after(step, |s| s.action == Action::StartVm { vmid });
         self.demand(running || started, Rule::Order, step, "The node is awaited but its VM is not started");
+        // What was printed before somebody listened is gone.
+        let heard = !console || (self.world.consoles && started);
+        self.demand(
+            heard,
+            Rule::Order,
+            step,
+            "The console is read of a VM that does not boot under our eyes",
+        );
     }
 
     pub(super) fn mark_configured(&mut self, step: &Step, vmid: u32) {

@@ -336,7 +336,7 @@ impl Sim {
                 config.iso = config.iso.take().filter(|volid| !names::is_boot_iso(&cluster, volid));
                 config.waiting = false;
             }
-            Action::GiveConfig { vmid } => {
+            Action::GiveConfig { vmid, .. } => {
                 let guest = self.ours(*vmid, step);
                 assert!(guest.running, "nobody is there to take it");
                 assert!(guest.config.as_ref().unwrap().waiting, "it had one before");

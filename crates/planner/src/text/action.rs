@@ -34,6 +34,9 @@ impl fmt::Display for Action {
             Self::UpdateVm { vmid, .. } => write!(f, "change VM {vmid}"),
             Self::AttachMedia { .. } => f.write_str("put its config medium into the drive"),
             Self::StartVm { vmid } => write!(f, "start VM {vmid}"),
+            Self::GiveConfig { console: true, .. } => {
+                f.write_str("give it its config in maintenance mode, its key checked on its console")
+            }
             Self::GiveConfig { .. } => f.write_str("give it its config in maintenance mode"),
             Self::ApplyConfig { .. } => f.write_str("change its machine config"),
             Self::AwaitApi => f.write_str("wait until its Talos API answers"),

@@ -160,9 +160,13 @@ pub(super) fn check_options<'a>(
     for name in names {
         if vmconfig::is_drive(name) {
             let value = context.param(name).unwrap_or_default();
-            if !vmconfig::is_cdrom(value) {
+            let cloud_init = vmconfig::is_cloudinit(value);
+            if !cloud_init && !vmconfig::is_cdrom(value) {
                 context.need_vm(vmid, pool, &["VM.Config.Disk"])?;
             } else if !creating {
+                if cloud_init {
+                    context.need_vm(vmid, pool, &["VM.Config.Cloudinit"])?;
+                }
                 context.need_vm(vmid, pool, &["VM.Config.CDROM"])?;
             }
             continue;
@@ -175,6 +179,10 @@ pub(super) fn check_options<'a>(
             context.need("/", &["Sys.Modify"])?;
         }
         let value = context.param(name).unwrap_or_default();
+        let mapping = value.split(',').find_map(|part| part.strip_prefix("mapping="));
+        if let Some(mapping) = mapping.filter(|_| name.starts_with("hostpci")) {
+            context.need(&format!("/mapping/pci/{mapping}"), &["Mapping.Use"])?;
+        }
         let raw_device = name.starts_with("serial") && value != "socket" && !value.is_empty()
             || name.starts_with("hostpci") && !value.contains("mapping=") && !value.is_empty();
         if raw_device && !context.who.is_root() {

@@ -37,6 +37,18 @@ impl Guarding {
         }
     }
 
+    /// Maps a PCI device.
+    pub(crate) fn map(&mut self, id: &str, map: &str) {
+        let mappings = self.kept.entry("pci".to_owned()).or_default();
+        mappings.insert(id.to_owned(), Options::from([("map".to_owned(), map.to_owned())]));
+    }
+
+    /// Whether a mapping has a device on the host.
+    pub(crate) fn maps(&self, id: &str, host: &str) -> bool {
+        let map = self.kept.get("pci").and_then(|all| all.get(id)?.get("map"));
+        map.is_some_and(|map| map.contains(&format!("node={host}")))
+    }
+
     /// Whether high availability has the VM.
     pub(crate) fn manages(&self, vmid: u32) -> bool {
         self.kept.get("resources").is_some_and(|all| all.contains_key(&format!("vm:{vmid}")))
@@ -259,7 +271,18 @@ fn rules(kind: &str) -> (&'static str, &'static [Rule]) {
         opt("vmid", Kind::Text),
         opt("delete", Kind::Text),
     ];
+    const PCI: &[Rule] = &[
+        opt("id", Kind::Text),
+        opt("map", Kind::Text),
+        opt("description", Kind::Text),
+        opt("mdev", Kind::Bool),
+        opt("live-migration-capable", Kind::Bool),
+        opt("check-node", Kind::Text),
+        opt("delete", Kind::Text),
+        opt("digest", Kind::Text),
+    ];
     match kind {
+        "pci" => ("id", PCI),
         "resources" => ("sid", RESOURCE),
         "rules" => ("rule", AFFINITY),
         "groups" => ("group", GROUP),
@@ -267,7 +290,11 @@ fn rules(kind: &str) -> (&'static str, &'static [Rule]) {
     }
 }
 
-/// `/cluster/ha/{resources,rules,groups}` and `/cluster/backup`, each with its objects below.
+fn mapping(id: Option<&str>) -> String {
+    id.map_or_else(|| "/mapping/pci".to_owned(), |id| format!("/mapping/pci/{id}"))
+}
+
+/// `/cluster/ha/{resources,rules,groups}`, `/cluster/mapping/pci` and `/cluster/backup`, each with its objects below.
 pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
     let (name, rules) = rules(kind);
     let major = context.dc.with(|state| state.major());
@@ -279,7 +306,11 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
         (_, "backup") => "Sys.Modify",
         _ => "Sys.Console",
     };
-    context.need("/", &[privilege])?;
+    match (kind, context.method.as_str()) {
+        ("pci", "GET") => context.need(&mapping(id), &["Mapping.Audit", "Mapping.Modify", "Mapping.Use"])?,
+        ("pci", _) => context.need(&mapping(id), &["Mapping.Modify"])?,
+        _ => context.need("/", &[privilege])?,
+    }
     verify(&context.params, rules)?;
     if kind == "groups" && major >= 9 && context.method == "POST" {
         return Err(Fail::internal("ha groups have been migrated to rules"));

@@ -5,6 +5,7 @@ mod agent;
 mod clone;
 mod cluster;
 mod config;
+pub(super) mod console;
 mod content;
 mod create;
 mod destroy;
@@ -103,7 +104,9 @@ async fn dispatch(context: &Context, parts: &[&str]) -> Answer {
         }
         (_, ["cluster", "backup"]) => guarding::kept(context, "backup", None),
         (_, ["cluster", "backup", id]) => guarding::kept(context, "backup", Some(id)),
-        ("GET", ["cluster", "sdn", "zones"] | ["cluster", "mapping", "pci"]) => rows(Vec::new()),
+        ("GET", ["cluster", "sdn", "zones"]) => rows(Vec::new()),
+        (_, ["cluster", "mapping", "pci"]) => guarding::kept(context, "pci", None),
+        (_, ["cluster", "mapping", "pci", id]) => guarding::kept(context, "pci", Some(id)),
         ("GET", ["nodes"]) => nodes::list(context),
         ("GET", ["storage"]) => storage::definitions(context),
         ("GET", ["storage", id]) => storage::definition(context, id),
@@ -166,6 +169,8 @@ async fn guest(context: &Context, host: &str, id: &str, parts: &[&str]) -> Answe
         ("POST", ["migrate"]) => migrate::start(context, host, vmid(id)?),
         ("POST", ["template"]) => template::start(context, host, vmid(id)?),
         (_, ["firewall", rest @ ..]) => guarding::firewall(context, host, vmid(id)?, rest),
+        ("POST", ["termproxy"]) => console::open(context, host, vmid(id)?),
+        ("GET", ["vncwebsocket"]) => console::attach(context, vmid(id)?),
         (_, ["agent", command]) => agent::run(context, host, vmid(id)?, command).await,
         _ => Err(unknown(context)),
     }

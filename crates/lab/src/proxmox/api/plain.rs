@@ -16,7 +16,6 @@ pub(super) fn check(context: &Context, parts: &[&str]) -> Result<(), Fail> {
     let rules: &[Rule] = match (context.method.as_str(), parts) {
         ("GET", ["access", "users"]) => FLAGS,
         ("GET", ["cluster", "sdn", "zones"]) => ZONES,
-        ("GET", ["cluster", "mapping", "pci"]) => &[opt("check-node", Kind::Text)],
         ("GET", ["pools", _]) => POOL,
         ("GET", ["version"] | ["cluster", "status"] | ["storage", _]) => &[],
         ("GET", ["access", "domains" | "roles" | "acl"] | ["access", "roles", _]) => &[],

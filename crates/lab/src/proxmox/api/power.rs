@@ -103,6 +103,14 @@ fn check_devices(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
             return Err(Fail::internal(format!("volume '{volid}' does not exist")));
         }
     }
+    for (name, value) in &vm.config {
+        let mapping = value.split(',').find_map(|part| part.strip_prefix("mapping="));
+        if let (("hostpci", Some(_)), Some(mapping)) = (vmconfig::indexed(name), mapping)
+            && !state.guarding.maps(mapping, host)
+        {
+            return Err(Fail::internal(format!("PCI device mapping not found for '{mapping}'")));
+        }
+    }
     let bridges = &state.hosts.get(host).ok_or_else(Fail::forbidden_bare)?.bridges;
     for (name, value) in &vm.config {
         if matches!(vmconfig::indexed(name), ("net", Some(_)))

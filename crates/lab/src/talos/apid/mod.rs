@@ -21,6 +21,7 @@ use daedal_talos::proto::storage::storage_service_server::StorageServiceServer;
 use daedal_talos::proto::time::time_service_server::TimeServiceServer;
 use http::Request;
 use rustls::ServerConfig;
+use rustls_pki_types::CertificateDer;
 use tonic::Status;
 use tonic::service::Routes;
 use tower::Service as _;
@@ -108,11 +109,32 @@ pub(crate) fn serve_maintenance(shared: &Arc<Shared>, node: &Arc<Node>) {
     let tls = Authority::throw_away().and_then(|authority| {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
         let chain = authority.server(&key, &names(node, None))?;
+        announce(node, &chain[0]);
         server_config(chain, &key, Clients::Anyone, &[b"h2"], shared.pace)
     });
     match tls {
         Ok(tls) => listen(shared, node, tls),
         Err(error) => node.console(format!("[talos] maintenance service failed: {}", chain(&error))),
+    }
+}
+
+/// Prints on the console what Talos prints of its maintenance service.
+fn announce(node: &Arc<Node>, certificate: &CertificateDer<'_>) {
+    const BY: &str =
+        "{\"component\": \"controller-runtime\", \"controller\": \"runtime.MaintenanceServiceController\"";
+    let Ok(fingerprint) = daedal_talos::pki::spki_fingerprint(certificate) else { return };
+    let address = { node.state().address };
+    if let Some(address) = address {
+        node.console(format!("[talos] this machine is reachable at: {BY}}}"));
+        node.console(format!("[talos] \t{address} {BY}}}"));
+    }
+    node.console(format!("[talos] server certificate issued {BY}, \"fingerprint\": \"{fingerprint}\"}}"));
+    if let Some(address) = address {
+        let apply = format!("[talos] \ttalosctl apply-config --insecure --nodes {address}");
+        node.console(format!("[talos] upload configuration using talosctl: {BY}}}"));
+        node.console(format!("{apply} --file <config.yaml> {BY}}}"));
+        node.console(format!("[talos] optionally with node fingerprint check: {BY}}}"));
+        node.console(format!("{apply} --cert-fingerprint '{fingerprint}' --file <config.yaml> {BY}}}"));
     }
 }
 

@@ -1,0 +1,252 @@
+//! The commands that guard VMs and keep accounts: death before and after each of their calls, and each of their calls
+//! failing, then the same command again: everything is as if nothing had happened.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use daedal_engine::{Account, BackupJob, Effects, Engine, Ensured, Error, Scope, Secret};
+use daedal_lab::proxmox::{Grant, TokenSpec};
+use daedal_proxmox::{Call, Client, Fault, Kept, Observer, Seen, Token, Trust, Verdict};
+use tokio::sync::Notify;
+
+use crate::strangers::proxmox;
+use crate::support::{Bench, CANARY, Point, TOKEN, assert_done};
+
+/// What befalls the n-th change.
+#[derive(Clone, Debug)]
+enum Fate {
+    /// The program dies there.
+    Death(Point),
+    /// The call fails like this, before or after its effect.
+    Failure(Point, Fault),
+}
+
+/// Watches the calls of a client, and lets something befall the n-th change (from 1).
+struct Watcher {
+    nth: usize,
+    fate: Option<Fate>,
+    seen: AtomicUsize,
+    dead: Notify,
+}
+
+impl Watcher {
+    fn new(nth: usize, fate: Option<Fate>) -> Arc<Self> {
+        Arc::new(Self { nth, fate, seen: AtomicUsize::new(0), dead: Notify::new() })
+    }
+
+    fn pass<'a>(&'a self, call: &Call, point: Point) -> Verdict<'a> {
+        let count = match point {
+            Point::Before if call.mutating => self.seen.fetch_add(1, Ordering::Relaxed) + 1,
+            _ => self.seen.load(Ordering::Relaxed),
+        };
+        let here = call.mutating && count == self.nth;
+        Box::pin(async move {
+            match self.fate.as_ref().filter(|_| here) {
+                Some(Fate::Death(at)) if *at == point => {
+                    self.dead.notify_one();
+                    std::future::pending().await
+                }
+                Some(Fate::Failure(at, fault)) if *at == point => Some(fault.clone()),
+                _ => None,
+            }
+        })
+    }
+}
+
+impl Observer for Watcher {
+    fn before<'a>(&'a self, call: &'a Call) -> Verdict<'a> {
+        self.pass(call, Point::Before)
+    }
+
+    fn after<'a>(&'a self, call: &'a Call, _: &'a Seen) -> Verdict<'a> {
+        self.pass(call, Point::After)
+    }
+}
+
+/// What befalls the n-th change: both deaths, and the failures in turns.
+fn fates(nth: usize) -> Vec<Fate> {
+    let reply =
+        |status: u16, reason: &str| Fault::Reply { status, reason: reason.to_owned(), body: String::new() };
+    let lock = "can't lock file '/var/lock/pve-manager/x' - got timeout";
+    let failures = [
+        Fate::Failure(Point::After, Fault::Lost),
+        Fate::Failure(Point::Before, reply(500, lock)),
+        Fate::Failure(Point::Before, reply(403, "Permission check failed")),
+        Fate::Failure(Point::After, reply(596, "Connection timed out")),
+        Fate::Failure(Point::Before, Fault::Refused),
+    ];
+    let failure = failures[nth % failures.len()].clone();
+    vec![Fate::Death(Point::Before), Fate::Death(Point::After), failure]
+}
+
+/// A cluster whose token may keep jobs and resources, as it was saved.
+async fn saved(control_planes: usize) -> Bench {
+    let bench = Bench::with(control_planes, 0, |datacenter| {
+        let mut token = TokenSpec::minimal(TOKEN, CANARY);
+        token.grants.push(Grant::new("/", &["Sys.Audit", "Sys.Console", "Sys.Modify"]));
+        datacenter.tokens = vec![token, TokenSpec::administrator("root@pam!admin", CANARY)];
+    });
+    assert_done(&bench.apply().await, "apply");
+    bench.lab.save(bench.folder.path()).unwrap();
+    bench
+}
+
+/// Everything that the commands change, as text.
+async fn state(bench: &Bench) -> String {
+    let client = proxmox(bench);
+    let mut text = String::new();
+    for (vmid, host, ..) in bench.lab.datacenter().vms() {
+        let rules = client.firewall_rules(&host, vmid).await.unwrap();
+        let options = client.firewall_options(&host, vmid).await.unwrap();
+        let sets = client.ipsets(&host, vmid).await.unwrap();
+        let mut members = Vec::new();
+        for set in &sets {
+            members.push(client.ipset(&host, vmid, set).await.unwrap());
+        }
+        let card = &client.vm_config(&host, vmid).await.unwrap().nics["net0"];
+        text += &format!("{vmid}: {rules:?} {options:?} {sets:?} {members:?} {card:?}\n");
+    }
+    for kind in [Kept::HaResource, Kept::HaRule, Kept::BackupJob] {
+        text += &format!("{:?}\n", client.kept(kind).await.unwrap());
+    }
+    text
+}
+
+/// Runs a command on copies of a bench, and lets everything befall every change that it makes.
+async fn sweep<F>(from: &Bench, name: &str, command: impl Fn(Engine) -> F)
+where
+    F: Future<Output = Result<Vec<Ensured>, Error>>,
+{
+    let run = |bench: &Bench, watcher: &Arc<Watcher>| {
+        command(bench.engine_watched(bench.lab.dialer(), Effects::default(), watcher.clone()))
+    };
+    let (bench, watcher) = (from.copy(), Watcher::new(0, None));
+    let done = run(&bench, &watcher).await.unwrap();
+    assert!(done.iter().any(|one| one.done.is_some()), "{name}: {done:?}");
+    let (wanted, changes) = (state(&bench).await, watcher.seen.load(Ordering::Relaxed));
+    assert!(changes > 0, "{name}");
+    for nth in 1..=changes {
+        for fate in fates(nth) {
+            let (bench, watcher) = (from.copy(), Watcher::new(nth, Some(fate.clone())));
+            tokio::select! {
+                // One that fails says so; one that may be repeated goes on.
+                _ = run(&bench, &watcher) => {}
+                () = watcher.dead.notified() => {}
+            }
+            let after = format!("{name}: {fate:?} at change {nth} of {changes}");
+            let calm = Watcher::new(0, None);
+            run(&bench, &calm)
+                .await
+                .unwrap_or_else(|error| panic!("{after}: {}", daedal_engine::chain(&error)));
+            assert_eq!(state(&bench).await, wanted, "{after}");
+            let again = run(&bench, &calm).await.unwrap();
+            assert!(again.iter().all(|one| one.done.is_none()), "{after}: {again:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_befalls_the_firewall_command_is_survived() {
+    let bench = saved(1).await;
+    let cluster = &bench.cluster;
+    let on = |engine: Engine| async move { engine.firewall(cluster, true, &[]).await };
+    sweep(&bench, "firewall", on).await;
+    on(bench.engine()).await.unwrap();
+    bench.lab.save(bench.folder.path()).unwrap();
+    sweep(
+        &bench,
+        "firewall with a port",
+        |engine| async move { engine.firewall(cluster, true, &[443]).await },
+    )
+    .await;
+    sweep(&bench, "firewall --off", |engine| async move { engine.firewall(cluster, false, &[]).await }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_befalls_the_availability_command_is_survived() {
+    let bench = saved(3).await;
+    let cluster = &bench.cluster;
+    let on = |engine: Engine| async move { engine.high_availability(cluster, true).await };
+    sweep(&bench, "ha", on).await;
+    on(bench.engine()).await.unwrap();
+    bench.lab.save(bench.folder.path()).unwrap();
+    sweep(&bench, "ha --off", |engine| async move { engine.high_availability(cluster, false).await }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_befalls_the_backup_command_is_survived() {
+    let bench = saved(1).await;
+    let cluster = &bench.cluster;
+    let job = |keep| BackupJob { storage: "pbs".into(), schedule: "02:30".into(), keep };
+    let on = |keep| move |engine: Engine| async move { engine.backup_job(cluster, Some(&job(keep))).await };
+    sweep(&bench, "backup-job", on(7)).await;
+    on(7)(bench.engine()).await.unwrap();
+    bench.lab.save(bench.folder.path()).unwrap();
+    sweep(&bench, "backup-job, changed", on(8)).await;
+    sweep(&bench, "backup-job --off", |engine| async move { engine.backup_job(cluster, None).await }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_befalls_the_account_command_is_survived() {
+    let bench = saved(1).await;
+    let account = Account {
+        user: "other@pve".into(),
+        token: "cli".into(),
+        comment: "tests".into(),
+        pool: Some("talos".into()),
+        grants: Scope { pool: Some("talos".into()), ..Scope::of(&bench.cluster) }.grants(9),
+    };
+    let admin = |bench: &Bench, watcher: Arc<Watcher>| {
+        Client::builder("https://atlas.lan:8006", Token::new("root@pam!admin", CANARY).unwrap())
+            .dialer(bench.lab.dialer())
+            .trust(Trust::Ca(bench.lab.pki().ca_pem().to_owned()))
+            .observer(watcher)
+            .build()
+            .unwrap()
+    };
+    let acl = |bench: &Bench| {
+        let client = admin(bench, Watcher::new(0, None));
+        async move {
+            let mut all = client.acl().await.unwrap();
+            all.sort_by_key(|entry| format!("{entry:?}"));
+            let mut roles = client.roles().await.unwrap();
+            roles.retain(|role| role.roleid.starts_with("Daedal"));
+            (all, roles, client.tokens_of("other@pve").await.unwrap().len())
+        }
+    };
+    let (whole, watcher) = (bench.copy(), Watcher::new(0, None));
+    account.ensure(&admin(&whole, watcher.clone()), Secret::Unknown, |_| Ok(())).await.unwrap();
+    let (wanted, changes) = (acl(&whole).await, watcher.seen.load(Ordering::Relaxed));
+    for nth in 1..=changes {
+        for fate in fates(nth) {
+            let (bench, watcher) = (bench.copy(), Watcher::new(nth, Some(fate.clone())));
+            let kept = std::sync::Mutex::new(false);
+            let keep = |_: &_| {
+                *kept.lock().unwrap() = true;
+                Ok(())
+            };
+            let dying = admin(&bench, watcher.clone());
+            tokio::select! {
+                _ = account.ensure(&dying, Secret::Unknown, keep) => {}
+                () = watcher.dead.notified() => {}
+            }
+            let after = format!("{fate:?} at change {nth} of {changes}");
+            let admin = admin(&bench, Watcher::new(0, None));
+            // Without its secret a token is of no use: only then, and only when told to, it is made anew.
+            let had = *kept.lock().unwrap();
+            let first = account.ensure(&admin, if had { Secret::Known } else { Secret::Unknown }, keep).await;
+            match first {
+                Ok(_) => {}
+                Err(Error::TokenExists { .. }) if !had => {
+                    account.ensure(&admin, Secret::Rotate, keep).await.unwrap();
+                }
+                Err(error) => panic!("{after}: {}", daedal_engine::chain(&error)),
+            }
+            assert!(*kept.lock().unwrap(), "{after}: nobody has the secret");
+            assert_eq!(acl(&bench).await, wanted, "{after}");
+            let again = account.ensure(&admin, Secret::Known, |_| panic!("again")).await.unwrap();
+            assert!(again.iter().all(|one| one.done.is_none()), "{after}: {again:?}");
+        }
+    }
+}
