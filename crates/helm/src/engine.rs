@@ -1,42 +1,43 @@
 //! Runs a chart's templates: prepares what they see, parses them all, executes each.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bumpalo::Bump;
 use serde_json::{Map as JsonMap, Value as Json};
 
-use crate::chart::{Chart, File, Metadata, full_path};
+use crate::chart::{self, Chart, File, Metadata, full_path};
 use crate::error::Error;
 use crate::files::Files;
 use crate::funcs;
 use crate::options::{Capabilities, RenderOptions};
+use crate::parallel;
 use crate::random::Random;
-use crate::template::ast::Source;
-use crate::template::exec::{Env, ExecError, TemplateSet, associate, execute};
-use crate::template::parse;
+use crate::strconv;
+use crate::template::ast::{Source, Tree};
+use crate::template::exec::{Env, ExecError, TemplateSet, Templates, associate, execute};
+use crate::template::parse::{self, ParseError};
 use crate::time::GoTime;
 use crate::value::{Field, ListKind, Map, MapKind, Str, Struct, Value};
 
 /// Helm's workaround for Go's habit of printing `<no value>`.
 pub(crate) fn without_no_value(output: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = b"<no value>";
-    let mut out = Vec::new();
-    let mut rest = output.as_slice();
-    while let Some(at) = rest.iter().position(|b| *b == b'<') {
-        out.extend_from_slice(&rest[..at]);
-        rest = &rest[at..];
-        if rest.starts_with(MARK) {
-            rest = &rest[MARK.len()..];
-        } else {
-            out.push(b'<');
-            rest = &rest[1..];
-        }
-    }
-    if out.is_empty() && rest.len() == output.len() {
+    let mut marks = memchr::memmem::find_iter(&output, MARK).peekable();
+    if marks.peek().is_none() {
+        drop(marks);
         return output;
     }
-    out.extend_from_slice(rest);
+    let mut out = Vec::with_capacity(output.len());
+    let mut from = 0;
+    for mark in marks {
+        out.extend_from_slice(&output[from..mark]);
+        from = mark + MARK.len();
+    }
+    out.extend_from_slice(&output[from..]);
     out
 }
 
@@ -46,6 +47,65 @@ struct Renderable {
     index: usize,
     base_path: String,
     values: Rc<Map>,
+}
+
+/// What has to be done before templates run, in any order.
+enum Preparation<'a> {
+    Check,
+    Parse { name: &'a str, text: &'a [u8] },
+}
+
+/// What came of it.
+enum Prepared<'a> {
+    Checked(Result<(), Error>),
+    Parsed(Result<Vec<Tree<'a>>, Box<ParseError>>),
+}
+
+/// Texts that are not worth a second thread.
+const SMALL: usize = 64 << 10;
+
+/// Parses all templates and checks what has to be true before, whose complaints come first.
+fn prepare<'a>(
+    arenas: [&'a mut Bump; 2],
+    check: impl Fn() -> Result<(), Error> + Sync,
+    renderables: &'a [Renderable],
+) -> Result<Vec<Vec<Tree<'a>>>, Error> {
+    let mut todo = vec![Preparation::Check];
+    todo.extend(
+        renderables.iter().map(|r| Preparation::Parse { name: &r.name, text: &r.files[r.index].data }),
+    );
+    let check = &check;
+    let worker = |arena: &'a mut Bump| {
+        let arena: &'a Bump = arena;
+        move |preparation: &Preparation<'a>| match preparation {
+            Preparation::Check => Prepared::Checked(check()),
+            Preparation::Parse { name, text } => {
+                let text = match strconv::lossy(text) {
+                    Cow::Borrowed(text) => text,
+                    Cow::Owned(text) => arena.alloc_str(&text),
+                };
+                Prepared::Parsed(parse::parse(arena, Source { name, text }))
+            }
+        }
+    };
+    let size: usize = renderables.iter().map(|r| r.files[r.index].data.len()).sum();
+    let prepared = if size < SMALL {
+        let [arena, _] = arenas;
+        todo.iter().map(worker(arena)).collect()
+    } else {
+        parallel::map(&todo, arenas, worker)
+    };
+    let mut parsed = Vec::with_capacity(renderables.len());
+    for prepared in prepared {
+        match prepared {
+            Prepared::Checked(result) => result?,
+            Prepared::Parsed(trees) => parsed.push(trees.map_err(|e| {
+                let message = e.message.rsplit(": ").next().unwrap_or_default().to_owned();
+                Error::Parse { file: e.source, line: e.line, message }
+            })?),
+        }
+    }
+    Ok(parsed)
 }
 
 /// Renders every template of a chart and its sub-charts, by path.
@@ -64,26 +124,28 @@ pub(crate) fn render(
     collect(chart, "", root_values, &shared, &mut renderables);
     // Deepest paths first, and of one depth the last name first: what is parsed later wins.
     let depth = |r: &Renderable| r.name.bytes().filter(|b| *b == b'/').count();
-    renderables.sort_by(|a, b| depth(b).cmp(&depth(a)).then_with(|| b.name.cmp(&a.name)));
+    renderables.sort_by_cached_key(|r| (Reverse(depth(r)), Reverse(r.name.clone())));
 
+    let (mut first, mut second, third) = (Bump::new(), Bump::new(), Bump::new());
+    let check = || {
+        if !options.skip_schema {
+            chart::validate(chart, values)?;
+        }
+        check_kube_version(chart, options)
+    };
+    let parsed = prepare([&mut first, &mut second], check, &renderables)?;
+    let mut templates = Templates::new();
+    for tree in parsed.iter().flatten() {
+        associate(&mut templates, None, tree);
+    }
+    let set = Rc::new(TemplateSet::new(templates));
     let env = Env::new(
+        &third,
         GoTime::utc(options.now.0, options.now.1),
         Random::new(options.seed),
         options.limits,
         options.strict,
     );
-    let mut trees = HashMap::new();
-    for renderable in &renderables {
-        let source = Source::of_file(renderable.name.clone(), &renderable.files, renderable.index);
-        let parsed = parse::parse(source).map_err(|e| {
-            let message = e.message.rsplit(": ").next().unwrap_or_default().to_owned();
-            Error::Parse { file: e.source.to_string(), line: e.line, message }
-        })?;
-        for tree in parsed {
-            associate(&mut trees, None, &tree);
-        }
-    }
-    let set = Rc::new(TemplateSet::new(trees));
     let mut rendered = BTreeMap::new();
     let mut total = 0usize;
     for renderable in &renderables {
@@ -112,6 +174,18 @@ pub(crate) fn render(
         rendered.insert(renderable.name.to_string(), text);
     }
     Ok(rendered)
+}
+
+/// Whether the chart works with the Kubernetes that is rendered for.
+fn check_kube_version(chart: &Chart, options: &RenderOptions) -> Result<(), Error> {
+    let kube = &options.capabilities.kube_version.version;
+    let wanted = &chart.metadata.kube_version;
+    if wanted.is_empty() || crate::semver::compatible(wanted, kube) {
+        return Ok(());
+    }
+    Err(Error::Chart(format!(
+        "chart requires kubeVersion: {wanted} which is incompatible with Kubernetes {kube}"
+    )))
 }
 
 /// Only the message of `fail` and `required` is for people; the rest of such an error is noise.

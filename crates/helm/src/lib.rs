@@ -6,6 +6,34 @@
 //! The same chart, values and [`RenderOptions`] always give the same result: time and randomness are options. Whatever
 //! a chart contains, rendering ends within [`Limits`] and with a result or an [`Error`] that says where in the chart
 //! and on which value it failed.
+//!
+//! ```
+//! use daedal_helm::{Chart, Error, File, PrintOptions, RenderOptions, ValuesBuilder, render};
+//!
+//! let file = |name: &str, text: &str| File { name: name.into(), data: text.into() };
+//! let chart = Chart::from_files(vec![
+//!     file("Chart.yaml", "apiVersion: v2\nname: shop\nversion: 1.0.0\n"),
+//!     file("values.yaml", "replicas: 1\n"),
+//!     file(
+//!         "templates/app.yaml",
+//!         "kind: Deployment\nspec: {{ dict \"replicas\" .Values.replicas | toJson }}\nhost: {{ .Values.web.host }}\n",
+//!     ),
+//! ])?;
+//! let options = RenderOptions { release_name: "spring".into(), ..RenderOptions::default() };
+//!
+//! let values = ValuesBuilder::new().file(b"web: {host: shop.example.org}")?.set("replicas=3")?.build();
+//! let text = render(&chart, &values, &options)?.to_text(&PrintOptions::default())?;
+//! assert_eq!(
+//!     text,
+//!     "---\n# Source: shop/templates/app.yaml\nkind: Deployment\nspec: {\"replicas\":3}\nhost: shop.example.org\n"
+//! );
+//!
+//! // Without a host the template fails, and says where and on what.
+//! let Err(Error::Render { message, locations }) = render(&chart, &Default::default(), &options) else { panic!() };
+//! assert_eq!((locations[0].line, locations[0].column), (3, 16));
+//! assert!(message.ends_with("at <.Values.web.host>: nil pointer evaluating interface {}.host"));
+//! # Ok::<(), Error>(())
+//! ```
 
 mod chart;
 mod engine;
@@ -17,6 +45,7 @@ mod json;
 mod limits;
 mod manifest;
 mod options;
+mod parallel;
 mod printf;
 mod random;
 mod render;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Error;
+use crate::parallel;
 use crate::yaml::{self, Yaml};
 
 /// One rendered object.
@@ -139,22 +140,25 @@ pub(crate) fn sort(
     helm4: bool,
     warnings: &mut Vec<String>,
 ) -> Result<(Vec<Hook>, Vec<Manifest>), Error> {
+    let parts: Vec<(&str, String)> = files
+        .iter()
+        .filter(|(source, text)| !crate::funcs::path_base(source).starts_with('_') && !text.trim().is_empty())
+        .flat_map(|(source, text)| split(text).into_iter().map(|content| (source.as_str(), content)))
+        .collect();
+    let size: usize = parts.iter().map(|(_, content)| content.len()).sum();
+    let heads: Vec<Head> = if size < SMALL {
+        parts.iter().map(head_of).collect()
+    } else {
+        parallel::map(&parts, [(), ()], |()| head_of)
+    };
     let (mut hooks, mut manifests) = (Vec::new(), Vec::new());
-    for (source, text) in files {
-        if crate::funcs::path_base(source).starts_with('_') || text.trim().is_empty() {
-            continue;
-        }
-        for content in split(text) {
-            let fail = |message: String| Error::Manifest { file: source.clone(), message };
-            let document = yaml::parse_document(content.as_bytes())
-                .map_err(|e| fail(format!("error converting YAML to JSON: yaml: {e}")))?;
-            let (mut manifest, annotations) = head(source, &document).map_err(fail)?;
-            drop(document);
-            manifest.content = content;
-            match annotations.get("helm.sh/hook") {
-                None => manifests.push(manifest),
-                Some(events) => hooks.extend(hook(manifest, events, &annotations, warnings)),
-            }
+    for ((source, content), head) in parts.into_iter().zip(heads) {
+        let (mut manifest, annotations) =
+            head.map_err(|message| Error::Manifest { file: source.to_owned(), message })?;
+        manifest.content = content;
+        match annotations.get("helm.sh/hook") {
+            None => manifests.push(manifest),
+            Some(events) => hooks.extend(hook(manifest, events, &annotations, warnings)),
         }
     }
     hooks.sort_by(|a, b| rank(&a.manifest.kind, helm4).cmp(&rank(&b.manifest.kind, helm4)));
@@ -162,9 +166,20 @@ pub(crate) fn sort(
     Ok((hooks, manifests))
 }
 
-type Annotations = BTreeMap<String, String>;
+/// Texts that are not worth a second thread.
+const SMALL: usize = 32 << 10;
 
-fn head(source: &str, document: &Yaml<'_>) -> Result<(Manifest, Annotations), String> {
+type Annotations = BTreeMap<String, String>;
+type Head = Result<(Manifest, Annotations), String>;
+
+/// What a manifest says of itself, its content left out.
+fn head_of((source, content): &(&str, String)) -> Head {
+    let document = yaml::parse_document(content.as_bytes())
+        .map_err(|e| format!("error converting YAML to JSON: yaml: {e}"))?;
+    head(source, &document)
+}
+
+fn head(source: &str, document: &Yaml<'_>) -> Head {
     const TYPE: &str = "releaseutil.SimpleHead";
     let wrong = |found: &Yaml<'_>, what: &str, wanted: &str| {
         let kind = match found {

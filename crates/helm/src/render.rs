@@ -79,16 +79,6 @@ fn render_here(chart: &Chart, values: &Values, options: &RenderOptions) -> Resul
     let mut chart = chart.clone();
     chart::process_dependencies(&mut chart, &values.0, &mut rendered.warnings)?;
     let merged = chart::coalesce_values(&chart, &values.0, false, &mut rendered.warnings)?;
-    if !options.skip_schema {
-        chart::validate(&chart, &merged)?;
-    }
-    let kube = &options.capabilities.kube_version.version;
-    let wanted = &chart.metadata.kube_version;
-    if !wanted.is_empty() && !crate::semver::compatible(wanted, kube) {
-        return Err(Error::Chart(format!(
-            "chart requires kubeVersion: {wanted} which is incompatible with Kubernetes {kube}"
-        )));
-    }
     let mut files = engine::render(&chart, &merged, options)?;
     let notes = format!("{}/templates/NOTES.txt", chart.name());
     files.retain(|name, text| {

@@ -122,14 +122,17 @@ pub(crate) enum Unquoted {
 }
 
 /// `strconv.Unquote` of a double-quoted or back-quoted Go string literal.
-pub(crate) fn unquote(literal: &str) -> Option<Vec<u8>> {
+pub(crate) fn unquote(literal: &str) -> Option<Cow<'_, [u8]>> {
     let quote = literal.chars().next()?;
     let inner = literal.strip_prefix(quote)?.strip_suffix(quote)?;
     if quote == '`' {
-        return Some(inner.bytes().filter(|b| *b != b'\r').collect());
+        if inner.contains('\r') {
+            return Some(inner.bytes().filter(|b| *b != b'\r').collect());
+        }
+        return Some(Cow::Borrowed(inner.as_bytes()));
     }
     if !inner.bytes().any(|b| b == b'\\' || b == b'\n' || char::from(b) == quote) {
-        return Some(inner.into());
+        return Some(Cow::Borrowed(inner.as_bytes()));
     }
     let mut out = Vec::with_capacity(inner.len());
     let mut rest = inner;
@@ -144,7 +147,7 @@ pub(crate) fn unquote(literal: &str) -> Option<Vec<u8>> {
         }
         rest = tail;
     }
-    Some(out)
+    Some(Cow::Owned(out))
 }
 
 /// Decimal digits and the exponent of the first one, from Rust's shortest or rounded scientific form.
@@ -443,7 +446,7 @@ mod tests {
         assert_eq!(quote("a\"b\n\u{1}é\u{200b}".as_bytes()), "\"a\\\"b\\n\\x01é\\u200b\"");
         assert_eq!(quote(b"\xff"), "\"\\xff\"");
         assert_eq!(unquote("\"a\\tb\\x41\\u00e9\"").unwrap(), "a\tbAé".as_bytes());
-        assert_eq!(unquote("`a\\n`").unwrap(), b"a\\n");
+        assert_eq!(unquote("`a\\n`").unwrap(), "a\\n".as_bytes());
         assert!(unquote("\"\\q\"").is_none());
     }
 

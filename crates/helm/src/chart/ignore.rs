@@ -71,8 +71,9 @@ impl Ignore {
 
     /// Whether a file or folder is ignored.
     pub(super) fn ignores(&self, path: &str, folder: bool) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
         for rule in &self.0 {
-            let subject = if rule.whole_path { path } else { path.rsplit('/').next().unwrap_or(path) };
+            let subject = if rule.whole_path { path } else { name };
             if rule.negate {
                 if rule.only_folders && !folder || !rule.pattern.matches(subject) {
                     return true;

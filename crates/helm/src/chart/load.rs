@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::ignore::Ignore;
 use super::{Chart, File, Metadata, Values, archive};
 use crate::error::Error;
+use crate::parallel;
 
 /// Largest single file of a chart.
 pub(super) const MAX_FILE: u64 = 5 << 20;
@@ -16,6 +17,9 @@ pub(super) const MAX_CHART: u64 = 100 << 20;
 /// Charts within charts.
 const MAX_DEPTH: usize = 32;
 
+const VALUES: &str = "values.yaml";
+/// Values that take longer to parse than a thread to start.
+const LARGE: u64 = 32 << 10;
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 impl Chart {
@@ -24,7 +28,12 @@ impl Chart {
         let path = path.as_ref();
         let read = |source| Error::Read { path: path.to_owned(), source };
         if std::fs::metadata(path).map_err(read)?.is_dir() {
-            return from_files(folder(path)?, 0);
+            let values = path.join(VALUES);
+            if std::fs::metadata(&values).is_ok_and(|m| m.len() > LARGE) {
+                let (files, ahead) = parallel::both(|| folder(path), || Ahead::read(&values));
+                return from_files(files?, ahead, 0);
+            }
+            return from_files(folder(path)?, None, 0);
         }
         let data = std::fs::read(path).map_err(read)?;
         if !data.starts_with(&[0x1f, 0x8b]) {
@@ -38,12 +47,25 @@ impl Chart {
 
     /// Loads a chart from the bytes of a `.tgz` archive.
     pub fn from_archive(data: &[u8]) -> Result<Chart, Error> {
-        from_files(archive::unpack(data)?, 0)
+        from_files(archive::unpack(data)?, None, 0)
     }
 
     /// Loads a chart from files in memory, by their paths from the chart's folder.
     pub fn from_files(files: Vec<File>) -> Result<Chart, Error> {
-        from_files(files, 0)
+        from_files(files, None, 0)
+    }
+}
+
+/// A large `values.yaml`, parsed while the other files were being read. It counts only if the chart has it as it is here.
+struct Ahead {
+    data: Vec<u8>,
+    values: Result<Values, Error>,
+}
+
+impl Ahead {
+    fn read(path: &Path) -> Option<Ahead> {
+        let data = without_bom(bounded(path, MAX_FILE).ok()??);
+        Some(Ahead { values: Values::from_yaml(&data), data })
     }
 }
 
@@ -78,7 +100,7 @@ fn walk(
     }
     let mut entries: Vec<_> =
         std::fs::read_dir(folder).map_err(read(folder))?.collect::<Result<_, _>>().map_err(read(folder))?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
+    entries.sort_by_cached_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -128,7 +150,7 @@ fn without_bom(data: Vec<u8>) -> Vec<u8> {
 }
 
 /// Sorts a chart's files into what they are for.
-pub(super) fn from_files(files: Vec<File>, depth: usize) -> Result<Chart, Error> {
+fn from_files(files: Vec<File>, mut ahead: Option<Ahead>, depth: usize) -> Result<Chart, Error> {
     if depth > MAX_DEPTH {
         return Err(Error::Chart("charts nest too deep".into()));
     }
@@ -149,9 +171,12 @@ pub(super) fn from_files(files: Vec<File>, depth: usize) -> Result<Chart, Error>
     for file in files {
         match file.name.as_str() {
             "Chart.yaml" | "Chart.lock" => {}
-            "values.yaml" => {
-                chart.values = Values::from_yaml(&file.data)
-                    .map_err(|e| Error::Values(format!("cannot load values.yaml: {e}")))?;
+            VALUES => {
+                let parsed = match ahead.take() {
+                    Some(ahead) if ahead.data == file.data => ahead.values,
+                    _ => Values::from_yaml(&file.data),
+                };
+                chart.values = parsed.map_err(|e| Error::Values(format!("cannot load values.yaml: {e}")))?;
             }
             "values.schema.json" => chart.schema = Some(file.data.into()),
             "requirements.yaml" | "requirements.lock" => {
@@ -183,7 +208,7 @@ pub(super) fn from_files(files: Vec<File>, depth: usize) -> Result<Chart, Error>
         let dependency = if name.ends_with(".tgz") {
             match files.into_iter().next() {
                 Some(file) if file.name == name => archive::unpack(&file.data)
-                    .and_then(|files| from_files(files, depth + 1))
+                    .and_then(|files| from_files(files, None, depth + 1))
                     .map_err(wrap)?,
                 _ => continue,
             }
@@ -196,7 +221,7 @@ pub(super) fn from_files(files: Vec<File>, depth: usize) -> Result<Chart, Error>
                         .map(|(_, rest)| File { name: rest.to_owned(), data: f.data.clone() })
                 })
                 .collect();
-            from_files(files, depth + 1).map_err(wrap)?
+            from_files(files, None, depth + 1).map_err(wrap)?
         };
         chart.dependencies.push(dependency);
     }

@@ -1,68 +1,30 @@
-//! Parsed templates.
+//! Parsed templates. They borrow their words from the text they were parsed from, and live where the caller keeps them.
 
-use std::ops::Range;
-use std::rc::Rc;
-use std::sync::Arc;
-
-use crate::chart::File;
 use crate::funcs::Function;
-use crate::strconv;
 
 /// Names a node within the text it was parsed from, so that errors can point at it.
 pub(crate) type NodeId = u32;
 
 /// One template: a file's body or a `define`.
 #[derive(Debug)]
-pub(crate) struct Tree {
-    pub(crate) name: Rc<str>,
+pub(crate) struct Tree<'a> {
+    pub(crate) name: &'a str,
     /// The file the text came from.
-    pub(crate) source: Rc<Source>,
-    pub(crate) root: ListNode,
+    pub(crate) source: Source<'a>,
+    pub(crate) root: &'a [Node<'a>],
 }
 
 /// Template text and its name, for error locations.
-#[derive(Debug)]
-pub(crate) struct Source {
-    pub(crate) name: Rc<str>,
-    text: SourceText,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) text: &'a str,
 }
 
-#[derive(Debug)]
-enum SourceText {
-    /// One of a chart's files, which is valid UTF-8.
-    File(Arc<[File]>, usize),
-    Own(Vec<u8>),
-}
-
-impl Source {
-    /// A text of its own.
-    pub(crate) fn of_text(name: Rc<str>, text: &[u8]) -> Self {
-        Source { name, text: SourceText::Own(strconv::lossy(text).into_owned().into_bytes()) }
-    }
-
-    /// One of several files, without a copy of it.
-    pub(crate) fn of_file(name: Rc<str>, files: &Arc<[File]>, index: usize) -> Self {
-        match std::str::from_utf8(&files[index].data) {
-            Ok(_) => Source { name, text: SourceText::File(files.clone(), index) },
-            Err(_) => Source::of_text(name, &files[index].data),
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match &self.text {
-            SourceText::File(files, index) => &files[*index].data,
-            SourceText::Own(text) => text,
-        }
-    }
-
-    /// A part of the text.
-    pub(crate) fn text(&self, range: &Range<u32>) -> &[u8] {
-        self.bytes().get(range.start as usize..range.end as usize).unwrap_or_default()
-    }
-
+impl Source<'_> {
     /// Line and column of a byte offset, counted as Go counts them: lines from 1, columns from 0 in bytes.
     pub(crate) fn line_column(&self, position: u32) -> (usize, usize) {
-        let text = self.bytes();
+        let text = self.text.as_bytes();
         let before = &text[..(position as usize).min(text.len())];
         let line = 1 + before.iter().filter(|b| **b == b'\n').count();
         let column = match before.iter().rposition(|b| *b == b'\n') {
@@ -73,111 +35,98 @@ impl Source {
     }
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct ListNode {
-    pub(crate) nodes: Vec<Node>,
-}
-
-#[derive(Debug)]
-pub(crate) enum Node {
-    /// Where in the source the text is.
-    Text(Range<u32>),
-    Action {
-        id: NodeId,
-        position: u32,
-        pipe: Pipe,
-    },
-    If(Box<Branch>),
-    With(Box<Branch>),
-    Range(Box<Branch>),
-    Template {
-        id: NodeId,
-        position: u32,
-        name: Rc<str>,
-        pipe: Option<Box<Pipe>>,
-    },
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Node<'a> {
+    Text(&'a str),
+    Action { id: NodeId, position: u32, pipe: &'a Pipe<'a> },
+    If(&'a Branch<'a>),
+    With(&'a Branch<'a>),
+    Range(&'a Branch<'a>),
+    Template(&'a Invocation<'a>),
     Break,
     Continue,
 }
 
+/// `template` or `block`: another template in this place.
 #[derive(Debug)]
-pub(crate) struct Branch {
+pub(crate) struct Invocation<'a> {
     pub(crate) id: NodeId,
     pub(crate) position: u32,
-    pub(crate) pipe: Pipe,
-    pub(crate) list: ListNode,
-    pub(crate) otherwise: Option<ListNode>,
+    pub(crate) name: &'a str,
+    pub(crate) pipe: Option<&'a Pipe<'a>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Pipe {
+pub(crate) struct Branch<'a> {
+    pub(crate) id: NodeId,
+    pub(crate) position: u32,
+    pub(crate) pipe: &'a Pipe<'a>,
+    pub(crate) list: &'a [Node<'a>],
+    pub(crate) otherwise: Option<&'a [Node<'a>]>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pipe<'a> {
     pub(crate) id: NodeId,
     pub(crate) position: u32,
     pub(crate) assign: bool,
-    pub(crate) declared: Vec<Rc<str>>,
-    pub(crate) first: Command,
-    /// The commands that get the value of the one before as their last argument.
-    pub(crate) rest: Vec<Command>,
+    pub(crate) declared: &'a [&'a str],
+    /// Every command but the first gets the value of the one before as its last argument.
+    pub(crate) commands: &'a [Command<'a>],
 }
 
-impl Pipe {
-    pub(crate) fn commands(&self) -> impl Iterator<Item = &Command> {
-        std::iter::once(&self.first).chain(&self.rest)
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Command {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Command<'a> {
     pub(crate) id: NodeId,
     pub(crate) position: u32,
     /// What is evaluated or called.
-    pub(crate) first: Expr,
-    pub(crate) args: Vec<Expr>,
+    pub(crate) first: Expr<'a>,
+    pub(crate) args: &'a [Expr<'a>],
 }
 
-impl Command {
-    pub(crate) fn operands(&self) -> impl Iterator<Item = &Expr> {
-        std::iter::once(&self.first).chain(&self.args)
+impl<'a> Command<'a> {
+    pub(crate) fn operands(&self) -> impl Iterator<Item = &Expr<'a>> {
+        std::iter::once(&self.first).chain(self.args)
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Expr {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expr<'a> {
     pub(crate) id: NodeId,
     pub(crate) position: u32,
-    pub(crate) kind: ExprKind,
+    pub(crate) kind: ExprKind<'a>,
 }
 
-#[derive(Debug)]
-pub(crate) enum ExprKind {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ExprKind<'a> {
     Bool(bool),
     Dot,
     Nil,
-    Number(Box<Number>),
-    String(Box<Quoted>),
+    Number(&'a Number<'a>),
+    String(&'a Quoted<'a>),
     /// `.a.b` as `a.b`.
-    Field(Box<str>),
+    Field(&'a str),
     /// `$a.b` as it is.
-    Variable(Box<str>),
+    Variable(&'a str),
     Function(&'static Function),
-    Pipe(Box<Pipe>),
+    Pipe(&'a Pipe<'a>),
     /// What follows a parenthesis or a function, as `a.b`.
-    Chain(Box<Expr>, Box<str>),
+    Chain(&'a Expr<'a>, &'a str),
 }
 
 /// A string constant as it was written, and what it means.
 #[derive(Debug)]
-pub(crate) struct Quoted {
-    pub(crate) quoted: Box<str>,
-    pub(crate) text: crate::value::Str,
+pub(crate) struct Quoted<'a> {
+    pub(crate) quoted: &'a str,
+    pub(crate) text: &'a [u8],
 }
 
 /// A numeric constant under every type that can hold it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Number {
+pub(crate) struct Number<'a> {
     pub(crate) int: Option<i64>,
     pub(crate) uint: Option<u64>,
     pub(crate) float: Option<f64>,
     pub(crate) complex: bool,
-    pub(crate) text: String,
+    pub(crate) text: &'a str,
 }

@@ -7,7 +7,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::ast::{Branch, ListNode, Node, NodeId, Pipe, Tree};
+use bumpalo::Bump;
+
+use super::ast::{Branch, Node, NodeId, Pipe, Tree};
 use super::methods;
 use super::parse;
 use super::show;
@@ -19,37 +21,39 @@ use crate::strconv;
 use crate::time::GoTime;
 use crate::value::{MapKind, Value};
 
-/// Templates by name; what `tpl` defines lies over what the chart's files defined.
+/// Templates by name.
+pub(crate) type Templates<'a> = HashMap<&'a str, &'a Tree<'a>>;
+
+/// All templates there are; what `tpl` defines lies over what the chart's files defined.
 #[derive(Clone, Default)]
-pub(crate) struct TemplateSet {
-    base: Rc<HashMap<Rc<str>, Rc<Tree>>>,
-    overlay: HashMap<Rc<str>, Rc<Tree>>,
+pub(crate) struct TemplateSet<'a> {
+    base: Rc<Templates<'a>>,
+    overlay: Templates<'a>,
 }
 
-impl TemplateSet {
-    pub(crate) fn new(base: HashMap<Rc<str>, Rc<Tree>>) -> Self {
+impl<'a> TemplateSet<'a> {
+    pub(crate) fn new(base: Templates<'a>) -> Self {
         TemplateSet { base: Rc::new(base), overlay: HashMap::new() }
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Rc<Tree>> {
-        self.overlay.get(name).or_else(|| self.base.get(name))
+    pub(crate) fn get(&self, name: &str) -> Option<&'a Tree<'a>> {
+        self.overlay.get(name).or_else(|| self.base.get(name)).copied()
     }
 }
 
 /// Adds a tree to a name space: an empty one never replaces a definition.
-pub(crate) fn associate(map: &mut HashMap<Rc<str>, Rc<Tree>>, base: Option<&TemplateSet>, tree: &Rc<Tree>) {
-    let exists = map.contains_key(&tree.name) || base.is_some_and(|b| b.get(&tree.name).is_some());
+pub(crate) fn associate<'a>(map: &mut Templates<'a>, base: Option<&TemplateSet<'a>>, tree: &'a Tree<'a>) {
+    let exists = map.contains_key(tree.name) || base.is_some_and(|b| b.get(tree.name).is_some());
     if exists && parse::is_blank(tree) {
         return;
     }
-    map.insert(tree.name.clone(), tree.clone());
+    map.insert(tree.name, tree);
 }
 
-/// The templates of one text.
-type Parsed = Rc<[Rc<Tree>]>;
-
 /// What every template of one rendering shares.
-pub(crate) struct Env {
+pub(crate) struct Env<'a> {
+    /// Where the templates are that `tpl` parses.
+    pub(crate) arena: &'a Bump,
     pub(crate) now: GoTime,
     pub(crate) random: RefCell<Random>,
     pub(crate) limits: Limits,
@@ -57,14 +61,16 @@ pub(crate) struct Env {
     /// Missing keys are errors.
     pub(crate) strict: bool,
     includes: RefCell<HashMap<Rc<str>, u32>>,
-    parsed: RefCell<HashMap<Rc<[u8]>, Parsed>>,
+    /// The templates of the texts that `tpl` has seen.
+    parsed: RefCell<HashMap<Rc<[u8]>, &'a [Tree<'a>]>>,
     steps: Cell<u64>,
     depth: Cell<usize>,
 }
 
-impl Env {
-    pub(crate) fn new(now: GoTime, random: Random, limits: Limits, strict: bool) -> Self {
+impl<'a> Env<'a> {
+    pub(crate) fn new(arena: &'a Bump, now: GoTime, random: Random, limits: Limits, strict: bool) -> Self {
         Env {
+            arena,
             now,
             random: RefCell::new(random),
             limits,
@@ -115,20 +121,25 @@ enum Flow {
 }
 
 /// One execution of one template.
-pub(crate) struct Exec<'e> {
-    pub(crate) env: &'e Env,
-    pub(crate) set: Rc<TemplateSet>,
-    tree: Rc<Tree>,
+pub(crate) struct Exec<'a> {
+    pub(crate) env: &'a Env<'a>,
+    pub(crate) set: Rc<TemplateSet<'a>>,
+    tree: &'a Tree<'a>,
     at: NodeId,
-    variables: Vec<(Rc<str>, Value)>,
+    variables: Vec<(&'a str, Value)>,
     /// Dot is an element of an `interface {}` container, which is the type errors about its fields name.
     dot_is_interface: bool,
     out: Vec<u8>,
 }
 
 /// Runs a named template over data and returns what it wrote.
-pub(crate) fn execute(env: &Env, set: &Rc<TemplateSet>, name: &str, data: &Value) -> Result<Vec<u8>> {
-    let Some(tree) = set.get(name).cloned() else {
+pub(crate) fn execute<'a>(
+    env: &'a Env<'a>,
+    set: &Rc<TemplateSet<'a>>,
+    name: &str,
+    data: &Value,
+) -> Result<Vec<u8>> {
+    let Some(tree) = set.get(name) else {
         return Err(Box::new(ExecError {
             message: format!(
                 "template: no template {} associated with template \"gotpl\"",
@@ -137,27 +148,32 @@ pub(crate) fn execute(env: &Env, set: &Rc<TemplateSet>, name: &str, data: &Value
             chain: Vec::new(),
         }));
     };
-    execute_tree(env, set, &tree, data)
+    execute_tree(env, set, tree, data)
 }
 
-fn execute_tree(env: &Env, set: &Rc<TemplateSet>, tree: &Rc<Tree>, data: &Value) -> Result<Vec<u8>> {
+fn execute_tree<'a>(
+    env: &'a Env<'a>,
+    set: &Rc<TemplateSet<'a>>,
+    tree: &'a Tree<'a>,
+    data: &Value,
+) -> Result<Vec<u8>> {
     let mut exec = Exec {
         env,
         set: set.clone(),
-        tree: tree.clone(),
+        tree,
         at: 0,
-        variables: vec![("$".into(), data.clone())],
+        variables: vec![("$", data.clone())],
         dot_is_interface: false,
         out: Vec::new(),
     };
     exec.enter()?;
-    let result = exec.list(data, &tree.root);
+    let result = exec.list(data, tree.root);
     exec.leave();
     result?;
     Ok(exec.out)
 }
 
-impl<'e> Exec<'e> {
+impl<'a> Exec<'a> {
     fn enter(&self) -> Result<()> {
         let depth = self.env.depth.get() + 1;
         if depth > self.env.limits.depth {
@@ -176,13 +192,13 @@ impl<'e> Exec<'e> {
     }
 
     fn fail_with<T>(&self, error: FuncError) -> Result<T> {
-        let name = &self.tree.name;
+        let name = self.tree.name;
         let quoted = strconv::quote(name.as_bytes());
         let (position, context) =
-            show::locate(&self.tree, self.at).unwrap_or_else(|| (0, String::from("template")));
+            show::locate(self.tree, self.at).unwrap_or_else(|| (0, String::from("template")));
         let (line, column) = self.tree.source.line_column(position);
-        let file = &self.tree.source.name;
-        let mut chain = vec![Location { file: file.to_string(), line, column }];
+        let file = self.tree.source.name;
+        let mut chain = vec![Location { file: file.to_owned(), line, column }];
         chain.extend(error.chain);
         Err(Box::new(ExecError {
             message: format!(
@@ -210,8 +226,8 @@ impl<'e> Exec<'e> {
         Ok(())
     }
 
-    fn list(&mut self, dot: &Value, list: &ListNode) -> Result<Flow> {
-        for node in &list.nodes {
+    fn list(&mut self, dot: &Value, list: &'a [Node<'a>]) -> Result<Flow> {
+        for node in list {
             let flow = self.node(dot, node)?;
             if flow != Flow::Next {
                 return Ok(flow);
@@ -220,12 +236,9 @@ impl<'e> Exec<'e> {
         Ok(Flow::Next)
     }
 
-    fn node(&mut self, dot: &Value, node: &Node) -> Result<Flow> {
+    fn node(&mut self, dot: &Value, node: &'a Node<'a>) -> Result<Flow> {
         match node {
-            Node::Text(range) => {
-                let tree = self.tree.clone();
-                self.write(tree.source.text(range))?;
-            }
+            Node::Text(text) => self.write(text.as_bytes())?,
             Node::Action { id, pipe, .. } => {
                 self.at = *id;
                 self.step()?;
@@ -238,9 +251,9 @@ impl<'e> Exec<'e> {
             Node::If(branch) => return self.conditional(dot, branch, false),
             Node::With(branch) => return self.conditional(dot, branch, true),
             Node::Range(branch) => return self.range(dot, branch),
-            Node::Template { id, name, pipe, .. } => {
-                self.at = *id;
-                self.invoke(dot, name, pipe.as_deref())?;
+            Node::Template(invocation) => {
+                self.at = invocation.id;
+                self.invoke(dot, invocation.name, invocation.pipe)?;
             }
             Node::Break => return Ok(Flow::Break),
             Node::Continue => return Ok(Flow::Continue),
@@ -262,18 +275,18 @@ impl<'e> Exec<'e> {
         }
     }
 
-    fn conditional(&mut self, dot: &Value, branch: &Branch, with: bool) -> Result<Flow> {
+    fn conditional(&mut self, dot: &Value, branch: &'a Branch<'a>, with: bool) -> Result<Flow> {
         self.at = branch.id;
         self.step()?;
         let mark = self.variables.len();
-        let value = self.pipeline(dot, &branch.pipe)?;
+        let value = self.pipeline(dot, branch.pipe)?;
         let flow = if value.truth() {
             let outer = self.dot_is_interface;
             self.dot_is_interface &= !with;
-            let flow = self.list(if with { &value } else { dot }, &branch.list);
+            let flow = self.list(if with { &value } else { dot }, branch.list);
             self.dot_is_interface = outer;
             flow
-        } else if let Some(otherwise) = &branch.otherwise {
+        } else if let Some(otherwise) = branch.otherwise {
             self.list(dot, otherwise)
         } else {
             Ok(Flow::Next)
@@ -282,7 +295,7 @@ impl<'e> Exec<'e> {
         flow
     }
 
-    fn range(&mut self, dot: &Value, branch: &Branch) -> Result<Flow> {
+    fn range(&mut self, dot: &Value, branch: &'a Branch<'a>) -> Result<Flow> {
         self.at = branch.id;
         let mark = self.variables.len();
         let outer = self.dot_is_interface;
@@ -292,8 +305,8 @@ impl<'e> Exec<'e> {
         flow
     }
 
-    fn range_over(&mut self, dot: &Value, branch: &Branch) -> Result<Flow> {
-        let value = self.pipeline(dot, &branch.pipe)?;
+    fn range_over(&mut self, dot: &Value, branch: &'a Branch<'a>) -> Result<Flow> {
+        let value = self.pipeline(dot, branch.pipe)?;
         let as_element = |v: &Value| if v.is_nil() { Value::NilInterface } else { v.clone() };
         let outer = self.dot_is_interface;
         self.dot_is_interface = match &value {
@@ -366,18 +379,18 @@ impl<'e> Exec<'e> {
             }
         }
         self.dot_is_interface = outer;
-        match &branch.otherwise {
+        match branch.otherwise {
             Some(otherwise) if !any => self.list(dot, otherwise),
             _ => Ok(Flow::Next),
         }
     }
 
-    fn iteration(&mut self, branch: &Branch, index: Value, element: &Value) -> Result<Flow> {
+    fn iteration(&mut self, branch: &'a Branch<'a>, index: Value, element: &Value) -> Result<Flow> {
         self.step()?;
         let mark = self.variables.len();
-        let declared = &branch.pipe.declared;
+        let declared = branch.pipe.declared;
         if branch.pipe.assign {
-            match declared.as_slice() {
+            match declared {
                 [one] => self.set_variable(one, element.clone())?,
                 [first, second] => {
                     self.set_variable(first, index)?;
@@ -391,13 +404,13 @@ impl<'e> Exec<'e> {
                 self.variables[mark - 2].1 = index;
             }
         }
-        let flow = self.list(element, &branch.list);
+        let flow = self.list(element, branch.list);
         self.variables.truncate(mark);
         flow
     }
 
-    fn invoke(&mut self, dot: &Value, name: &str, pipe: Option<&Pipe>) -> Result<()> {
-        let Some(tree) = self.set.get(name).cloned() else {
+    fn invoke(&mut self, dot: &Value, name: &str, pipe: Option<&'a Pipe<'a>>) -> Result<()> {
+        let Some(tree) = self.set.get(name) else {
             return self.fail(format!("template {} not defined", strconv::quote(name.as_bytes())));
         };
         let data = match pipe {
@@ -405,11 +418,11 @@ impl<'e> Exec<'e> {
             None => Value::Nil,
         };
         self.enter()?;
-        let caller = std::mem::replace(&mut self.tree, tree.clone());
+        let caller = std::mem::replace(&mut self.tree, tree);
         let at = self.at;
-        let variables = std::mem::replace(&mut self.variables, vec![("$".into(), data.clone())]);
+        let variables = std::mem::replace(&mut self.variables, vec![("$", data.clone())]);
         let outer = std::mem::replace(&mut self.dot_is_interface, false);
-        let result = self.list(&data, &tree.root);
+        let result = self.list(&data, tree.root);
         self.dot_is_interface = outer;
         self.leave();
         self.tree = caller;

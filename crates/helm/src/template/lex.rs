@@ -62,25 +62,21 @@ impl Kind {
 
 /// A token with its place in the text.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Token<'a> {
+pub(crate) struct Token {
     pub(crate) kind: Kind,
-    pub(crate) position: usize,
-    /// Its text; that of an error is [`Lexer::message`].
-    pub(crate) text: &'a str,
+    /// Texts are never larger than what a chart's file or a template's output may be.
+    pub(crate) position: u32,
+    end: u32,
 }
 
-impl Token<'_> {
-    /// How error messages show a token that is not itself an error.
-    pub(crate) fn show(&self) -> String {
-        match self.kind {
-            Kind::Eof => "EOF".to_owned(),
-            kind if kind.is_keyword() => format!("<{}>", self.text),
-            _ if self.text.len() > 10 => {
-                let head: String = self.text.chars().take(10).collect();
-                format!("{}...", crate::strconv::quote(head.as_bytes()))
-            }
-            _ => crate::strconv::quote(self.text.as_bytes()),
-        }
+impl Token {
+    pub(crate) fn new(kind: Kind, position: usize, end: usize) -> Self {
+        let place = |position: usize| u32::try_from(position).unwrap_or(u32::MAX);
+        Token { kind, position: place(position), end: place(end) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        (self.end - self.position) as usize
     }
 }
 
@@ -94,24 +90,23 @@ pub(crate) struct Lexer<'a> {
     failure: Option<String>,
 }
 
-type Step<'a> = Option<Token<'a>>;
+type Step = Option<Token>;
 
-fn is_space(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\r' | '\n')
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// How much space a text begins with.
+fn leading_space(text: &[u8]) -> usize {
+    text.iter().position(|b| !is_space(*b)).unwrap_or(text.len())
 }
 
 fn is_alphanumeric(c: char) -> bool {
     c == '_' || c.is_alphabetic() || c.is_ascii_digit() || (!c.is_ascii() && c.is_numeric())
 }
 
-fn has_left_trim(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.len() >= 2 && bytes[0] == b'-' && is_space(char::from(bytes[1]))
-}
-
-fn has_right_trim(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.len() >= 2 && is_space(char::from(bytes[0])) && bytes[1] == b'-'
+fn has_left_trim(text: &[u8]) -> bool {
+    matches!(text, [b'-', space, ..] if is_space(*space))
 }
 
 impl<'a> Lexer<'a> {
@@ -120,9 +115,9 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next token; after an error or the end it is `Eof` for ever.
-    pub(crate) fn next_token(&mut self) -> Token<'a> {
+    pub(crate) fn next_token(&mut self) -> Token {
         if self.failure.is_some() {
-            return Token { kind: Kind::Eof, position: self.start, text: "EOF" };
+            return Token::new(Kind::Eof, self.start, self.start);
         }
         loop {
             let step = if self.inside_action { self.inside() } else { self.text() };
@@ -137,18 +132,40 @@ impl<'a> Lexer<'a> {
         self.input
     }
 
+    /// The text of a token; that of an error is [`Lexer::message`].
+    pub(crate) fn text_of(&self, token: Token) -> &'a str {
+        self.input.get(token.position as usize..token.end as usize).unwrap_or_default()
+    }
+
+    /// How error messages show a token that is not itself an error.
+    pub(crate) fn show(&self, token: Token) -> String {
+        let text = self.text_of(token);
+        match token.kind {
+            Kind::Eof => "EOF".to_owned(),
+            kind if kind.is_keyword() => format!("<{text}>"),
+            _ if text.len() > 10 => {
+                let head: String = text.chars().take(10).collect();
+                format!("{}...", crate::strconv::quote(head.as_bytes()))
+            }
+            _ => crate::strconv::quote(text.as_bytes()),
+        }
+    }
+
     /// What an error token complains about.
     pub(crate) fn message(&self) -> &str {
         self.failure.as_deref().unwrap_or_default()
     }
 
     /// The line of a place in the text, from 1.
-    pub(crate) fn line(&self, position: usize) -> usize {
-        1 + self.input.as_bytes()[..position.min(self.input.len())].iter().filter(|b| **b == b'\n').count()
+    pub(crate) fn line(&self, position: u32) -> usize {
+        1 + self.input.as_bytes()[..(position as usize).min(self.input.len())]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
     }
 
-    fn rest(&self) -> &'a str {
-        &self.input[self.position..]
+    fn rest(&self) -> &'a [u8] {
+        &self.input.as_bytes()[self.position..]
     }
 
     fn byte(&self) -> Option<u8> {
@@ -158,23 +175,17 @@ impl<'a> Lexer<'a> {
     fn peek(&self) -> Option<char> {
         match self.byte()? {
             b if b.is_ascii() => Some(char::from(b)),
-            _ => self.rest().chars().next(),
+            _ => self.input[self.position..].chars().next(),
         }
     }
 
-    fn advance(&mut self) -> Option<char> {
-        let c = self.peek()?;
-        self.position += c.len_utf8();
-        Some(c)
-    }
-
-    fn take(&mut self, kind: Kind) -> Token<'a> {
-        let token = Token { kind, position: self.start, text: &self.input[self.start..self.position] };
+    fn take(&mut self, kind: Kind) -> Token {
+        let token = Token::new(kind, self.start, self.position);
         self.start = self.position;
         token
     }
 
-    fn emit(&mut self, kind: Kind) -> Step<'a> {
+    fn emit(&mut self, kind: Kind) -> Step {
         Some(self.take(kind))
     }
 
@@ -183,9 +194,9 @@ impl<'a> Lexer<'a> {
         self.start = self.position;
     }
 
-    fn error(&mut self, message: impl Into<String>) -> Step<'a> {
+    fn error(&mut self, message: impl Into<String>) -> Step {
         self.failure = Some(message.into());
-        Some(Token { kind: Kind::Error, position: self.start, text: "" })
+        Some(Token::new(Kind::Error, self.start, self.start))
     }
 
     /// Where the next action begins, from here.
@@ -193,27 +204,27 @@ impl<'a> Lexer<'a> {
         let rest = self.rest();
         let mut from = 0;
         loop {
-            from += rest[from..].find('{')?;
-            if rest.as_bytes().get(from + 1) == Some(&b'{') {
+            from += memchr::memchr(b'{', &rest[from..])?;
+            if rest.get(from + 1) == Some(&b'{') {
                 return Some(from);
             }
             from += 1;
         }
     }
 
-    fn text(&mut self) -> Step<'a> {
+    fn text(&mut self) -> Step {
         let Some(found) = self.find_action() else {
             self.position = self.input.len();
             if self.position > self.start {
                 return self.emit(Kind::Text);
             }
-            return Some(Token { kind: Kind::Eof, position: self.position, text: "EOF" });
+            return Some(Token::new(Kind::Eof, self.position, self.position));
         };
         if found > 0 {
             self.position += found;
-            let before = &self.input[self.start..self.position];
-            let trim = if has_left_trim(&self.input[self.position + 2..]) {
-                before.len() - before.trim_end_matches(is_space).len()
+            let before = &self.input.as_bytes()[self.start..self.position];
+            let trim = if has_left_trim(&self.rest()[2..]) {
+                before.iter().rev().position(|b| !is_space(*b)).unwrap_or(before.len())
             } else {
                 0
             };
@@ -221,17 +232,17 @@ impl<'a> Lexer<'a> {
             let token = self.take(Kind::Text);
             self.position += trim;
             self.ignore();
-            if !token.text.is_empty() {
+            if token.len() > 0 {
                 return Some(token);
             }
         }
         self.left_delimiter()
     }
 
-    fn left_delimiter(&mut self) -> Step<'a> {
+    fn left_delimiter(&mut self) -> Step {
         self.position += 2;
         let marker = if has_left_trim(self.rest()) { 2 } else { 0 };
-        if self.input[self.position + marker..].starts_with("/*") {
+        if self.rest()[marker..].starts_with(b"/*") {
             self.position += marker;
             self.ignore();
             return self.comment();
@@ -244,9 +255,9 @@ impl<'a> Lexer<'a> {
         Some(token)
     }
 
-    fn comment(&mut self) -> Step<'a> {
+    fn comment(&mut self) -> Step {
         self.position += 2;
-        let Some(end) = self.rest().find("*/") else { return self.error("unclosed comment") };
+        let Some(end) = self.input[self.position..].find("*/") else { return self.error("unclosed comment") };
         self.position += end + 2;
         let (delimiter, trim) = self.at_right_delimiter();
         if !delimiter {
@@ -259,24 +270,21 @@ impl<'a> Lexer<'a> {
     fn close_delimiter(&mut self, trim: bool) {
         self.position += if trim { 4 } else { 2 };
         if trim {
-            let rest = self.rest();
-            self.position += rest.len() - rest.trim_start_matches(is_space).len();
+            self.position += leading_space(self.rest());
         }
         self.ignore();
     }
 
+    /// Whether a right delimiter comes next, and whether it trims.
     fn at_right_delimiter(&self) -> (bool, bool) {
-        if !matches!(self.byte(), Some(b'}' | b' ' | b'\t' | b'\r' | b'\n')) {
-            return (false, false);
+        match self.rest() {
+            [b'}', b'}', ..] => (true, false),
+            [space, b'-', b'}', b'}', ..] if is_space(*space) => (true, true),
+            _ => (false, false),
         }
-        let rest = self.rest();
-        if has_right_trim(rest) && rest[2..].starts_with("}}") {
-            return (true, true);
-        }
-        (rest.starts_with("}}"), false)
     }
 
-    fn right_delimiter(&mut self) -> Step<'a> {
+    fn right_delimiter(&mut self) -> Step {
         let (_, trim) = self.at_right_delimiter();
         if trim {
             self.position += 2;
@@ -285,8 +293,7 @@ impl<'a> Lexer<'a> {
         self.position += 2;
         let token = self.take(Kind::RightDelim);
         if trim {
-            let rest = self.rest();
-            self.position += rest.len() - rest.trim_start_matches(is_space).len();
+            self.position += leading_space(self.rest());
             self.ignore();
         }
         self.inside_action = false;
@@ -306,7 +313,7 @@ mod tests {
             if token.kind == Kind::Eof {
                 return out;
             }
-            let text = if token.kind == Kind::Error { lexer.message() } else { token.text };
+            let text = if token.kind == Kind::Error { lexer.message() } else { lexer.text_of(token) };
             out.push((token.kind, text.to_owned()));
         }
     }

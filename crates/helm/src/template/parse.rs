@@ -2,9 +2,9 @@
 
 mod pipeline;
 
-use std::rc::Rc;
+use bumpalo::Bump;
 
-use super::ast::{Branch, ListNode, Node, NodeId, Source, Tree};
+use super::ast::{Branch, Command, Expr, Invocation, Node, NodeId, Pipe, Source, Tree};
 use super::lex::{Kind, Lexer, Token};
 use crate::strconv;
 
@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 2000;
 /// Why a template text is not a template.
 #[derive(Debug)]
 pub(crate) struct ParseError {
-    pub(crate) source: Rc<str>,
+    pub(crate) source: String,
     pub(crate) line: usize,
     pub(crate) message: String,
 }
@@ -25,19 +25,20 @@ impl std::fmt::Display for ParseError {
     }
 }
 
-type Result<T> = std::result::Result<T, ParseError>;
+type Result<T> = std::result::Result<T, Box<ParseError>>;
 
-/// Parses a text: its own body under the source's name, and every `define` and `block` in it.
-pub(crate) fn parse(source: Source) -> Result<Vec<Rc<Tree>>> {
-    let source = Rc::new(source);
-    // A source holds nothing else; what is positioned in its text is positioned in its bytes.
-    let text = std::str::from_utf8(source.bytes()).unwrap_or_default();
+/// Parses a text: its own body under the source's name, and every `define` and `block` in it. They live in the arena.
+pub(crate) fn parse<'a>(arena: &'a Bump, source: Source<'a>) -> Result<Vec<Tree<'a>>> {
     let mut parser = Parser {
-        lexer: Lexer::new(text),
+        arena,
+        lexer: Lexer::new(source.text),
         tokens: [empty_token(), empty_token(), empty_token()],
         peeked: 0,
-        source: source.clone(),
-        variables: vec!["$".into()],
+        source,
+        variables: vec!["$"],
+        nodes: Vec::new(),
+        commands: Vec::new(),
+        operands: Vec::new(),
         trees: Vec::new(),
         action_start: None,
         range_depth: 0,
@@ -45,42 +46,39 @@ pub(crate) fn parse(source: Source) -> Result<Vec<Rc<Tree>>> {
         next_id: 0,
     };
     let root = parser.top_level()?;
-    parser.add(source.name.clone(), root)?;
+    parser.add(source.name, root)?;
     Ok(parser.trees)
 }
 
-fn empty_token() -> Token<'static> {
-    Token { kind: Kind::Eof, position: 0, text: "" }
+fn empty_token() -> Token {
+    Token::new(Kind::Eof, 0, 0)
 }
 
 /// Whether nothing but space and comments is in a template.
-pub(crate) fn is_blank(tree: &Tree) -> bool {
-    tree.root.nodes.iter().all(|node| match node {
-        Node::Text(range) => strconv::lossy(tree.source.text(range)).trim().is_empty(),
-        _ => false,
-    })
+pub(crate) fn is_blank(tree: &Tree<'_>) -> bool {
+    tree.root.iter().all(|node| matches!(node, Node::Text(text) if text.trim().is_empty()))
 }
 
-/// A place in a text, which is never larger than what a chart's file or a template's output may be.
-fn place(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(u32::MAX)
-}
-
-enum Item {
-    Node(Node),
+enum Item<'a> {
+    Node(Node<'a>),
     End,
     Else,
 }
 
 struct Parser<'a> {
+    arena: &'a Bump,
     lexer: Lexer<'a>,
-    tokens: [Token<'a>; 3],
+    tokens: [Token; 3],
     peeked: usize,
-    source: Rc<Source>,
-    variables: Vec<Rc<str>>,
-    trees: Vec<Rc<Tree>>,
+    source: Source<'a>,
+    variables: Vec<&'a str>,
+    /// What the lists, pipelines and commands that are being read have so far: the inner ones after the outer ones.
+    nodes: Vec<Node<'a>>,
+    commands: Vec<Command<'a>>,
+    operands: Vec<Expr<'a>>,
+    trees: Vec<Tree<'a>>,
     /// Where the action that is being read begins.
-    action_start: Option<usize>,
+    action_start: Option<u32>,
     range_depth: usize,
     depth: usize,
     next_id: NodeId,
@@ -92,7 +90,7 @@ impl<'a> Parser<'a> {
         self.next_id
     }
 
-    fn next(&mut self) -> Token<'a> {
+    fn next(&mut self) -> Token {
         if self.peeked > 0 {
             self.peeked -= 1;
         } else {
@@ -105,7 +103,7 @@ impl<'a> Parser<'a> {
         self.peeked += 1;
     }
 
-    fn peek(&mut self) -> Token<'a> {
+    fn peek(&mut self) -> Token {
         if self.peeked == 0 {
             self.tokens[0] = self.lexer.next_token();
             self.peeked = 1;
@@ -113,7 +111,7 @@ impl<'a> Parser<'a> {
         self.tokens[self.peeked - 1]
     }
 
-    fn next_non_space(&mut self) -> Token<'a> {
+    fn next_non_space(&mut self) -> Token {
         loop {
             let token = self.next();
             if token.kind != Kind::Space {
@@ -122,21 +120,21 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn peek_non_space(&mut self) -> Token<'a> {
+    fn peek_non_space(&mut self) -> Token {
         let token = self.next_non_space();
         self.backup();
         token
     }
 
     fn error<T>(&self, message: impl Into<String>) -> Result<T> {
-        Err(ParseError {
-            source: self.source.name.clone(),
+        Err(Box::new(ParseError {
+            source: self.source.name.to_owned(),
             line: self.lexer.line(self.tokens[0].position),
             message: message.into(),
-        })
+        }))
     }
 
-    fn unexpected<T>(&self, token: &Token<'_>, context: &str) -> Result<T> {
+    fn unexpected<T>(&self, token: Token, context: &str) -> Result<T> {
         if token.kind == Kind::Error {
             let message = self.lexer.message();
             let mut extra = String::new();
@@ -150,16 +148,16 @@ impl<'a> Parser<'a> {
             }
             return self.error(format!("{message}{extra}"));
         }
-        self.error(format!("unexpected {} in {context}", token.show()))
+        self.error(format!("unexpected {} in {context}", self.lexer.show(token)))
     }
 
-    fn expect(&mut self, kind: Kind, context: &str) -> Result<Token<'a>> {
+    fn expect(&mut self, kind: Kind, context: &str) -> Result<Token> {
         let token = self.next_non_space();
-        if token.kind == kind { Ok(token) } else { self.unexpected(&token, context) }
+        if token.kind == kind { Ok(token) } else { self.unexpected(token, context) }
     }
 
-    fn add(&mut self, name: Rc<str>, root: ListNode) -> Result<()> {
-        let tree = Rc::new(Tree { name, source: self.source.clone(), root });
+    fn add(&mut self, name: &'a str, root: &'a [Node<'a>]) -> Result<()> {
+        let tree = Tree { name, source: self.source, root };
         if let Some(existing) = self.trees.iter_mut().find(|t| t.name == tree.name) {
             if is_blank(existing) {
                 *existing = tree;
@@ -173,8 +171,14 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn top_level(&mut self) -> Result<ListNode> {
-        let mut root = ListNode::default();
+    /// The nodes that were read since there were this many.
+    fn list_from(&mut self, start: usize) -> &'a [Node<'a>] {
+        let list = self.arena.alloc_slice_copy(&self.nodes[start..]);
+        self.nodes.truncate(start);
+        list
+    }
+
+    fn top_level(&mut self) -> Result<&'a [Node<'a>]> {
         while self.peek().kind != Kind::Eof {
             if self.peek().kind == Kind::LeftDelim {
                 let delimiter = self.next();
@@ -188,15 +192,15 @@ impl<'a> Parser<'a> {
             match self.text_or_action()? {
                 Item::End => return self.error("unexpected {{end}}"),
                 Item::Else => return self.error("unexpected {{else}}"),
-                Item::Node(node) => root.nodes.push(node),
+                Item::Node(node) => self.nodes.push(node),
             }
         }
-        Ok(root)
+        Ok(self.list_from(0))
     }
 
     /// Runs a nested parse with variables of its own.
     fn isolated<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let variables = std::mem::replace(&mut self.variables, vec!["$".into()]);
+        let variables = std::mem::replace(&mut self.variables, vec!["$"]);
         let range_depth = std::mem::take(&mut self.range_depth);
         let action_start = self.action_start.take();
         let result = run(self);
@@ -210,9 +214,9 @@ impl<'a> Parser<'a> {
         const CONTEXT: &str = "define clause";
         let token = self.next_non_space();
         if !matches!(token.kind, Kind::String | Kind::RawString) {
-            return self.unexpected(&token, CONTEXT);
+            return self.unexpected(token, CONTEXT);
         }
-        let name = self.template_name(&token, CONTEXT)?;
+        let name = self.template_name(token, CONTEXT)?;
         self.expect(Kind::RightDelim, CONTEXT)?;
         let (root, end) = self.isolated(Self::item_list)?;
         if !matches!(end, Item::End) {
@@ -221,42 +225,39 @@ impl<'a> Parser<'a> {
         self.add(name, root)
     }
 
-    fn item_list(&mut self) -> Result<(ListNode, Item)> {
+    fn item_list(&mut self) -> Result<(&'a [Node<'a>], Item<'a>)> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return self.error("template blocks nest too deep");
         }
-        let mut list = ListNode::default();
+        let start = self.nodes.len();
         while self.peek_non_space().kind != Kind::Eof {
             match self.text_or_action()? {
-                Item::Node(node) => list.nodes.push(node),
+                Item::Node(node) => self.nodes.push(node),
                 end => {
                     self.depth -= 1;
-                    return Ok((list, end));
+                    return Ok((self.list_from(start), end));
                 }
             }
         }
         self.error("unexpected EOF")
     }
 
-    fn text_or_action(&mut self) -> Result<Item> {
+    fn text_or_action(&mut self) -> Result<Item<'a>> {
         let token = self.next_non_space();
         match token.kind {
-            Kind::Text => {
-                let end = place(token.position + token.text.len());
-                Ok(Item::Node(Node::Text(place(token.position)..end)))
-            }
+            Kind::Text => Ok(Item::Node(Node::Text(self.lexer.text_of(token)))),
             Kind::LeftDelim => {
                 self.action_start = Some(token.position);
                 let item = self.action()?;
                 self.action_start = None;
                 Ok(item)
             }
-            _ => self.unexpected(&token, "input"),
+            _ => self.unexpected(token, "input"),
         }
     }
 
-    fn action(&mut self) -> Result<Item> {
+    fn action(&mut self) -> Result<Item<'a>> {
         let token = self.next_non_space();
         let node = match token.kind {
             Kind::Block => self.block()?,
@@ -264,7 +265,7 @@ impl<'a> Parser<'a> {
                 let word = if token.kind == Kind::Break { "{{break}}" } else { "{{continue}}" };
                 let next = self.next_non_space();
                 if next.kind != Kind::RightDelim {
-                    return self.unexpected(&next, word);
+                    return self.unexpected(next, word);
                 }
                 if self.range_depth == 0 {
                     return self.error(format!("{word} outside {{{{range}}}}"));
@@ -291,13 +292,13 @@ impl<'a> Parser<'a> {
                 let token = self.peek();
                 let id = self.id();
                 let pipe = self.pipeline("command", Kind::RightDelim)?;
-                Node::Action { id, position: place(token.position), pipe }
+                Node::Action { id, position: token.position, pipe }
             }
         };
         Ok(Item::Node(node))
     }
 
-    fn control(&mut self, context: &str) -> Result<Box<Branch>> {
+    fn control(&mut self, context: &str) -> Result<&'a Branch<'a>> {
         let scope = self.variables.len();
         let id = self.id();
         let pipe = self.pipeline(context, Kind::RightDelim)?;
@@ -313,10 +314,12 @@ impl<'a> Parser<'a> {
             let next = self.peek().kind;
             if context == "if" && next == Kind::If {
                 self.next();
-                otherwise = Some(ListNode { nodes: vec![Node::If(self.chained("if")?)] });
+                let branch = self.chained("if")?;
+                otherwise = Some(self.only(Node::If(branch)));
             } else if context == "with" && next == Kind::With {
                 self.next();
-                otherwise = Some(ListNode { nodes: vec![Node::With(self.chained("with")?)] });
+                let branch = self.chained("with")?;
+                otherwise = Some(self.only(Node::With(branch)));
             } else {
                 let (list, end) = self.item_list()?;
                 if !matches!(end, Item::End) {
@@ -326,11 +329,15 @@ impl<'a> Parser<'a> {
             }
         }
         self.variables.truncate(scope);
-        Ok(Box::new(Branch { id, position: pipe.position, pipe, list, otherwise }))
+        Ok(self.arena.alloc(Branch { id, position: pipe.position, pipe, list, otherwise }))
+    }
+
+    fn only(&self, node: Node<'a>) -> &'a [Node<'a>] {
+        self.arena.alloc_slice_copy(&[node])
     }
 
     /// An `else if`: a nested block, so that a long chain nests as deep.
-    fn chained(&mut self, context: &str) -> Result<Box<Branch>> {
+    fn chained(&mut self, context: &str) -> Result<&'a Branch<'a>> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return self.error("template blocks nest too deep");
@@ -340,39 +347,43 @@ impl<'a> Parser<'a> {
         Ok(branch)
     }
 
-    fn block(&mut self) -> Result<Node> {
+    fn block(&mut self) -> Result<Node<'a>> {
         const CONTEXT: &str = "block clause";
         let token = self.next_non_space();
-        let name = self.template_name(&token, CONTEXT)?;
+        let name = self.template_name(token, CONTEXT)?;
         let id = self.id();
         let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
         let (root, end) = self.isolated(Self::item_list)?;
         if !matches!(end, Item::End) {
             return self.error(format!("unexpected {{{{else}}}} in {CONTEXT}"));
         }
-        self.add(name.clone(), root)?;
-        Ok(Node::Template { id, position: place(token.position), name, pipe: Some(Box::new(pipe)) })
+        self.add(name, root)?;
+        Ok(self.template(id, token, name, Some(pipe)))
     }
 
-    fn invocation(&mut self) -> Result<Node> {
+    fn template(&self, id: NodeId, token: Token, name: &'a str, pipe: Option<&'a Pipe<'a>>) -> Node<'a> {
+        Node::Template(self.arena.alloc(Invocation { id, position: token.position, name, pipe }))
+    }
+
+    fn invocation(&mut self) -> Result<Node<'a>> {
         const CONTEXT: &str = "template clause";
         let token = self.next_non_space();
-        let name = self.template_name(&token, CONTEXT)?;
+        let name = self.template_name(token, CONTEXT)?;
         let id = self.id();
         let mut pipe = None;
         if self.next_non_space().kind != Kind::RightDelim {
             self.backup();
-            pipe = Some(Box::new(self.pipeline(CONTEXT, Kind::RightDelim)?));
+            pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
         }
-        Ok(Node::Template { id, position: place(token.position), name, pipe })
+        Ok(self.template(id, token, name, pipe))
     }
 
-    fn template_name(&self, token: &Token<'_>, context: &str) -> Result<Rc<str>> {
+    fn template_name(&self, token: Token, context: &str) -> Result<&'a str> {
         if !matches!(token.kind, Kind::String | Kind::RawString) {
             return self.unexpected(token, context);
         }
-        match strconv::unquote(token.text) {
-            Some(name) => Ok(crate::strconv::lossy(&name).as_ref().into()),
+        match strconv::unquote(self.lexer.text_of(token)) {
+            Some(name) => Ok(self.arena.alloc_str(&strconv::lossy(&name))),
             None => self.error("invalid syntax"),
         }
     }
@@ -383,7 +394,7 @@ mod tests {
     use super::*;
 
     fn fail(text: &str) -> String {
-        parse(Source::of_text("t".into(), text.as_bytes())).unwrap_err().to_string()
+        parse(&Bump::new(), Source { name: "t", text }).unwrap_err().to_string()
     }
 
     #[test]

@@ -2,18 +2,18 @@
 
 use std::fmt::Write;
 
-use super::ast::{Branch, Command, Expr, ExprKind, ListNode, Node, NodeId, Pipe, Tree};
+use super::ast::{Branch, Command, Expr, ExprKind, Invocation, Node, NodeId, Pipe, Tree};
 
 /// Position and text of a node.
-pub(crate) fn locate(tree: &Tree, id: NodeId) -> Option<(u32, String)> {
-    in_list(&tree.root, id)
+pub(crate) fn locate(tree: &Tree<'_>, id: NodeId) -> Option<(u32, String)> {
+    in_list(tree.root, id)
 }
 
-fn in_list(list: &ListNode, id: NodeId) -> Option<(u32, String)> {
-    list.nodes.iter().find_map(|node| in_node(node, id))
+fn in_list(list: &[Node<'_>], id: NodeId) -> Option<(u32, String)> {
+    list.iter().find_map(|node| in_node(node, id))
 }
 
-fn in_node(node: &Node, id: NodeId) -> Option<(u32, String)> {
+fn in_node(node: &Node<'_>, id: NodeId) -> Option<(u32, String)> {
     match node {
         Node::Text(_) | Node::Break | Node::Continue => None,
         Node::Action { id: own, position, pipe } => {
@@ -25,7 +25,7 @@ fn in_node(node: &Node, id: NodeId) -> Option<(u32, String)> {
         Node::If(branch) => in_branch("if", branch, id),
         Node::With(branch) => in_branch("with", branch, id),
         Node::Range(branch) => in_branch("range", branch, id),
-        Node::Template { id: own, position, name, pipe } => {
+        Node::Template(Invocation { id: own, position, name, pipe }) => {
             if *own == id {
                 let mut text = format!("{{{{template {}", crate::strconv::quote(name.as_bytes()));
                 if let Some(pipe) = pipe {
@@ -38,20 +38,20 @@ fn in_node(node: &Node, id: NodeId) -> Option<(u32, String)> {
     }
 }
 
-fn in_branch(word: &str, branch: &Branch, id: NodeId) -> Option<(u32, String)> {
+fn in_branch(word: &str, branch: &Branch<'_>, id: NodeId) -> Option<(u32, String)> {
     if branch.id == id {
-        return Some((branch.position, format!("{{{{{word} {}}}}}", show_pipe(&branch.pipe))));
+        return Some((branch.position, format!("{{{{{word} {}}}}}", show_pipe(branch.pipe))));
     }
-    in_pipe(&branch.pipe, id)
-        .or_else(|| in_list(&branch.list, id))
+    in_pipe(branch.pipe, id)
+        .or_else(|| in_list(branch.list, id))
         .or_else(|| branch.otherwise.as_ref().and_then(|l| in_list(l, id)))
 }
 
-fn in_pipe(pipe: &Pipe, id: NodeId) -> Option<(u32, String)> {
+fn in_pipe(pipe: &Pipe<'_>, id: NodeId) -> Option<(u32, String)> {
     if pipe.id == id {
         return Some((pipe.position, show_pipe(pipe)));
     }
-    pipe.commands().find_map(|command| {
+    pipe.commands.iter().find_map(|command| {
         if command.id == id {
             return Some((command.position, show_command(command)));
         }
@@ -59,7 +59,7 @@ fn in_pipe(pipe: &Pipe, id: NodeId) -> Option<(u32, String)> {
     })
 }
 
-fn in_expr(expr: &Expr, id: NodeId) -> Option<(u32, String)> {
+fn in_expr(expr: &Expr<'_>, id: NodeId) -> Option<(u32, String)> {
     if expr.id == id {
         return Some((expr.position, show_expr(expr)));
     }
@@ -70,16 +70,16 @@ fn in_expr(expr: &Expr, id: NodeId) -> Option<(u32, String)> {
     }
 }
 
-pub(crate) fn show_pipe(pipe: &Pipe) -> String {
+pub(crate) fn show_pipe(pipe: &Pipe<'_>) -> String {
     let mut out = String::new();
     if !pipe.declared.is_empty() {
         let _ = write!(out, "{} {} ", pipe.declared.join(", "), if pipe.assign { "=" } else { ":=" });
     }
-    let commands: Vec<String> = pipe.commands().map(show_command).collect();
+    let commands: Vec<String> = pipe.commands.iter().map(show_command).collect();
     out + &commands.join(" | ")
 }
 
-fn show_command(command: &Command) -> String {
+fn show_command(command: &Command<'_>) -> String {
     let args: Vec<String> = command
         .operands()
         .map(|arg| match &arg.kind {
@@ -90,15 +90,15 @@ fn show_command(command: &Command) -> String {
     args.join(" ")
 }
 
-pub(crate) fn show_expr(expr: &Expr) -> String {
+pub(crate) fn show_expr(expr: &Expr<'_>) -> String {
     match &expr.kind {
         ExprKind::Bool(b) => b.to_string(),
         ExprKind::Dot => ".".to_owned(),
         ExprKind::Nil => "nil".to_owned(),
-        ExprKind::Number(number) => number.text.clone(),
-        ExprKind::String(string) => string.quoted.to_string(),
+        ExprKind::Number(number) => number.text.to_owned(),
+        ExprKind::String(string) => string.quoted.to_owned(),
         ExprKind::Field(path) => format!(".{path}"),
-        ExprKind::Variable(path) => path.to_string(),
+        ExprKind::Variable(path) => (*path).to_owned(),
         ExprKind::Function(function) => function.name.to_owned(),
         ExprKind::Pipe(pipe) => show_pipe(pipe),
         ExprKind::Chain(inner, path) => {

@@ -26,25 +26,33 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Reads the first document of a text; an empty text is null.
 pub(crate) fn parse_document(text: &[u8]) -> Result<Yaml<'_>> {
-    check_characters(text)?;
-    let mut parser =
-        Parser { scanner: Scanner::new(text), anchors: HashMap::new(), tags: HashMap::new(), depth: 0 };
+    let plain = check_characters(text)?;
+    let mut parser = Parser {
+        scanner: Scanner::new(text, plain),
+        anchors: HashMap::new(),
+        tags: HashMap::new(),
+        depth: 0,
+    };
     match parser.document()? {
         Some(root) => decode::decode(root),
         None => Ok(Yaml::Null),
     }
 }
 
-/// Refuses what YAML does not allow in a stream at all.
-pub(super) fn check_characters(text: &[u8]) -> Result<()> {
+/// Refuses what YAML does not allow in a stream at all. Tells whether there is nothing but printable ASCII and line feeds.
+fn check_characters(text: &[u8]) -> Result<bool> {
     // Whole blocks at a time, which the compiler turns into a few wide instructions.
     let harmless =
         |block: &[u8]| block.iter().fold(true, |ok, b| ok & ((*b == b'\n') | (*b >= b' ') & (*b <= b'~')));
     if text.chunks(64).all(harmless) {
-        return Ok(());
+        return Ok(true);
     }
     let text = std::str::from_utf8(text).map_err(|_| "invalid leading UTF-8 octet".to_owned())?;
-    if text.chars().all(is_allowed) { Ok(()) } else { Err("control characters are not allowed".to_owned()) }
+    if text.chars().all(is_allowed) {
+        Ok(false)
+    } else {
+        Err("control characters are not allowed".to_owned())
+    }
 }
 
 /// Whether a character may stand in a stream.
@@ -87,8 +95,8 @@ impl<'a> Parser<'a> {
                     explicit = true;
                 }
                 TokenKind::TagDirective => {
-                    if let Payload::Pair(handle, prefix) = self.scanner.take_token() {
-                        self.tags.insert(handle, prefix);
+                    if let Payload::Pair(pair) = self.scanner.take_token() {
+                        self.tags.insert(pair.0, pair.1);
                     }
                     explicit = true;
                 }
@@ -172,7 +180,7 @@ impl<'a> Parser<'a> {
     /// Takes a tag.
     fn tag(&mut self) -> Result<String> {
         let (handle, suffix) = match &self.scanner.peek()?.payload {
-            Payload::Pair(handle, suffix) => (handle.clone(), suffix.clone()),
+            Payload::Pair(pair) => (**pair).clone(),
             _ => Default::default(),
         };
         let prefix = match (self.tags.get(&handle), handle.as_str()) {

@@ -43,7 +43,7 @@ pub(super) enum Payload<'a> {
     Nothing,
     /// A scalar's or an anchor's text; part of the document wherever it stands there as it is.
     Text(Cow<'a, [u8]>),
-    Pair(String, String),
+    Pair(Box<(String, String)>),
 }
 
 impl<'a> Payload<'a> {
@@ -83,9 +83,13 @@ const MAX_DEPTH: usize = 250;
 /// Produces tokens on demand.
 pub(super) struct Scanner<'a> {
     text: &'a [u8],
+    /// Nothing but printable ASCII is in the text, in lines that end with a line feed.
+    plain: bool,
     position: usize,
     mark: Mark,
     tokens: VecDeque<Token<'a>>,
+    /// The first token is known to be the next one.
+    settled: bool,
     parsed: usize,
     ended: bool,
     indent: isize,
@@ -98,12 +102,14 @@ pub(super) struct Scanner<'a> {
 type Result<T> = std::result::Result<T, String>;
 
 impl<'a> Scanner<'a> {
-    pub(super) fn new(text: &'a [u8]) -> Self {
+    pub(super) fn new(text: &'a [u8], plain: bool) -> Self {
         Scanner {
             text,
+            plain,
             position: 0,
             mark: Mark::default(),
             tokens: VecDeque::new(),
+            settled: false,
             parsed: 0,
             ended: false,
             indent: -1,
@@ -115,7 +121,10 @@ impl<'a> Scanner<'a> {
     }
 
     pub(super) fn peek(&mut self) -> Result<&Token<'a>> {
-        self.fetch_more()?;
+        if !self.settled {
+            self.fetch_more()?;
+            self.settled = true;
+        }
         self.tokens.front().ok_or_else(|| "unexpected end of tokens".to_owned())
     }
 
@@ -124,6 +133,7 @@ impl<'a> Scanner<'a> {
         match self.tokens.front() {
             Some(token) if token.kind != TokenKind::StreamEnd => {
                 self.parsed += 1;
+                self.settled = false;
                 self.tokens.pop_front().map(|token| token.payload).unwrap_or_default()
             }
             _ => Payload::Nothing,
@@ -324,9 +334,10 @@ impl<'a> Scanner<'a> {
             ["%YAML", version] if version.split_once('.').is_some() => {
                 (TokenKind::VersionDirective, Payload::Nothing)
             }
-            ["%TAG", handle, prefix] => {
-                (TokenKind::TagDirective, Payload::Pair((*handle).to_owned(), (*prefix).to_owned()))
-            }
+            ["%TAG", handle, prefix] => (
+                TokenKind::TagDirective,
+                Payload::Pair(Box::new(((*handle).to_owned(), (*prefix).to_owned()))),
+            ),
             _ => return self.error(line, "found unknown directive name"),
         };
         if self.is_break_at(0) {
@@ -463,7 +474,7 @@ impl<'a> Scanner<'a> {
         if suffix.is_empty() {
             return self.error(line, "did not find expected tag URI");
         }
-        self.push_with(TokenKind::Tag, line, Payload::Pair(handle, suffix));
+        self.push_with(TokenKind::Tag, line, Payload::Pair(Box::new((handle, suffix))));
         Ok(())
     }
 

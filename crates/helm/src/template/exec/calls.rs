@@ -2,22 +2,22 @@
 
 use std::rc::Rc;
 
-use super::{Exec, FuncResult, Parsed, Result, associate, execute, execute_tree};
+use super::{Exec, FuncResult, Result, associate, execute, execute_tree};
 use crate::funcs::{Function, Signature, Type};
 use crate::strconv;
 use crate::template::ast::{Expr, ExprKind, NodeId, Source};
-use crate::template::parse::{self, ParseError};
+use crate::template::parse;
 use crate::template::show;
 use crate::value::Value;
 
-impl Exec<'_> {
+impl<'a> Exec<'a> {
     pub(super) fn function(
         &mut self,
         dot: &Value,
         function: &'static Function,
         identifier: NodeId,
         command: NodeId,
-        args: &[Expr],
+        args: &'a [Expr<'a>],
         last: Option<Value>,
     ) -> Result<Value> {
         self.at = identifier;
@@ -61,7 +61,7 @@ impl Exec<'_> {
         &mut self,
         dot: &Value,
         name: &str,
-        args: &[Expr],
+        args: &'a [Expr<'a>],
         last: Option<Value>,
     ) -> Result<Value> {
         if args.is_empty() && last.is_none() {
@@ -82,7 +82,7 @@ impl Exec<'_> {
         dot: &Value,
         name: &str,
         signature: &Signature,
-        args: &[Expr],
+        args: &'a [Expr<'a>],
         last: Option<Value>,
     ) -> Result<Vec<Value>> {
         let given = args.len() + usize::from(last.is_some());
@@ -109,7 +109,7 @@ impl Exec<'_> {
         Ok(values)
     }
 
-    pub(super) fn argument(&mut self, dot: &Value, wanted: Type, expr: &Expr) -> Result<Value> {
+    pub(super) fn argument(&mut self, dot: &Value, wanted: Type, expr: &'a Expr<'a>) -> Result<Value> {
         self.at = expr.id;
         let value = match &expr.kind {
             ExprKind::Dot => dot.clone(),
@@ -131,12 +131,12 @@ impl Exec<'_> {
         self.validate(value, wanted)
     }
 
-    pub(super) fn literal(&self, literal: &ExprKind, wanted: Type, expr: &Expr) -> Result<Value> {
+    pub(super) fn literal(&self, literal: &ExprKind<'_>, wanted: Type, expr: &Expr<'_>) -> Result<Value> {
         let expected = |what: &str| self.fail(format!("expected {what}; found {}", show::show_expr(expr)));
         match (wanted, literal) {
             (Type::Bool, ExprKind::Bool(b)) => Ok(Value::Bool(*b)),
             (Type::Bool, _) => expected("bool"),
-            (Type::Str, ExprKind::String(string)) => Ok(Value::Str(string.text.clone())),
+            (Type::Str, ExprKind::String(string)) => Ok(Value::string(string.text)),
             (Type::Str, _) => expected("string"),
             (Type::Int, ExprKind::Number(number)) => {
                 number.int.map_or_else(|| expected("integer"), |i| Ok(Value::Int(i)))
@@ -151,7 +151,7 @@ impl Exec<'_> {
             }
             (Type::Float, _) => expected("float"),
             (Type::Any | Type::Reflect, ExprKind::Bool(b)) => Ok(Value::Bool(*b)),
-            (Type::Any | Type::Reflect, ExprKind::String(string)) => Ok(Value::Str(string.text.clone())),
+            (Type::Any | Type::Reflect, ExprKind::String(string)) => Ok(Value::string(string.text)),
             (Type::Any | Type::Reflect, ExprKind::Number(number)) => self.constant(number),
             _ => self.fail(format!(
                 "can't handle {} for arg of type {}",
@@ -205,28 +205,29 @@ impl Exec<'_> {
     /// Helm's `tpl`: a string rendered as a template that sees all others.
     pub(crate) fn tpl(&mut self, text: &[u8], data: &Value) -> FuncResult {
         let quoted = || strconv::quote(text);
-        let cached = self.env.parsed.borrow().get(text).cloned();
+        let cached = self.env.parsed.borrow().get(text).copied();
         let trees = match cached {
             Some(trees) => trees,
             None => {
-                let trees: Parsed = parse::parse(Source::of_text("gotpl".into(), text))
-                    .map_err(|e: ParseError| format!("cannot parse template {}: {e}", quoted()))?
-                    .into();
-                self.env.parsed.borrow_mut().insert(text.into(), trees.clone());
+                let arena = self.env.arena;
+                let source = Source { name: "gotpl", text: arena.alloc_str(&strconv::lossy(text)) };
+                let trees = parse::parse(arena, source)
+                    .map_err(|e| format!("cannot parse template {}: {e}", quoted()))?;
+                let trees: &[_] = arena.alloc_slice_fill_iter(trees);
+                self.env.parsed.borrow_mut().insert(text.into(), trees);
                 trees
             }
         };
         let mut set = (*self.set).clone();
         let mut main = None;
-        for tree in trees.iter() {
-            if &*tree.name == "gotpl" {
-                main = Some(tree.clone());
+        for tree in trees {
+            if tree.name == "gotpl" {
+                main = Some(tree);
             }
-            let base = self.set.clone();
-            associate(&mut set.overlay, Some(&base), tree);
+            associate(&mut set.overlay, Some(&self.set), tree);
         }
         let Some(main) = main else { return Err("template has no body".into()) };
-        let output = execute_tree(self.env, &Rc::new(set), &main, data).map_err(|mut e| {
+        let output = execute_tree(self.env, &Rc::new(set), main, data).map_err(|mut e| {
             e.message = format!("error during tpl function execution for {}: {}", quoted(), e.message);
             e
         })?;

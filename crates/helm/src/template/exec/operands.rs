@@ -7,16 +7,16 @@ use crate::template::ast::{Command, Expr, ExprKind, NodeId, Number, Pipe};
 use crate::template::{methods, show};
 use crate::value::{Map, MapKind, Value};
 
-impl Exec<'_> {
+impl<'a> Exec<'a> {
     pub(super) fn variable(&self, name: &str) -> Result<Value> {
-        match self.variables.iter().rev().find(|(n, _)| **n == *name) {
+        match self.variables.iter().rev().find(|(n, _)| *n == name) {
             Some((_, value)) => Ok(value.clone()),
             None => self.fail(format!("undefined variable: {name}")),
         }
     }
 
     pub(super) fn set_variable(&mut self, name: &str, value: Value) -> Result<()> {
-        match self.variables.iter_mut().rev().find(|(n, _)| **n == *name) {
+        match self.variables.iter_mut().rev().find(|(n, _)| *n == name) {
             Some(slot) => {
                 slot.1 = value;
                 Ok(())
@@ -25,24 +25,30 @@ impl Exec<'_> {
         }
     }
 
-    pub(super) fn pipeline(&mut self, dot: &Value, pipe: &Pipe) -> Result<Value> {
+    pub(super) fn pipeline(&mut self, dot: &Value, pipe: &'a Pipe<'a>) -> Result<Value> {
         self.at = pipe.id;
-        let mut value = self.command(dot, &pipe.first, None)?.into_argument();
-        for command in &pipe.rest {
-            value = self.command(dot, command, Some(value))?.into_argument();
+        let mut last = None;
+        for command in pipe.commands {
+            last = Some(self.command(dot, command, last)?.into_argument());
         }
-        for name in &pipe.declared {
+        let value = last.unwrap_or(Value::Nil);
+        for name in pipe.declared {
             if pipe.assign {
                 self.set_variable(name, value.clone())?;
             } else {
-                self.variables.push((name.clone(), value.clone()));
+                self.variables.push((name, value.clone()));
             }
         }
         Ok(value)
     }
 
-    pub(super) fn command(&mut self, dot: &Value, command: &Command, last: Option<Value>) -> Result<Value> {
-        let (first, args) = (&command.first, command.args.as_slice());
+    pub(super) fn command(
+        &mut self,
+        dot: &Value,
+        command: &'a Command<'a>,
+        last: Option<Value>,
+    ) -> Result<Value> {
+        let (first, args) = (&command.first, command.args);
         match &first.kind {
             ExprKind::Field(path) => {
                 self.at = first.id;
@@ -63,14 +69,19 @@ impl Exec<'_> {
                     ExprKind::Dot => Ok(dot.clone()),
                     ExprKind::Nil => self.fail("nil is not a command"),
                     ExprKind::Number(number) => self.constant(number),
-                    ExprKind::String(string) => Ok(Value::Str(string.text.clone())),
+                    ExprKind::String(string) => Ok(Value::string(string.text)),
                     _ => self.fail(format!("can't evaluate command {}", show::show_expr(first))),
                 }
             }
         }
     }
 
-    pub(super) fn not_a_function(&self, first: &Expr, args: &[Expr], last: Option<&Value>) -> Result<()> {
+    pub(super) fn not_a_function(
+        &self,
+        first: &Expr<'_>,
+        args: &[Expr<'_>],
+        last: Option<&Value>,
+    ) -> Result<()> {
         if !args.is_empty() || last.is_some() {
             return self.fail(format!("can't give argument to non-function {}", show::show_expr(first)));
         }
@@ -78,8 +89,8 @@ impl Exec<'_> {
     }
 
     /// The value of a number where nothing says which type is wanted.
-    pub(super) fn constant(&self, number: &Number) -> Result<Value> {
-        let text = number.text.as_str();
+    pub(super) fn constant(&self, number: &Number<'_>) -> Result<Value> {
+        let text = number.text;
         if number.complex {
             return self.fail(format!("complex number {text} is not supported"));
         }
@@ -98,12 +109,12 @@ impl Exec<'_> {
     pub(super) fn chain(
         &mut self,
         dot: &Value,
-        expr: &Expr,
-        args: &[Expr],
+        expr: &'a Expr<'a>,
+        args: &'a [Expr<'a>],
         last: Option<Value>,
     ) -> Result<Value> {
         self.at = expr.id;
-        let ExprKind::Chain(inner, path) = &expr.kind else { return self.fail("not a chain") };
+        let ExprKind::Chain(inner, path) = expr.kind else { return self.fail("not a chain") };
         let receiver = match &inner.kind {
             ExprKind::Nil => {
                 return self.fail(format!("indirection through explicit nil in {}", show::show_expr(expr)));
@@ -118,9 +129,9 @@ impl Exec<'_> {
     pub(super) fn variable_chain(
         &mut self,
         dot: &Value,
-        path: &str,
-        expr: &Expr,
-        args: &[Expr],
+        path: &'a str,
+        expr: &'a Expr<'a>,
+        args: &'a [Expr<'a>],
         last: Option<Value>,
     ) -> Result<Value> {
         self.at = expr.id;
@@ -141,7 +152,7 @@ impl Exec<'_> {
         mut from_interface: bool,
         path: &str,
         node: NodeId,
-        args: &[Expr],
+        args: &'a [Expr<'a>],
         last: Option<Value>,
     ) -> Result<Value> {
         let mut path = path;
@@ -161,7 +172,7 @@ impl Exec<'_> {
         receiver: &Value,
         name: &str,
         node: NodeId,
-        args: &[Expr],
+        args: &'a [Expr<'a>],
         last: Option<Value>,
         from_interface: bool,
     ) -> Result<Value> {

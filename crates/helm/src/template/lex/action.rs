@@ -1,78 +1,80 @@
 //! What is between the delimiters: words, constants, operators.
 
-use super::{Kind, Lexer, Step, has_right_trim, is_alphanumeric, is_space};
+use super::{Kind, Lexer, Step, is_alphanumeric, is_space};
 
-impl<'a> Lexer<'a> {
-    pub(super) fn inside(&mut self) -> Step<'a> {
-        if self.at_right_delimiter().0 {
+impl Lexer<'_> {
+    pub(super) fn inside(&mut self) -> Step {
+        let Some(byte) = self.byte() else { return self.error("unclosed action") };
+        if (byte == b'}' || is_space(byte)) && self.at_right_delimiter().0 {
             if self.paren_depth == 0 {
                 return self.right_delimiter();
             }
             return self.error("unclosed left paren");
         }
-        let before = self.position;
-        let Some(c) = self.advance() else { return self.error("unclosed action") };
-        match c {
-            c if is_space(c) => {
-                self.position = before;
-                self.space()
-            }
-            '=' => self.emit(Kind::Assign),
-            ':' => {
-                if self.advance() != Some('=') {
-                    return self.error("expected :=");
-                }
-                self.emit(Kind::Declare)
-            }
-            '|' => self.emit(Kind::Pipe),
-            '"' => self.quoted('"', "unterminated quoted string", Kind::String),
-            '\'' => self.quoted('\'', "unterminated character constant", Kind::CharConstant),
-            '`' => loop {
-                match self.advance() {
-                    None => return self.error("unterminated raw quoted string"),
-                    Some('`') => return self.emit(Kind::RawString),
-                    Some(_) => {}
-                }
-            },
-            '$' if self.at_terminator() => self.emit(Kind::Variable),
-            '$' => self.field_or_variable(Kind::Variable),
-            '.' if !self.rest().is_empty() && !self.rest().starts_with(|c: char| c.is_ascii_digit()) => {
-                self.field_or_variable(Kind::Field)
-            }
-            '.' | '+' | '-' | '0'..='9' => {
-                self.position = before;
+        if is_space(byte) {
+            return self.space();
+        }
+        self.position += 1;
+        match byte {
+            b'.' if self.byte().is_some_and(|b| !b.is_ascii_digit()) => self.field_or_variable(Kind::Field),
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.identifier(),
+            b'$' => self.field_or_variable(Kind::Variable),
+            b'"' => self.quoted(b'"', "unterminated quoted string", Kind::String),
+            b'.' | b'+' | b'-' | b'0'..=b'9' => {
+                self.position -= 1;
                 self.number()
             }
-            c if is_alphanumeric(c) => self.identifier(),
-            '(' => {
+            b'(' => {
                 self.paren_depth += 1;
                 self.emit(Kind::LeftParen)
             }
-            ')' => {
+            b')' => {
                 if self.paren_depth == 0 {
                     return self.error("unexpected right paren");
                 }
                 self.paren_depth -= 1;
                 self.emit(Kind::RightParen)
             }
-            c if c.is_ascii_graphic() => self.emit(Kind::Char),
-            c => self.error(format!("unrecognized character in action: {}", unicode(c))),
+            b'|' => self.emit(Kind::Pipe),
+            b'=' => self.emit(Kind::Assign),
+            b':' => {
+                if self.byte() != Some(b'=') {
+                    return self.error("expected :=");
+                }
+                self.position += 1;
+                self.emit(Kind::Declare)
+            }
+            b'\'' => self.quoted(b'\'', "unterminated character constant", Kind::CharConstant),
+            b'`' => match self.rest().iter().position(|b| *b == b'`') {
+                None => self.error("unterminated raw quoted string"),
+                Some(length) => {
+                    self.position += length + 1;
+                    self.emit(Kind::RawString)
+                }
+            },
+            byte if byte.is_ascii_graphic() => self.emit(Kind::Char),
+            _ => {
+                self.position -= 1;
+                let c = self.peek().unwrap_or(char::REPLACEMENT_CHARACTER);
+                self.position += c.len_utf8();
+                if is_alphanumeric(c) {
+                    return self.identifier();
+                }
+                self.error(format!("unrecognized character in action: {}", unicode(c)))
+            }
         }
     }
 
-    pub(super) fn space(&mut self) -> Step<'a> {
-        let mut count = 0;
-        while matches!(self.byte(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-            self.position += 1;
-            count += 1;
-        }
+    pub(super) fn space(&mut self) -> Step {
+        let count = super::leading_space(self.rest());
         // The last space may belong to a trimming right delimiter.
-        let last = self.position - 1;
-        if has_right_trim(&self.input[last..]) && self.input[last + 2..].starts_with("}}") {
-            self.position = last;
+        self.position += count - 1;
+        if self.at_right_delimiter().1 {
             if count == 1 {
                 return self.right_delimiter();
             }
+        } else {
+            self.position += 1;
         }
         self.emit(Kind::Space)
     }
@@ -80,9 +82,8 @@ impl<'a> Lexer<'a> {
     /// Passes over letters, digits and underscores.
     pub(super) fn word(&mut self) {
         loop {
-            let rest = &self.input.as_bytes()[self.position..];
-            self.position +=
-                rest.iter().position(|b| !(b.is_ascii_alphanumeric() || *b == b'_')).unwrap_or(rest.len());
+            let rest = self.rest();
+            self.position += rest.iter().position(|b| !IS_WORD[usize::from(*b)]).unwrap_or(rest.len());
             // Letters and digits beyond ASCII are rare.
             match self.peek() {
                 Some(c) if !c.is_ascii() && is_alphanumeric(c) => self.position += c.len_utf8(),
@@ -91,7 +92,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    pub(super) fn identifier(&mut self) -> Step<'a> {
+    pub(super) fn identifier(&mut self) -> Step {
         self.word();
         if !self.at_terminator() {
             return self.bad_character();
@@ -114,14 +115,14 @@ impl<'a> Lexer<'a> {
         self.emit(kind)
     }
 
-    pub(super) fn bad_character(&mut self) -> Step<'a> {
+    pub(super) fn bad_character(&mut self) -> Step {
         match self.peek() {
             Some(c) => self.error(format!("bad character {}", unicode(c))),
             None => self.error("bad character at end of input"),
         }
     }
 
-    pub(super) fn field_or_variable(&mut self, kind: Kind) -> Step<'a> {
+    pub(super) fn field_or_variable(&mut self, kind: Kind) -> Step {
         if self.at_terminator() {
             return self.emit(if kind == Kind::Variable { Kind::Variable } else { Kind::Dot });
         }
@@ -133,29 +134,29 @@ impl<'a> Lexer<'a> {
     }
 
     pub(super) fn at_terminator(&self) -> bool {
-        match self.peek() {
-            None => true,
-            Some(c) => {
-                is_space(c) || matches!(c, '.' | ',' | '|' | ':' | ')' | '(') || self.rest().starts_with("}}")
-            }
+        match self.rest() {
+            [] | [b' ' | b'\t' | b'\r' | b'\n' | b'.' | b',' | b'|' | b':' | b')' | b'(', ..] => true,
+            rest => rest.starts_with(b"}}"),
         }
     }
 
-    pub(super) fn quoted(&mut self, quote: char, unterminated: &str, kind: Kind) -> Step<'a> {
+    pub(super) fn quoted(&mut self, quote: u8, unterminated: &str, kind: Kind) -> Step {
         loop {
-            match self.advance() {
-                Some('\\') => match self.advance() {
-                    Some(c) if c != '\n' => {}
-                    _ => return self.error(unterminated),
-                },
-                None | Some('\n') => return self.error(unterminated),
-                Some(c) if c == quote => return self.emit(kind),
-                Some(_) => {}
+            let Some(length) = self.rest().iter().position(|b| *b == quote || matches!(b, b'\\' | b'\n'))
+            else {
+                return self.error(unterminated);
+            };
+            self.position += length + 1;
+            match self.input.as_bytes()[self.position - 1] {
+                // What is escaped may be a longer character, none of whose bytes is special.
+                b'\\' if self.byte().is_some_and(|b| b != b'\n') => self.position += 1,
+                byte if byte == quote => return self.emit(kind),
+                _ => return self.error(unterminated),
             }
         }
     }
 
-    pub(super) fn number(&mut self) -> Step<'a> {
+    pub(super) fn number(&mut self) -> Step {
         let bad = |lexer: &mut Self| {
             let text = crate::strconv::quote(&lexer.input.as_bytes()[lexer.start..lexer.position]);
             lexer.error(format!("bad number syntax: {text}"))
@@ -173,10 +174,8 @@ impl<'a> Lexer<'a> {
     }
 
     pub(super) fn accept(&mut self, valid: &str) -> bool {
-        let found = self.peek().is_some_and(|c| valid.contains(c));
-        if found {
-            self.advance();
-        }
+        let found = self.byte().is_some_and(|b| valid.as_bytes().contains(&b));
+        self.position += usize::from(found);
         found
     }
 
@@ -205,13 +204,26 @@ impl<'a> Lexer<'a> {
             self.accept_run("0123456789_");
         }
         self.accept("i");
-        if self.peek().is_some_and(is_alphanumeric) {
-            self.advance();
-            return false;
+        match self.peek() {
+            Some(c) if is_alphanumeric(c) => {
+                self.position += c.len_utf8();
+                false
+            }
+            _ => true,
         }
-        true
     }
 }
+
+/// The letters, digits and underscores of ASCII.
+static IS_WORD: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        table[byte as usize] = byte == b'_' || byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    table
+};
 
 /// A character as Go's `%#U` shows it.
 pub(super) fn unicode(c: char) -> String {

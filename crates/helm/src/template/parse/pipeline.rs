@@ -1,18 +1,19 @@
 //! Pipelines: declarations, commands, operands, constants.
 
-use std::rc::Rc;
+use std::borrow::Cow;
 
-use super::{MAX_DEPTH, Parser, Result, place};
+use super::{MAX_DEPTH, Parser, Result};
 use crate::template::ast::{Command, Expr, ExprKind, Number, Pipe, Quoted};
 use crate::template::lex::Kind;
 use crate::template::show;
 use crate::{funcs, strconv};
 
-impl Parser<'_> {
-    pub(super) fn pipeline(&mut self, context: &str, end: Kind) -> Result<Pipe> {
+impl<'a> Parser<'a> {
+    pub(super) fn pipeline(&mut self, context: &str, end: Kind) -> Result<&'a Pipe<'a>> {
         let start = self.peek_non_space();
         let id = self.id();
-        let (mut assign, mut declared) = (false, Vec::new());
+        let mut assign = false;
+        let mut declared: &'a [&'a str] = &[];
         loop {
             let variable = self.peek_non_space();
             if variable.kind != Kind::Variable {
@@ -24,10 +25,10 @@ impl Parser<'_> {
             if matches!(next.kind, Kind::Assign | Kind::Declare) {
                 assign = next.kind == Kind::Assign;
                 self.next_non_space();
-                self.declare(&mut declared, variable.text);
-            } else if next.kind == Kind::Char && next.text == "," {
+                declared = self.declare(declared, self.lexer.text_of(variable));
+            } else if next.kind == Kind::Char && self.lexer.text_of(next) == "," {
                 self.next_non_space();
-                self.declare(&mut declared, variable.text);
+                declared = self.declare(declared, self.lexer.text_of(variable));
                 if context == "range" && declared.len() < 2 {
                     match self.peek_non_space().kind {
                         Kind::Variable | Kind::RightDelim | Kind::RightParen => continue,
@@ -45,17 +46,19 @@ impl Parser<'_> {
             }
             break;
         }
-        let mut first = None;
-        let mut rest = Vec::new();
+        let from = self.commands.len();
         loop {
             let token = self.next_non_space();
             match token.kind {
                 kind if kind == end => {
-                    let Some(first) = first else {
+                    if self.commands.len() == from {
                         return self.error(format!("missing value for {context}"));
-                    };
-                    self.check(&rest)?;
-                    return Ok(Pipe { id, position: place(start.position), assign, declared, first, rest });
+                    }
+                    self.check(&self.commands[from + 1..])?;
+                    let commands = self.arena.alloc_slice_copy(&self.commands[from..]);
+                    self.commands.truncate(from);
+                    let position = start.position;
+                    return Ok(self.arena.alloc(Pipe { id, position, assign, declared, commands }));
                 }
                 Kind::Bool
                 | Kind::CharConstant
@@ -71,24 +74,24 @@ impl Parser<'_> {
                 | Kind::LeftParen => {
                     self.backup();
                     let command = self.command()?;
-                    match first {
-                        None => first = Some(command),
-                        Some(_) => rest.push(command),
-                    }
+                    self.commands.push(command);
                 }
-                _ => return self.unexpected(&token, context),
+                _ => return self.unexpected(token, context),
             }
         }
     }
 
-    pub(super) fn declare(&mut self, declared: &mut Vec<Rc<str>>, name: &str) {
-        let name: Rc<str> = name.into();
-        declared.push(name.clone());
+    /// Adds a variable to those a pipeline declares, of which there are two at most.
+    fn declare(&mut self, declared: &'a [&'a str], name: &'a str) -> &'a [&'a str] {
         self.variables.push(name);
+        match declared.first() {
+            None => self.arena.alloc_slice_copy(&[name]),
+            Some(before) => self.arena.alloc_slice_copy(&[*before, name]),
+        }
     }
 
     /// Refuses what cannot be called in the later stages of a pipeline.
-    pub(super) fn check(&self, later: &[Command]) -> Result<()> {
+    pub(super) fn check(&self, later: &[Command<'a>]) -> Result<()> {
         for (command, stage) in later.iter().zip(2..) {
             if let ExprKind::Bool(_)
             | ExprKind::Dot
@@ -102,17 +105,17 @@ impl Parser<'_> {
         Ok(())
     }
 
-    pub(super) fn command(&mut self) -> Result<Command> {
-        let position = place(self.peek_non_space().position);
+    pub(super) fn command(&mut self) -> Result<Command<'a>> {
+        let position = self.peek_non_space().position;
         let id = self.id();
         let mut first = None;
-        let mut args = Vec::new();
+        let from = self.operands.len();
         loop {
             self.peek_non_space();
             if let Some(operand) = self.operand()? {
                 match first {
                     None => first = Some(operand),
-                    Some(_) => args.push(operand),
+                    Some(_) => self.operands.push(operand),
                 }
             }
             let token = self.next();
@@ -120,32 +123,38 @@ impl Parser<'_> {
                 Kind::Space => continue,
                 Kind::RightDelim | Kind::RightParen => self.backup(),
                 Kind::Pipe => {}
-                _ => return self.unexpected(&token, "operand"),
+                _ => return self.unexpected(token, "operand"),
             }
             break;
         }
         match first {
-            Some(first) => Ok(Command { id, position, first, args }),
+            Some(first) => {
+                let args = self.arena.alloc_slice_copy(&self.operands[from..]);
+                self.operands.truncate(from);
+                Ok(Command { id, position, first, args })
+            }
             None => self.error("empty command"),
         }
     }
 
-    pub(super) fn operand(&mut self) -> Result<Option<Expr>> {
+    pub(super) fn operand(&mut self) -> Result<Option<Expr<'a>>> {
         let Some(mut term) = self.term()? else { return Ok(None) };
         let next = self.peek();
         if next.kind != Kind::Field {
             return Ok(Some(term));
         }
         // Fields follow each other without a gap, so the whole path is one piece of the text.
-        let mut end = next.position;
+        let position = next.position;
+        let from = position as usize;
+        let mut end = from;
         while self.peek().kind == Kind::Field {
-            end += self.next().text.len();
+            end += self.next().len();
         }
-        let position = place(next.position);
-        let fields = &self.lexer.input()[next.position..end];
+        let fields = &self.lexer.input()[from..end];
         match &mut term.kind {
             ExprKind::Field(path) | ExprKind::Variable(path) => {
-                *path = [&**path, fields].concat().into();
+                // What the term is stands right before its fields.
+                *path = &self.lexer.input()[from - path.len()..end];
                 term.position = position;
             }
             ExprKind::Bool(_) | ExprKind::String(_) | ExprKind::Number(_) | ExprKind::Nil | ExprKind::Dot => {
@@ -154,18 +163,19 @@ impl Parser<'_> {
             }
             _ => {
                 let id = self.id();
-                term = Expr { id, position, kind: ExprKind::Chain(Box::new(term), fields[1..].into()) };
+                term = Expr { id, position, kind: ExprKind::Chain(self.arena.alloc(term), &fields[1..]) };
             }
         }
         Ok(Some(term))
     }
 
-    pub(super) fn term(&mut self) -> Result<Option<Expr>> {
+    pub(super) fn term(&mut self) -> Result<Option<Expr<'a>>> {
         let token = self.next_non_space();
+        let text = self.lexer.text_of(token);
         let kind = match token.kind {
             Kind::Identifier => {
-                let Some(function) = funcs::find(token.text) else {
-                    let name = strconv::quote(token.text.as_bytes());
+                let Some(function) = funcs::find(text) else {
+                    let name = strconv::quote(text.as_bytes());
                     return self.error(format!("function {name} not defined"));
                 };
                 ExprKind::Function(function)
@@ -173,16 +183,16 @@ impl Parser<'_> {
             Kind::Dot => ExprKind::Dot,
             Kind::Nil => ExprKind::Nil,
             Kind::Variable => {
-                if !self.variables.iter().any(|v| **v == *token.text) {
-                    let name = strconv::quote(token.text.as_bytes());
+                if !self.variables.contains(&text) {
+                    let name = strconv::quote(text.as_bytes());
                     return self.error(format!("undefined variable {name}"));
                 }
-                ExprKind::Variable(token.text.into())
+                ExprKind::Variable(text)
             }
-            Kind::Field => ExprKind::Field(token.text[1..].into()),
-            Kind::Bool => ExprKind::Bool(token.text == "true"),
-            Kind::CharConstant | Kind::Complex | Kind::Number => match number(token.text, token.kind) {
-                Ok(number) => ExprKind::Number(Box::new(number)),
+            Kind::Field => ExprKind::Field(&text[1..]),
+            Kind::Bool => ExprKind::Bool(text == "true"),
+            Kind::CharConstant | Kind::Complex | Kind::Number => match number(text, token.kind) {
+                Ok(number) => ExprKind::Number(self.arena.alloc(number)),
                 Err(message) => return self.error(message),
             },
             Kind::LeftParen => {
@@ -192,11 +202,15 @@ impl Parser<'_> {
                 self.depth += 1;
                 let pipe = self.pipeline("parenthesized pipeline", Kind::RightParen)?;
                 self.depth -= 1;
-                ExprKind::Pipe(Box::new(pipe))
+                ExprKind::Pipe(pipe)
             }
-            Kind::String | Kind::RawString => match strconv::unquote(token.text) {
-                Some(text) => {
-                    ExprKind::String(Box::new(Quoted { quoted: token.text.into(), text: text.into() }))
+            Kind::String | Kind::RawString => match strconv::unquote(text) {
+                Some(meaning) => {
+                    let meaning = match meaning {
+                        Cow::Borrowed(meaning) => meaning,
+                        Cow::Owned(meaning) => self.arena.alloc_slice_copy(&meaning),
+                    };
+                    ExprKind::String(self.arena.alloc(Quoted { quoted: text, text: meaning }))
                 }
                 None => return self.error("invalid syntax"),
             },
@@ -207,14 +221,14 @@ impl Parser<'_> {
         };
         let position = match &kind {
             ExprKind::Pipe(pipe) => pipe.position,
-            _ => place(token.position),
+            _ => token.position,
         };
         Ok(Some(Expr { id: self.id(), position, kind }))
     }
 }
 
-pub(super) fn number(text: &str, kind: Kind) -> std::result::Result<Number, String> {
-    let mut n = Number { text: text.to_owned(), ..Number::default() };
+pub(super) fn number(text: &str, kind: Kind) -> std::result::Result<Number<'_>, String> {
+    let mut n = Number { text, ..Number::default() };
     let quoted = || strconv::quote(text.as_bytes());
     if kind == Kind::CharConstant {
         let inner = text.strip_prefix('\'').unwrap_or(text);

@@ -29,6 +29,7 @@ impl Emitter {
     pub(super) fn string(&mut self, text: &str, indent: isize, context: Context) -> Option<()> {
         // On the way through JSON control characters below space are escaped, and the others refused by its reader.
         if self.style == Style::Kubernetes
+            && !is_simple(text)
             && !text.chars().all(|c| c < ' ' || super::super::parse::is_allowed(c))
         {
             return None;
@@ -211,6 +212,23 @@ impl Emitter {
         self.indention = false;
     }
 
+    /// The body of a literal that is ASCII, a line at a time.
+    fn write_lines(&mut self, text: &str, indent: isize) {
+        for line in text.split_inclusive('\n') {
+            let content = line.strip_suffix('\n').unwrap_or(line);
+            if !content.is_empty() {
+                self.write_indent(indent);
+                self.out.extend_from_slice(content.as_bytes());
+                self.column += content.len();
+                self.indention = false;
+            }
+            if content.len() < line.len() {
+                self.put_break();
+                self.indention = true;
+            }
+        }
+    }
+
     pub(super) fn write_literal(&mut self, text: &str, indent: isize) {
         self.indicator("|", true, false, false);
         let first = text.chars().next();
@@ -228,6 +246,9 @@ impl Emitter {
         self.put_break();
         self.indention = true;
         self.whitespace = true;
+        if is_simple(text) && !text.contains('\r') {
+            return self.write_lines(text, indent);
+        }
         let mut newline = true;
         for c in text.chars() {
             if is_break(c) {
@@ -244,6 +265,11 @@ impl Emitter {
             }
         }
     }
+}
+
+/// Whether all of a text is ASCII that needs no escape but where it controls something.
+fn is_simple(text: &str) -> bool {
+    text.as_bytes().chunks(64).all(|block| block.iter().fold(true, |ok, b| ok & (*b < 0x7F)))
 }
 
 /// Where the further lines of a scalar go; at the top they are indented too.

@@ -82,7 +82,8 @@ impl<'a> Scanner<'a> {
     /// Passes over bytes within a line.
     pub(super) fn pass(&mut self, bytes: usize) {
         let passed = &self.text[self.position..self.position + bytes];
-        let characters = passed.iter().filter(|b| **b & 0xC0 != 0x80).count();
+        let characters =
+            if self.plain { bytes } else { passed.iter().filter(|b| **b & 0xC0 != 0x80).count() };
         self.position += bytes;
         self.mark.index += characters;
         self.mark.column += isize::try_from(characters).unwrap_or(isize::MAX);
@@ -91,6 +92,9 @@ impl<'a> Scanner<'a> {
     /// How many bytes there are before the end of the line.
     pub(super) fn rest_of_line(&self) -> usize {
         let rest = &self.text[self.position..];
+        if self.plain {
+            return memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        }
         let mut length = 0;
         loop {
             length += rest[length..]
