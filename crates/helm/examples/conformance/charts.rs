@@ -45,6 +45,10 @@ const CHARTS: &[Listed] = &[
                 "ipam: {mode: eni}\neni: {enabled: true}\nhubble: {tls: {auto: {method: certmanager, certManagerIssuerRef: {name: x, kind: Issuer}}}}",
             ),
             (
+                "talos",
+                "ipam: {mode: kubernetes}\nkubeProxyReplacement: true\nk8sServiceHost: localhost\nk8sServicePort: 7445\ncgroup: {autoMount: {enabled: false}, hostRoot: /sys/fs/cgroup}\nsecurityContext: {capabilities: {ciliumAgent: [CHOWN, KILL, NET_ADMIN, NET_RAW, IPC_LOCK, SYS_ADMIN, SYS_RESOURCE, DAC_OVERRIDE, FOWNER, SETGID, SETUID], cleanCiliumState: [NET_ADMIN, SYS_ADMIN, SYS_RESOURCE]}}\nhubble: {tls: {auto: {method: cronJob}}}",
+            ),
+            (
                 "preflight",
                 "{preflight: {enabled: true}, agent: false, operator: {enabled: false}, hubble: {enabled: false}}",
             ),
