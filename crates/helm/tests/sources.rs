@@ -154,6 +154,40 @@ async fn registries_hand_out_tokens_and_tags() {
 }
 
 #[tokio::test]
+async fn a_registry_cannot_exchange_what_its_manifest_promises() {
+    let data = archive("2.1.0");
+    let base = "https://registry.test/v2/team/c";
+    let reference = Reference::Oci { url: "oci://registry.test/team/c".into(), version: "2.1.0".into() };
+    let cache = Cache::none();
+    let registry = |layer: serde_json::Value, blob: &str| Network {
+        pages: BTreeMap::from([
+            (
+                format!("{base}/manifests/2.1.0"),
+                serde_json::json!({ "layers": [layer] }).to_string().into_bytes(),
+            ),
+            (format!("{base}/blobs/{blob}"), data.clone()),
+        ]),
+        ..Network::default()
+    };
+    let layer = |digest: &str| {
+        serde_json::json!({
+            "mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
+            "digest": digest,
+        })
+    };
+    let other = format!("sha256:{}", "0".repeat(64));
+    for (network, complaint) in [
+        (registry(layer(&other), &other), "does not have the digest"),
+        (registry(layer("md5:0"), "md5:0"), "no SHA-256 digest"),
+        (registry(layer("sha256:../../x"), "sha256:../../x"), "no SHA-256 digest"),
+        (registry(serde_json::json!({"mediaType": "text/plain"}), "x"), "layer with a chart"),
+    ] {
+        let error = Fetcher::new(&network, &cache).chart(&reference).await.unwrap_err().to_string();
+        assert!(error.contains(complaint), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn the_newest_is_asked_for_again_unless_nobody_answers() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::new(folder.path());

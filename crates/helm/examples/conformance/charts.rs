@@ -180,12 +180,79 @@ const CHARTS: &[Listed] = &[
         path: "charts/karpenter",
         sets: &[],
     },
+    // From here on: taken up after the engine was done, and rendered without a difference at once.
+    Listed {
+        module: "github.com/k8snetworkplumbingwg/sriov-network-operator",
+        version: "v1.4.0",
+        path: "deployment/sriov-network-operator-chart",
+        sets: &[],
+    },
+    Listed {
+        module: "github.com/NVIDIA/gpu-operator",
+        version: "v1.11.1",
+        path: "deployments/gpu-operator",
+        sets: &[],
+    },
+    Listed {
+        module: "sigs.k8s.io/cluster-api-operator",
+        version: "v0.15.1",
+        path: "hack/charts/cluster-api-operator",
+        sets: &[],
+    },
+    Listed {
+        module: "open-cluster-management.io/ocm",
+        version: "v0.15.0",
+        path: "deploy/klusterlet/chart/klusterlet",
+        sets: &[],
+    },
+    Listed {
+        module: "open-cluster-management.io/ocm",
+        version: "v0.15.0",
+        path: "deploy/cluster-manager/chart/cluster-manager",
+        sets: &[],
+    },
+    Listed {
+        module: "github.com/grafana/k6-operator",
+        version: "v0.0.19",
+        path: "charts/k6-operator",
+        sets: &[],
+    },
+    Listed {
+        module: "github.com/zalando/postgres-operator",
+        version: "v1.13.0",
+        path: "charts/postgres-operator",
+        sets: &[],
+    },
+    Listed {
+        module: "github.com/bitnami-labs/sealed-secrets",
+        version: "v0.27.3",
+        path: "helm/sealed-secrets",
+        sets: &[],
+    },
+    Listed { module: "sigs.k8s.io/lws", version: "v0.5.0", path: "charts/lws", sets: &[] },
+    Listed {
+        module: "k8s.io/cloud-provider-openstack",
+        version: "v1.31.2",
+        path: "charts/manila-csi-plugin",
+        sets: &[],
+    },
 ];
+
+/// A module's folder: Go writes capitals as `!` and the small letter.
+fn escaped(module: &str) -> String {
+    module.chars().fold(String::new(), |mut out, c| {
+        if c.is_ascii_uppercase() {
+            out.push('!');
+        }
+        out.push(c.to_ascii_lowercase());
+        out
+    })
+}
 
 /// Where a module lies, fetched if it is not there yet and may be.
 fn module(listed: &Listed, offline: bool) -> Option<PathBuf> {
     let name = format!("{}@{}", listed.module, listed.version);
-    let folder = peers::modules()?.join(&name);
+    let folder = peers::modules()?.join(escaped(&name));
     if !folder.is_dir() && !offline {
         Command::new("go").args(["mod", "download", &name]).env("GOFLAGS", "-mod=mod").status().ok()?;
     }

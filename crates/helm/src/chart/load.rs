@@ -136,7 +136,8 @@ fn bounded(path: &Path, most: u64) -> std::io::Result<Option<Vec<u8>>> {
     if size > most {
         return Ok(None);
     }
-    let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    // Few different sizes, because allocators keep pages apart for each.
+    let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(0).next_power_of_two());
     // What is appended meanwhile is not part of the chart.
     file.take(size).read_to_end(&mut data)?;
     Ok(Some(data))
