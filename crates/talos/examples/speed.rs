@@ -54,7 +54,8 @@ fn generate(secrets: &SecretsBundle) -> Duration {
     let began = Instant::now();
     let mut bytes = 0;
     for index in 0..NODES {
-        let role = if index < 3 { Role::ControlPlane } else { Role::Worker };
+        // Half of them control planes, as talosctl writes one of each.
+        let role = if index % 2 == 0 { Role::ControlPlane } else { Role::Worker };
         let mut node = NodeOptions::new(role, format!("node-{index}"));
         let [_, _, high, low] = index.to_be_bytes();
         let link = Link::new(daedal_talos::config::Mac::new([2, 0, 0, 0, high, low]));

@@ -4,7 +4,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-mod compare;
 mod lint;
 mod matrix;
 mod patches;

@@ -643,6 +643,8 @@ const ENDPOINTS: [&str; 3] =
 #[test]
 fn options_give_what_the_real_generator_and_patcher_give() {
     let mut tally = Tally::new("options: generator, patcher and validator");
+    let mut written_back = Tally::new("compare: the same configs as Talos writes them back");
+    let key = Secret::new("key");
     let mut rng = StdRng::seed_from_u64(2024);
     let mut often = vec![0usize; CHOICES.len()];
     for contract in CONTRACTS {
@@ -685,6 +687,11 @@ fn options_give_what_the_real_generator_and_patcher_give() {
                 };
                 let valid =
                     tool.ask(&json!({"config": ours.to_yaml().expose(), "validate": {"mode": "metal"}}));
+                if let Ok(back) = &valid {
+                    let seen = back.differences(&ours, &key);
+                    let same = seen.is_empty() && back.digest() == ours.digest();
+                    written_back.case((!same).then(|| format!("{what}: {seen:?}")));
+                }
                 let judged = judged
                     .or_else(|| valid.err().map(|error| format!("{what}: not valid: {error}")))
                     .or_else(|| (!faults.is_empty()).then(|| format!("{what}: our lint: {faults:?}")));
@@ -694,7 +701,8 @@ fn options_give_what_the_real_generator_and_patcher_give() {
     }
     if tally.cases() > 0 {
         assert!(often.iter().all(|times| *times > 100), "{often:?}");
-        assert!(tally.cases() >= 500);
+        assert!(tally.cases() >= 500 && written_back.cases() == tally.cases());
     }
     tally.done();
+    written_back.done();
 }
