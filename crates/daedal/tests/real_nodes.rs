@@ -13,7 +13,8 @@ use std::process::{Command, Output};
 
 use common::{good, text};
 
-/// Starts and stops the kit's node for a VM. The network card gets the VM's MAC, by which the config selects it.
+/// Starts and stops the kit's node for a VM. The network card gets the VM's MAC, by which the config selects it. A bootstrap
+/// interrupts the pull of etcd's image, and the kit's registry cannot resume one: a control plane is on once it had time for it.
 const RUNNER: &str = r#"#!/usr/bin/env bash
 set -eu
 name=$LAB_VM_NAME
@@ -21,6 +22,10 @@ case $1 in
   power-on)
     "$DAEDAL_REAL_PEERS" node start "$name" "${LAB_VM_ADDRESS##*.}" ${LAB_VM_CONFIG:+"$LAB_VM_CONFIG"}
     ip -n "rp-$name" link set eth0 address "$LAB_VM_MAC"
+    case $name in cp-*)
+      for _ in $(seq 100); do (exec 3<>"/dev/tcp/$LAB_VM_ADDRESS/50000") 2>/dev/null && break; sleep 0.3; done
+      sleep 10 ;;
+    esac
     ;;
   power-off) "$DAEDAL_REAL_PEERS" node stop "$name" ;;
   forget) "$DAEDAL_REAL_PEERS" node stop "$name" --wipe ;;
@@ -112,8 +117,7 @@ impl Kit {
         self.daedal_within("120", command_line)
     }
 
-    /// Applies until it is done. A bootstrap that comes while a node pulls etcd's image interrupts the pull, and the kit's
-    /// registry cannot resume one: then everything is begun anew.
+    /// Applies until it is done. Where a node's pull of etcd's image was interrupted all the same, everything is begun anew.
     fn apply(&self) -> String {
         for _ in 0..4 {
             let applied = self.daedal_within("240", &["apply", "--yes"]);
@@ -134,6 +138,19 @@ impl Kit {
 
     fn kubectl(&self, args: &[&str]) -> String {
         good(&self.exec(Path::new("kubectl"), args))
+    }
+
+    /// Waits for a node to be known to Kubernetes, and then to be Ready.
+    fn ready(&self, node: &str) {
+        let node = format!("node/{node}");
+        self.kubectl(&["wait", "--for=create", &node, "--timeout=150s"]);
+        self.kubectl(&["wait", "--for=condition=Ready", &node, "--timeout=150s"]);
+    }
+
+    /// What a plan says, and whether it would change anything.
+    fn plan(&self) -> (String, Option<i32>) {
+        let plan = self.daedal(&["plan", "--detailed-exitcode"]);
+        (text(&plan.stdout), plan.status.code())
     }
 
     /// Runs a part of this very program where the nodes can be reached, with our own client.
@@ -166,8 +183,8 @@ fn an_ordinary_apply_ends_on_real_nodes() {
     assert!(said.contains("4 nodes Ready"), "{said}");
 
     // Nothing is left to do, and everybody says so.
-    let plan = kit.daedal(&["plan", "--detailed-exitcode"]);
-    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+    let (plan, code) = kit.plan();
+    assert_eq!(code, Some(0), "{plan}");
     let status: serde_json::Value =
         serde_json::from_str(&good(&kit.daedal(&["status", "-o", "json"]))).unwrap();
     assert_eq!(status["healthy"], true, "{status:#}");
@@ -190,6 +207,28 @@ fn an_ordinary_apply_ends_on_real_nodes() {
     for name in ["kubeconfig", "talosconfig"] {
         std::fs::copy(kit.path("lab/clusters/real/outputs").join(name), kit.path(name)).unwrap();
     }
+
+    // A changed inventory changes running nodes without a reboot, one after the other, and then nothing is left to do.
+    let changed = INVENTORY.replace("role: worker,", "role: worker, labels: {example.org/shelf: low},");
+    let machine = "  machine: {annotations: {example.org/owner: lab}}\n  pools:";
+    std::fs::write(kit.path("cluster.yaml"), changed.replace("  pools:", machine)).unwrap();
+    let (plan, code) = kit.plan();
+    println!("{plan}");
+    assert_eq!(code, Some(2), "{plan}");
+    assert_eq!(plan.matches("without a reboot").count(), 4, "{plan}");
+    assert!(plan.contains("machine.nodeLabels.\"example.org/shelf\": low"), "{plan}");
+    good(&kit.daedal_within("240", &["apply", "--yes"]));
+    let annotation = "jsonpath={.items[*].metadata.annotations.example\\.org/owner}";
+    let seen = (0..30).any(|_| {
+        let labelled = kit.kubectl(&["get", "nodes", "-l", "example.org/shelf=low", "-o", "name"]);
+        let annotated = kit.kubectl(&["get", "nodes", "-o", annotation]);
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        labelled.trim() == "node/worker-1" && annotated.trim() == "lab lab lab lab"
+    });
+    assert!(seen, "the changed config did not reach Kubernetes");
+    let (plan, code) = kit.plan();
+    assert_eq!(code, Some(0), "{plan}");
+    row("a changed inventory, planned and applied without a reboot", 4, 0);
 
     // What a node runs is, but for its secrets, the config that we say it has.
     let running = good(&kit.talosctl(&[
@@ -224,6 +263,15 @@ fn an_ordinary_apply_ends_on_real_nodes() {
     }
     row("what talosctl shows of a real node, as recorded", talosctl::COMMANDS.len(), different);
 
+    // The commands above have changed a node by hand; that is seen, told and put right.
+    let (plan, code) = kit.plan();
+    assert_eq!(code, Some(2), "{plan}");
+    assert!(plan.contains("machine.nodeLabels.shape") && plan.contains("without a reboot"), "{plan}");
+    good(&kit.daedal_within("240", &["apply", "--yes"]));
+    let (plan, code) = kit.plan();
+    assert_eq!(code, Some(0), "{plan}");
+    row("a config changed by hand, found and put right", 1, 0);
+
     // Our own client, on real nodes.
     kit.kubectl(&["create", "configmap", "before", "-n", "default"]);
     kit.inside("every_harmless_call_is_answered");
@@ -242,13 +290,13 @@ fn an_ordinary_apply_ends_on_real_nodes() {
     // A node without a config is found in maintenance mode, pinned, and given its config there.
     good(&kit.run(&["node", "start", "worker-2", "22"]));
     kit.inside("maintenance_is_found_pinned_and_configured");
-    kit.kubectl(&["wait", "--for=condition=Ready", "node/worker-2", "--timeout=150s"]);
+    kit.ready("worker-2");
     row("maintenance mode: found, pinned, configured, Ready", 1, 0);
 
     // A node that loses power comes back from its disk by itself, and nothing needs to be done.
     good(&kit.run(&["node", "stop", "worker-1"]));
     good(&kit.run(&["node", "start", "worker-1", "21"]));
-    kit.kubectl(&["wait", "--for=condition=Ready", "node/worker-1", "--timeout=120s"]);
+    kit.ready("worker-1");
     row("power lost and back", 1, 0);
 
     // A control plane leaves; the others keep their quorum.
@@ -264,7 +312,10 @@ fn an_ordinary_apply_ends_on_real_nodes() {
     });
     assert!(gone, "left over: {}", text(&kit.run(&["node", "list"]).stdout));
 
-    // A fresh machine with the same config begins with the snapshot.
+    // A fresh machine with the same config begins with the snapshot. No VM of the lab leads to it, so neither does its proxy.
+    let kubeconfig = std::fs::read_to_string(kit.path("kubeconfig")).unwrap();
+    let direct: Vec<&str> = kubeconfig.lines().filter(|line| !line.contains("proxy-url:")).collect();
+    std::fs::write(kit.path("kubeconfig"), direct.join("\n")).unwrap();
     let config = kit.path("cp-1.yaml");
     good(&kit.run(&["node", "start", "cp-1", "11", &config.display().to_string()]));
     let mac = inside::mac_of(&std::fs::read_to_string(&config).unwrap());

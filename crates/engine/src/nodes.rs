@@ -93,6 +93,31 @@ pub(crate) struct Member {
     pub(crate) learner: bool,
 }
 
+/// Asks a node for its etcd. Where that does not run, nodes say nothing of it at all; only the service tells that it waits.
+async fn membership(client: &Client, patience: Duration) -> Result<Membership, TalosError> {
+    let mut members = std::pin::pin!(client.etcd_members());
+    let services = tokio::select! {
+        biased;
+        answer = &mut members => return answer.map(of),
+        services = client.service_list() => services?,
+    };
+    let state = services.iter().find(|service| service.id == "etcd").map(|service| service.state.as_str());
+    match state {
+        None => Ok(Membership::Unreachable("its etcd has not begun".to_owned())),
+        Some("Preparing") => Ok(Membership::NotJoined("its etcd waits".to_owned())),
+        Some(state) if state != "Running" => Ok(Membership::Unreachable(format!("its etcd is {state}"))),
+        Some(_) => match tokio::time::timeout(patience / 2, members).await {
+            Ok(answer) => answer.map(of),
+            Err(_) => Ok(Membership::Unreachable("its etcd does not answer".to_owned())),
+        },
+    }
+}
+
+fn of(members: Vec<EtcdMember>) -> Membership {
+    let member = |member: EtcdMember| Member { name: member.hostname, learner: member.is_learner };
+    Membership::Of(members.into_iter().map(member).collect())
+}
+
 /// No call takes longer. A node waits up to five seconds for its clock before it answers a bootstrap.
 const LONGEST_CALL: Duration = Duration::from_secs(15);
 
@@ -277,42 +302,26 @@ impl Nodes {
 
     /// What a control plane says of etcd.
     pub(crate) async fn members(&self, node: &Node, patience: Duration) -> Membership {
-        let ask = async {
-            let client = match self.connect(node, patience).await {
-                Ok(client) => client,
-                Err(error) => return Membership::Unreachable(chain(&error)),
-            };
-            let error = match client.etcd_members().await {
-                Ok(members) => {
-                    let member =
-                        |member: EtcdMember| Member { name: member.hostname, learner: member.is_learner };
-                    return Membership::Of(members.into_iter().map(member).collect());
-                }
-                Err(error) => error,
-            };
-            if matches!(error.kind(), Some(FailureKind::Unreachable | FailureKind::Timeout)) {
-                self.forget(node);
-                return Membership::Unreachable(chain(&error));
-            }
-            // Silence of etcd is not absence: only the service itself tells that it waits.
-            match client.service_list().await {
-                Ok(services) => match services.iter().find(|service| service.id == "etcd") {
-                    Some(etcd) if etcd.state == "Preparing" => {
-                        Membership::NotJoined("its etcd waits".to_owned())
-                    }
-                    Some(etcd) => Membership::Unreachable(format!("its etcd is {}", etcd.state)),
-                    None => Membership::Unreachable(chain(&error)),
-                },
-                Err(error) => Membership::Unreachable(chain(&error)),
-            }
-        };
-        match tokio::time::timeout(patience, ask).await {
-            Ok(answer) => answer,
+        let client = match tokio::time::timeout(patience, self.connect(node, patience)).await {
+            Ok(Ok(client)) => client,
+            Ok(Err(error)) => return Membership::Unreachable(chain(&error)),
             Err(_) => {
                 self.forget(node);
-                Membership::Unreachable("no answer in time".to_owned())
+                return Membership::Unreachable("no answer in time".to_owned());
             }
-        }
+        };
+        let answer = match tokio::time::timeout(patience, membership(&client, patience)).await {
+            Ok(Ok(membership)) => return membership,
+            Ok(Err(error)) => {
+                if !matches!(error.kind(), Some(FailureKind::Unreachable | FailureKind::Timeout)) {
+                    return Membership::Unreachable(chain(&error));
+                }
+                chain(&error)
+            }
+            Err(_) => "no answer in time".to_owned(),
+        };
+        self.forget(node);
+        Membership::Unreachable(answer)
     }
 
     /// A client of a node, for whoever wants to ask much.

@@ -5,7 +5,7 @@
 //! `forget` (the disk is gone for good), with the VM in its environment: `LAB_VM_ID`, `LAB_VM_NAME`, `LAB_VM_MAC`,
 //! `LAB_VM_ADDRESS`, `LAB_VM_CORES`, `LAB_VM_MEMORY` (bytes), `LAB_VM_MEDIA` (the ISO in its first CD drive) and
 //! `LAB_VM_CONFIG` (the machine config on it). The last two are empty where there is none: the VM boots from its disk. For
-//! one VM the calls follow one another.
+//! one VM the calls follow one another. A VM is found on the network once its `power-on` has ended well.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -213,12 +213,20 @@ impl Guests for Outside {
             vm.running = true;
             addresses
         };
-        self.shared.fabric.pass_on(&addresses);
         if self.shared.resuming.load(Ordering::Relaxed) {
+            self.shared.fabric.pass_on(&addresses);
             return;
         }
         let media = Media::put(&self.shared.runner.folder, vmid, &cdroms, cidata.as_ref());
-        drop(self.order(vmid, "power-on", &media));
+        let started = self.order(vmid, "power-on", &media);
+        let outside = self.clone();
+        self.shared.runtime.spawn(async move {
+            // Whoever was switched off or forgotten meanwhile is not to be found.
+            let same = |vm: &Vm| vm.running && vm.known.addresses == addresses;
+            if started.await.unwrap_or(false) && outside.vms().get(&vmid).is_some_and(same) {
+                outside.shared.fabric.pass_on(&addresses);
+            }
+        });
     }
 
     fn power_off(&self, vmid: u32) {

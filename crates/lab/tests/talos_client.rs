@@ -62,7 +62,8 @@ async fn etcd_is_looked_after_as_on_a_real_node() {
     let members = first.etcd_members().await.unwrap();
     assert_eq!(members.len(), 2, "{members:?}");
     let etcd = clients[2].service_list().await.unwrap().into_iter().find(|s| s.id == "etcd").unwrap();
-    assert_eq!(etcd.state, "Finished");
+    assert_eq!((etcd.state.as_str(), etcd.healthy), ("Finished", Some(false)));
+    assert_eq!(kind(clients[2].etcd_members().await), FailureKind::Timeout);
     // After a reboot it joins again, as Talos does.
     clients[2].reboot(false).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -80,6 +81,31 @@ async fn etcd_is_looked_after_as_on_a_real_node() {
     assert_eq!(kind(first.etcd_leave_cluster().await), FailureKind::Other);
     assert_eq!(kind(first.etcd_forfeit_leadership().await), FailureKind::Other);
     assert_eq!(first.etcd_members().await.unwrap().len(), 1);
+}
+
+/// Found on real nodes: whoever asks a node for members while its etcd does not run gets no answer at all.
+#[tokio::test(start_paused = true)]
+async fn etcd_that_does_not_run_does_not_answer() {
+    let (lab, cluster) = (Lab::new(), Cluster::new(1));
+    let state = |services: Vec<daedal_talos::client::Service>| {
+        let etcd = services.into_iter().find(|service| service.id == "etcd").unwrap();
+        (etcd.state, etcd.healthy)
+    };
+    lab.boot(&cluster, Role::ControlPlane, "cp-1", 11);
+    let client = lab.client(&cluster, 11).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(kind(client.etcd_members().await), FailureKind::Timeout);
+    assert_eq!(kind(client.etcd_status().await), FailureKind::Timeout);
+    assert_eq!(state(client.service_list().await.unwrap()), ("Preparing".to_owned(), Some(false)));
+    let machine = client.machine_status().await.unwrap().unwrap();
+    assert_eq!((machine.stage.as_str(), machine.ready), ("booting", false), "{machine:?}");
+    let unmet =
+        [("services", "etcd not running"), ("nodeReady", "node \"cp-1\" status is not available yet")];
+    assert_eq!(machine.unmet, unmet.map(|(name, why)| (name.to_owned(), why.to_owned())));
+    // Who keeps asking is answered once it runs.
+    let (members, bootstrapped) = tokio::join!(client.etcd_members(), client.bootstrap());
+    bootstrapped.unwrap();
+    assert_eq!(members.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -122,6 +122,8 @@ pub(crate) struct NodeState {
     pub(crate) ready: bool,
     /// The kubelet runs.
     pub(crate) kubelet: bool,
+    /// Kubernetes knows the node.
+    pub(crate) registered: bool,
     /// The guest has powered itself off.
     pub(crate) halted: bool,
     /// Everything of this boot ends with this.
@@ -310,20 +312,27 @@ impl Node {
         self.event("machine.ServiceStateEvent", &event, "", now);
     }
 
-    /// Why a running machine is not ready, as (condition, reason).
+    /// Why a booting or running machine is not ready, as (condition, reason), in the words of Talos.
     pub(crate) fn unmet_conditions(&self) -> Vec<(&'static str, String)> {
         let state = self.state();
         let mut unmet = Vec::new();
-        if state.stage != Some(Stage::Running) {
+        if !matches!(state.stage, Some(Stage::Booting | Stage::Running)) {
             return unmet;
         }
-        let waiting: Vec<&str> =
-            state.services.iter().filter(|(_, s)| s.checked && !s.healthy).map(|(id, _)| *id).collect();
-        if !waiting.is_empty() {
-            unmet.push(("services", format!("services [{}] not healthy", waiting.join(" "))));
+        let problem = |(id, service): (&&'static str, &Service)| match (service.state, service.healthy) {
+            _ if !service.checked => None,
+            ("Running", true) => None,
+            ("Running", false) => Some(format!("{id} not healthy")),
+            _ => Some(format!("{id} not running")),
+        };
+        let problems: Vec<String> = state.services.iter().filter_map(problem).collect();
+        if !problems.is_empty() {
+            unmet.push(("services", problems.join(", ")));
         }
-        if state.kubelet && !state.ready {
-            unmet.push(("nodeReady", "node is not ready".into()));
+        if !state.registered {
+            unmet.push(("nodeReady", format!("node \"{}\" status is not available yet", state.hostname)));
+        } else if !state.ready {
+            unmet.push(("nodeReady", format!("node \"{}\" is not ready", state.hostname)));
         }
         unmet
     }

@@ -44,10 +44,11 @@ pub(super) async fn run(shared: &Arc<Shared>, node: &Arc<Node>, config: &Arc<Mac
         node.service("etcd", "Preparing", false, now());
     }
     node.service("kubelet", "Preparing", false, now());
-    node.set_stage(Stage::Running, now());
+    // A control plane has booted once its etcd runs; before the bootstrap that is never.
     if config.is_control_plane() {
         tokio::join!(etcd(shared, node), run_kubelet(shared, node));
     } else {
+        node.set_stage(Stage::Running, now());
         run_kubelet(shared, node).await;
     }
 }
@@ -176,7 +177,13 @@ async fn serve_member(shared: &Arc<Shared>, node: &Arc<Node>) {
         shared.settle();
     }
     node.service("etcd", "Running", true, now());
-    let name = { node.state().hostname.clone() };
+    let (name, stage) = {
+        let state = node.state();
+        (state.hostname.clone(), state.stage)
+    };
+    if stage == Some(Stage::Booting) {
+        node.set_stage(Stage::Running, now());
+    }
     shared.faults.happened(Occasion::EtcdVotes, name);
     let mut changes = shared.watch();
     let mut started = false;
@@ -296,6 +303,7 @@ async fn run_kubelet(shared: &Arc<Shared>, node: &Arc<Node>) {
     shared.pass(node, wait.mul_f64(0.6)).await;
     let facts = kubelet::Facts::of(node, &config);
     kubelet::register(&store, &facts, now());
+    node.update(|s| s.registered = true);
     shared.pass(node, wait.mul_f64(0.4)).await;
     await_network_plugin(&store, &config).await;
     kubelet::ready(&store, &facts, now());

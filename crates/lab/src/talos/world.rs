@@ -296,6 +296,7 @@ impl Shared {
             s.api_server = false;
             s.ready = false;
             s.kubelet = false;
+            s.registered = false;
             s.services.clear();
             s.address.take()
         });

@@ -1,6 +1,7 @@
 //! etcd through the node API: bootstrap, members, snapshots; and the admin kubeconfig.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +16,10 @@ use crate::talos::services::{self, BootstrapRefusal};
 use crate::talos::snapshot;
 use crate::talos::version_at_least;
 use crate::talos::world::World;
+
+const NOT_RUNNING: &str = "etcd is not running on this node";
+/// How soon a node asks its own etcd again that does not answer.
+const ETCD_RETRY: Duration = Duration::from_millis(500);
 
 impl Api {
     pub(super) fn bootstrap_etcd(&self, request: &BootstrapRequest) -> Result<(), Status> {
@@ -49,7 +54,17 @@ impl Api {
         let running = self.node.state().etcd;
         match world.cluster_of_disk(disk) {
             Some(cluster) if running => act(&world, cluster),
-            _ => Err(Status::unavailable("error building etcd client: etcd is not running on this node")),
+            _ => Err(Status::unavailable(NOT_RUNNING)),
+        }
+    }
+
+    /// As a node answers from its etcd: as long as that does not run, not at all.
+    pub(super) async fn patiently<R>(&self, ask: impl Fn() -> Result<R, Status>) -> Result<R, Status> {
+        loop {
+            match ask() {
+                Err(status) if status.message() == NOT_RUNNING => tokio::time::sleep(ETCD_RETRY).await,
+                answer => return answer,
+            }
         }
     }
 

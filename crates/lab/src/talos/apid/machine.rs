@@ -188,11 +188,11 @@ impl MachineService for Api {
     }
 
     async fn etcd_member_list(&self, _: Request<EtcdMemberListRequest>) -> Answer<EtcdMemberListResponse> {
-        reply!(EtcdMemberListResponse, self.etcd_members()?)
+        reply!(EtcdMemberListResponse, self.patiently(|| self.etcd_members()).await?)
     }
 
     async fn etcd_status(&self, _: Request<()>) -> Answer<EtcdStatusResponse> {
-        reply!(EtcdStatusResponse, self.etcd_member_status()?)
+        reply!(EtcdStatusResponse, self.patiently(|| self.etcd_member_status()).await?)
     }
 
     async fn etcd_remove_member_by_id(
