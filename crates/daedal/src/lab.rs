@@ -55,7 +55,7 @@ pub async fn connect(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
 
 /// Where a node gets its first address from the network, the lab's network gives it the declared one.
 fn reservations(cluster: &Cluster) -> BTreeMap<String, ipnet::IpNet> {
-    let by_dhcp = cluster.boot.config == BootConfig::Maintenance;
+    let by_dhcp = cluster.boot.config == BootConfig::Maintenance || cluster.network.dhcp;
     cluster.nodes.iter().filter(|_| by_dhcp).map(|node| (node.mac.clone(), node.address)).collect()
 }
 

@@ -107,3 +107,62 @@ fn a_changed_inventory_changes_running_nodes() {
     assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
     assert_eq!(after.json(&lab, &["status"])["healthy"], true);
 }
+
+/// H7: what Tailscale is told rides in every machine config. When the secret in it changes, where it is does not: it is
+/// seen all the same, carried out, and stands in the outputs.
+#[test]
+fn a_changed_secret_reaches_running_nodes_and_the_outputs() {
+    let lab = Lab::new();
+    let machine = "  machine:
+    extensionServices:
+      - {name: tailscale, environment: {TS_AUTHKEY: {file: authkey}, TS_LOGIN_SERVER: https://headscale.lan}}
+  pools:";
+    let home = Changed::new("home", &[SMALL, &[("  pools:", machine)]].concat());
+    let key = home.file().with_file_name("authkey");
+    let outputs = lab.dir().join("clusters/home/outputs");
+    let written = || -> Vec<String> {
+        let files = ["nodes/cp-1.yaml", "nodes/worker-1.yaml"];
+        files.map(|name| std::fs::read_to_string(outputs.join(name)).unwrap()).to_vec()
+    };
+    std::fs::write(&key, "canary-first-key\n").unwrap();
+    good(&home.run(&lab, &["apply", "--yes"]));
+    for config in written() {
+        assert!(config.contains("kind: ExtensionServiceConfig"), "{config}");
+        assert!(config.contains("TS_AUTHKEY=canary-first-key"), "{config}");
+        assert!(config.contains("TS_LOGIN_SERVER=https://headscale.lan"), "{config}");
+    }
+    assert_eq!(home.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
+
+    std::fs::write(&key, "canary-second-key\n").unwrap();
+    let plan = home.run(&lab, &["plan", "--detailed-exitcode"]);
+    let said = text(&plan.stdout);
+    assert_eq!(plan.status.code(), Some(2), "{said}");
+    assert!(said.contains("write the output files") && said.contains("[secret "), "{said}");
+    assert!(!said.contains("canary"), "{said}");
+    good(&home.run(&lab, &["apply", "--yes"]));
+    assert!(written().iter().all(|config| config.contains("TS_AUTHKEY=canary-second-key")));
+    assert_eq!(home.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
+}
+
+/// H6: one list of nodes; they ask for their addresses first, and are told them later, without a reboot.
+#[test]
+fn addresses_are_asked_for_first_and_told_later() {
+    let lab = Lab::new();
+    let asking = Changed::new("home", &[SMALL, &[("  network:\n", "  network:\n    dhcp: true\n")]].concat());
+    good(&asking.run(&lab, &["apply", "--yes"]));
+    let config =
+        std::fs::read_to_string(lab.dir().join("clusters/home/outputs/nodes/worker-1.yaml")).unwrap();
+    assert!(config.contains("kind: DHCPv4Config") && !config.contains("10.0.0.21"), "{config}");
+    let reserved = good(&asking.run(&lab, &["outputs", "dnsmasq"]));
+    assert!(reserved.contains(",10.0.0.21,worker-1"), "{reserved}");
+    assert_eq!(asking.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
+
+    let told = Changed::new("home", SMALL);
+    let plan = told.run(&lab, &["plan", "--detailed-exitcode"]);
+    let said = text(&plan.stdout);
+    assert_eq!(plan.status.code(), Some(2), "{said}");
+    assert!(said.contains("10.0.0.21/16") && said.contains("Nothing is restarted"), "{said}");
+    good(&told.run(&lab, &["apply", "--yes"]));
+    assert_eq!(told.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
+    assert_eq!(told.json(&lab, &["status"])["healthy"], true);
+}

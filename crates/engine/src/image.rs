@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use daedal_image_factory::{Arch, Format, Image, MetaValue, Schematic};
+use daedal_image_factory::{Arch, Format, Image, MetaValue, Overlay, OverlayOption, Schematic};
 use daedal_inventory::{Cluster, Node};
 use daedal_planner::names::image_file;
 use daedal_planner::{Content, ImageRef, Images};
@@ -46,9 +46,29 @@ fn shared(cluster: &Cluster) -> Source {
     if cluster.boot.own_images() && !kernel_args.iter().any(|arg| arg == COUNTED_NAMES) {
         kernel_args.push(COUNTED_NAMES.to_owned());
     }
-    let schematic =
-        Schematic { extensions: cluster.talos.extensions.clone(), kernel_args, ..Schematic::default() };
+    let talos = &cluster.talos;
+    let schematic = Schematic {
+        extensions: talos.extensions.clone(),
+        kernel_args,
+        meta: talos.meta.iter().map(|(key, value)| MetaValue { key: *key, value: value.clone() }).collect(),
+        overlay: talos.overlay.as_ref().map(overlay),
+        bootloader: talos.bootloader.map(|loader| loader.as_str().to_owned()),
+        ..Schematic::default()
+    };
     Source::new(cluster, schematic)
+}
+
+fn overlay(overlay: &daedal_inventory::Overlay) -> Overlay {
+    let option = |option: &daedal_inventory::OverlayOption| match option {
+        daedal_inventory::OverlayOption::Flag(flag) => OverlayOption::Flag(*flag),
+        daedal_inventory::OverlayOption::Integer(number) => OverlayOption::Integer(i64::from(*number)),
+        daedal_inventory::OverlayOption::Text(text) => OverlayOption::Text(text.clone()),
+    };
+    Overlay {
+        image: overlay.image.clone(),
+        name: overlay.name.clone(),
+        options: overlay.options.iter().map(|(key, value)| (key.clone(), option(value))).collect(),
+    }
 }
 
 /// Network cards are called `eth0`, `eth1`, in the order of the VM's `net0`, `net1`.
@@ -145,4 +165,62 @@ pub(crate) fn by_schematic(cluster: &Cluster, id: &str) -> Option<Schematic> {
 /// The installer that a node takes when it installs or upgrades itself, of the same platform and schematic.
 pub(crate) fn installer(cluster: &Cluster) -> String {
     shared(cluster).image.installer(&cluster.talos.factory)
+}
+
+#[cfg(test)]
+mod tests {
+    use daedal_inventory::{BootConfig, BootFrom, load};
+
+    use super::*;
+
+    fn cluster(talos: &str) -> Cluster {
+        let text = include_str!("../../../examples/home/cluster.yaml").replace("version: v1.12.0", talos);
+        let source = daedal_inventory::Source { name: "cluster.yaml".into(), text };
+        let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        load(&[source], &no_files).unwrap().cluster
+    }
+
+    /// M23: on ARM the image, its file and its URL are ARM's; the installer's reference is for both.
+    #[test]
+    fn images_and_installers_follow_architecture_platform_and_secure_boot() {
+        let mut cluster = cluster("version: v1.12.0\n    arch: arm64");
+        let id = shared(&cluster).schematic.id();
+        let image = references(&cluster).shared.unwrap();
+        assert_eq!(image.file, format!("talos-v1.12.0-{}-nocloud-arm64.qcow2", &id[..12]));
+        assert_eq!(image.url, format!("https://factory.talos.dev/image/{id}/v1.12.0/nocloud-arm64.qcow2"));
+        assert_eq!(installer(&cluster), format!("factory.talos.dev/nocloud-installer/{id}:v1.12.0"));
+
+        cluster.talos.secure_boot = true;
+        cluster.boot.from = BootFrom::Iso;
+        let image = references(&cluster).shared.unwrap();
+        assert!(image.url.ends_with("/v1.12.0/nocloud-arm64-secureboot.iso"), "{}", image.url);
+        assert_eq!(
+            installer(&cluster),
+            format!("factory.talos.dev/nocloud-installer-secureboot/{id}:v1.12.0")
+        );
+
+        cluster.boot.config = BootConfig::Meta;
+        assert!(installer(&cluster).starts_with("factory.talos.dev/metal-installer-secureboot/"));
+    }
+
+    /// META, overlay, boot loader and kernel arguments are part of the schematic; the ids are those of the factory's library.
+    #[test]
+    fn schematics_hold_all_that_is_declared() {
+        let cluster = cluster(
+            "version: v1.12.0\n    kernelArgs: [console=ttyS0]\n    bootloader: sd-boot\n    meta: {0x0c: one}\n    \
+             overlay: {image: siderolabs/sbc-raspberrypi, name: rpi_generic, options: {force: true}}",
+        );
+        let text = shared(&cluster).schematic.canonical_yaml();
+        for line in [
+            "    image: siderolabs/sbc-raspberrypi",
+            "        force: true",
+            "        - console=ttyS0",
+            "        - key: 12",
+            "          value: one",
+            "    bootloader: sd-boot",
+            "            - siderolabs/tailscale",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+    }
 }

@@ -271,6 +271,8 @@ fn basis(cluster: &Cluster, secrets: &SecretsBundle, hosts: &Hosts) -> String {
     let mut hash = Sha256::new();
     hash.update(daedal_planner::intent(cluster));
     hash.update(sha256(secrets.to_yaml().expose().as_bytes()));
+    // The intent holds only where these are.
+    cluster.secret_texts().for_each(|text| hash.update(sha256(text.as_bytes())));
     hash.update(machines(cluster, hosts));
     hex::encode(hash.finalize())
 }

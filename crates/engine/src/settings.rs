@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use daedal_inventory::hardware;
 use daedal_inventory::options::{self, FileSystem, HostnameFrom, Machine};
 use daedal_talos::Secret;
 use daedal_talos::config::{
-    ClusterOptions, DiskKind, DiskSelector, Encryption, EncryptionKey, ExtensionService, ExtraMount,
-    Hostname, KernelLog, KernelModule, LogDestination, NodeOptions, RegistryAuth, RegistryTls, Route,
-    UserVolume, Vlan,
+    Bond, BondMode, ClusterOptions, DiskKind, DiskSelector, Encryption, EncryptionKey, ExtensionService,
+    ExtraMount, Hostname, KernelLog, KernelModule, Link, LogDestination, Mac, NodeOptions, RegistryAuth,
+    RegistryTls, Route, UserVolume, Vlan,
 };
 
 /// Puts the settings into a node's options. Texts were checked when the inventory was read.
@@ -37,19 +38,14 @@ pub(crate) fn apply(machine: &Machine, node: &mut NodeOptions) {
         .enumerate()
         .map(|(i, url)| KernelLog { name: format!("kernel-{}", i + 1), url: url.clone() })
         .collect();
-    if let Some(link) = node.links.first_mut() {
-        link.routes.extend(machine.routes.iter().filter_map(route));
-        link.vlans = machine
-            .vlans
-            .iter()
-            .map(|vlan| Vlan {
-                id: vlan.id,
-                mtu: vlan.mtu.map(u32::from),
-                addresses: vlan.addresses.iter().filter_map(|address| address.parse().ok()).collect(),
-                routes: vlan.routes.iter().filter_map(route).collect(),
-                dhcp: None,
-            })
-            .collect();
+    // Both belong to what carries the node's address: its bond, else its first card.
+    let carrier = match node.bonds.first_mut() {
+        Some(bond) => Some((&mut bond.routes, &mut bond.vlans)),
+        None => node.links.first_mut().map(|link| (&mut link.routes, &mut link.vlans)),
+    };
+    if let Some((routes, vlans)) = carrier {
+        routes.extend(machine.routes.iter().filter_map(route));
+        *vlans = machine.vlans.iter().map(vlan).collect();
     }
     node.extension_services = machine.extension_services.iter().map(service).collect();
     if let Some(selector) = &machine.install_disk {
@@ -122,7 +118,40 @@ fn disk(selector: &options::DiskSelector) -> DiskSelector {
     }
 }
 
-fn route(route: &options::Route) -> Option<Route> {
+fn vlan(vlan: &options::Vlan) -> Vlan {
+    Vlan {
+        id: vlan.id,
+        mtu: vlan.mtu.map(u32::from),
+        addresses: vlan.addresses.iter().filter_map(|address| address.parse().ok()).collect(),
+        routes: vlan.routes.iter().filter_map(route).collect(),
+        dhcp: None,
+    }
+}
+
+/// Cards as one interface, in the place of the first of them.
+pub(crate) fn bond(bond: &hardware::Bond, members: Vec<Mac>, first: Link) -> Bond {
+    let mode = match bond.mode {
+        hardware::BondMode::ActiveBackup => BondMode::ActiveBackup,
+        hardware::BondMode::BalanceRr => BondMode::BalanceRr,
+        hardware::BondMode::BalanceXor => BondMode::BalanceXor,
+        hardware::BondMode::Broadcast => BondMode::Broadcast,
+        hardware::BondMode::Lacp => BondMode::Lacp,
+        hardware::BondMode::BalanceTlb => BondMode::BalanceTlb,
+        hardware::BondMode::BalanceAlb => BondMode::BalanceAlb,
+    };
+    Bond {
+        hash_policy: bond.hash_policy.map(|policy| policy.as_str().to_owned()),
+        lacp_rate: bond.lacp_rate.map(|rate| rate.as_str().to_owned()),
+        miimon: bond.miimon,
+        mtu: first.mtu,
+        addresses: first.addresses,
+        routes: first.routes,
+        dhcp: first.dhcp,
+        ..Bond::new(bond.name.as_deref().unwrap_or("bond0"), members, mode)
+    }
+}
+
+pub(crate) fn route(route: &options::Route) -> Option<Route> {
     Some(Route {
         destination: Some(route.to.parse().ok()?),
         gateway: route.via.parse().ok()?,

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::hardware::Hardware;
-use crate::options::{Machine, Registry, RegistryMirror};
+pub use crate::image::{Bootloader, Overlay, OverlayOption};
+use crate::options::{Machine, Registry, RegistryMirror, Route, SecretText, Text};
 
 /// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,6 +76,15 @@ pub struct Talos {
     pub secure_boot: bool,
     /// SHA-256 of the disk image if the user pins it; lower-case hex.
     pub image_sha256: Option<String>,
+    /// META values of the image, by key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub meta: BTreeMap<u8, String>,
+    /// Board overlay of the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<Overlay>,
+    /// Boot loader of the image, if not the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootloader: Option<Bootloader>,
 }
 
 /// CPU architecture.
@@ -239,6 +249,9 @@ pub struct Network {
     pub vip: Option<IpAddr>,
     /// MTU of the first NIC, if not the default.
     pub mtu: Option<u16>,
+    /// Whether nodes ask for their addresses, which somebody reserves for them, instead of being told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dhcp: bool,
 }
 
 /// How a node boots and gets its config: its boot path, from which everything that differs between paths follows.
@@ -443,6 +456,15 @@ pub struct Nic {
     pub mtu: Option<u16>,
     /// Whether it gets its address by DHCP.
     pub dhcp: bool,
+    /// Its address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpNet>,
+    /// Routes through it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+    /// Whether it is part of the bond.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bonded: bool,
 }
 
 impl Node {
@@ -461,6 +483,33 @@ impl Cluster {
         hosts.flat_map(|(templates, at, host)| {
             [Role::ControlPlane, Role::Worker].map(|role| (templates.vmid(role, at), role, host))
         })
+    }
+
+    /// Every secret text that was read with the inventory, in a fixed order. Nothing that is shown or kept of a cluster has
+    /// them in it, so whoever must know whether one has changed asks here.
+    pub fn secret_texts(&self) -> impl Iterator<Item = &str> {
+        let registries = self.registries.values().flat_map(|registry| {
+            let (auth, tls) = (registry.auth.as_ref(), registry.tls.as_ref());
+            let secrets = [
+                auth.and_then(|auth| auth.password.as_ref()),
+                auth.and_then(|auth| auth.auth.as_ref()),
+                auth.and_then(|auth| auth.identity_token.as_ref()),
+                tls.and_then(|tls| tls.client_key.as_ref()),
+            ];
+            let texts =
+                [tls.and_then(|tls| tls.ca.as_ref()), tls.and_then(|tls| tls.client_certificate.as_ref())];
+            let texts = texts.into_iter().flatten().map(Text::expose);
+            secrets.into_iter().flatten().map(SecretText::expose).chain(texts)
+        });
+        let services = self.nodes.iter().flat_map(|node| &node.machine.extension_services);
+        let of_services = services.flat_map(|service| {
+            service
+                .environment
+                .values()
+                .chain(service.files.iter().map(|file| &file.content))
+                .map(Text::expose)
+        });
+        registries.chain(of_services)
     }
 
     /// The control planes, the first of which is bootstrapped.

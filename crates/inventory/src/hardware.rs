@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::options::Route;
+
 /// A VM's hardware. Single values of the pool win over the cluster's; disks, network cards and devices add up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -40,6 +42,9 @@ pub struct Hardware {
     /// Network cards besides the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nics: Vec<ExtraNic>,
+    /// The first card and all `bonded` ones as one interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bond: Option<Bond>,
     /// PCI devices of the host, by the name of their resource mapping.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pci: Vec<String>,
@@ -94,9 +99,106 @@ pub struct ExtraNic {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 576, max = 65520))]
     pub mtu: Option<u16>,
-    /// Whether it gets its address by DHCP; true by default. Otherwise a patch configures it.
+    /// Whether it gets its address by DHCP; by default if it has no `address`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dhcp: Option<bool>,
+    /// Address of the pool's first node on it, with a prefix length, such as `10.50.0.11/24`; the other nodes count on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(example = "10.50.0.11/24")]
+    pub address: Option<String>,
+    /// Routes through it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+    /// Whether it belongs to the `bond`, whose first card is the VM's first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bonded: Option<bool>,
+}
+
+/// Several network cards as one interface, which has the node's address, routes and VLANs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Bond {
+    /// How the cards are used.
+    pub mode: BondMode,
+    /// Its name; `bond0` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// By what a card is chosen, in the modes that choose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_policy: Option<HashPolicy>,
+    /// How often partners greet each other in `802.3ad`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacp_rate: Option<LacpRate>,
+    /// Milliseconds between checks of the cards' state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub miimon: Option<u32>,
+}
+
+/// How the cards of a bond are used, in the kernel's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BondMode {
+    /// One, and another when it fails.
+    #[default]
+    ActiveBackup,
+    /// One after the other.
+    BalanceRr,
+    /// Chosen by a hash.
+    BalanceXor,
+    /// All at once.
+    Broadcast,
+    /// Link aggregation with the switch (LACP).
+    #[serde(rename = "802.3ad")]
+    Lacp,
+    /// By load when sending.
+    BalanceTlb,
+    /// By load both ways.
+    BalanceAlb,
+}
+
+/// By what a bond chooses a card, in the kernel's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum HashPolicy {
+    /// Hardware addresses.
+    #[serde(rename = "layer2")]
+    Layer2,
+    /// Hardware and network addresses.
+    #[serde(rename = "layer2+3")]
+    Layer23,
+    /// Network addresses and ports.
+    #[serde(rename = "layer3+4")]
+    Layer34,
+}
+
+impl HashPolicy {
+    /// The kernel's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Layer2 => "layer2",
+            Self::Layer23 => "layer2+3",
+            Self::Layer34 => "layer3+4",
+        }
+    }
+}
+
+/// How often partners of a bond greet each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LacpRate {
+    /// Every 30 seconds.
+    Slow,
+    /// Every second.
+    Fast,
+}
+
+impl LacpRate {
+    /// The kernel's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Slow => "slow",
+            Self::Fast => "fast",
+        }
+    }
 }
 
 impl Hardware {
@@ -121,6 +223,7 @@ impl Hardware {
         take(&mut self.watchdog, &nearer.watchdog);
         take(&mut self.start_order, &nearer.start_order);
         take(&mut self.start_delay, &nearer.start_delay);
+        take(&mut self.bond, &nearer.bond);
         self.disks.extend(nearer.disks.iter().cloned());
         self.nics.extend(nearer.nics.iter().cloned());
         self.pci.extend(nearer.pci.iter().cloned());

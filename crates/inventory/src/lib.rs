@@ -13,6 +13,7 @@ mod cluster;
 mod diagnostic;
 mod document;
 pub mod hardware;
+mod image;
 mod load;
 pub mod options;
 mod path;

@@ -175,7 +175,7 @@ pub struct Tpm {
 }
 
 /// A route.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Route {
     /// Where to, such as `192.168.0.0/16`.

@@ -69,6 +69,8 @@ struct AskedNode<'a> {
     // The config names every card; the rest of the hardware is not in it.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     nics: &'a [daedal_inventory::Nic],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bond: Option<&'a daedal_inventory::hardware::Bond>,
 }
 
 fn no_mirrors(mirrors: &&BTreeMap<String, RegistryMirror>) -> bool {
@@ -145,6 +147,7 @@ impl Digester {
             patches: &node.patches,
             machine: &node.machine,
             nics: &node.nics,
+            bond: node.hardware.bond.as_ref(),
         }));
         let mut digest = hex::encode(hasher.finalize());
         // Long enough that no two declarations meet, short enough to read in a description.

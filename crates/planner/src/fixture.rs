@@ -64,6 +64,9 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
             install_disk: "/dev/sda".into(),
             secure_boot: false,
             image_sha256: None,
+            meta: BTreeMap::new(),
+            overlay: None,
+            bootloader: None,
         },
         kubernetes: Kubernetes {
             version: "1.35.0".parse().unwrap(),
@@ -103,6 +106,7 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
             ntp: vec![],
             vip: Some("10.0.0.20".parse().unwrap()),
             mtu: None,
+            dhcp: false,
         },
         boot: Boot::default(),
         placement: Placement::default(),

@@ -20,6 +20,7 @@ pub(crate) use scalar::{Address, Size, Vmid};
 
 use crate::cluster;
 use crate::hardware::Hardware;
+use crate::image::{Bootloader, Overlay};
 use crate::options::{Machine, Registry, RegistryMirror};
 
 /// A Talos Linux cluster on Proxmox VE.
@@ -127,6 +128,12 @@ pub(crate) struct Talos {
     pub(crate) secure_boot: Option<bool>,
     /// SHA-256 of the disk image, in hex, to accept no other.
     pub(crate) image_sha256: Option<String>,
+    /// META values of the image, by key, such as `0x0c: value`.
+    pub(crate) meta: Option<BTreeMap<String, String>>,
+    /// What a board needs besides Talos.
+    pub(crate) overlay: Option<Overlay>,
+    /// Boot loader of the image; the Image Factory's choice by default.
+    pub(crate) bootloader: Option<Bootloader>,
 }
 
 /// CPU architecture.
@@ -228,6 +235,9 @@ pub(crate) struct Network {
     /// MTU of the nodes' first network card.
     #[schemars(range(min = 576, max = 65520))]
     pub(crate) mtu: Option<u16>,
+    /// Whether nodes ask for their addresses instead of being told; false by default. Each still has the address that is
+    /// declared: reserve them (`daedal outputs dnsmasq`). Nodes can be told later, without a reboot.
+    pub(crate) dhcp: Option<bool>,
     /// First bytes of every MAC address, such as `BC:24:11`; by default `02`, which is for private use.
     pub(crate) mac_prefix: Option<String>,
 }

@@ -29,6 +29,21 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
         }
         Some(text) => Some(cx.take("volume", &at.key("iso"), volume(text))?),
     };
+    let told = matches!(config, BootConfig::Meta | BootConfig::CloudInitDrive);
+    if told && spec.network.dhcp == Some(true) {
+        let message =
+            "On this boot path nodes are told their addresses, but `network.dhcp` says that they ask.";
+        cx.error("boot", &at.key("config"), message, "Remove `network.dhcp`, or use `config: cidata`.");
+        return None;
+    }
+    let own_network = ["0xa", "0x0a", "0x0A", "0xA", "10"];
+    if config == BootConfig::Meta
+        && spec.talos.meta.iter().flatten().any(|(key, _)| own_network.contains(&key.as_str()))
+    {
+        let message = "META 0x0a is each node's own network on this boot path.";
+        cx.error("boot", &at.key("config"), message, "Remove it from `talos.meta`.");
+        return None;
+    }
     if config == BootConfig::Meta && spec.talos.image_sha256.is_some() {
         let message =
             "`imageSha256` is the digest of one image, but with the config by `meta` every node has its own.";

@@ -1,9 +1,14 @@
 //! Hardware of VMs: what a type cannot say about sizes, names and what goes together.
 
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
 use uuid::Uuid;
 
+use super::node::Draft;
 use super::size::{self, Of};
-use super::{Context, mac, name};
+use super::{Context, mac, name, network, options};
 use crate::cluster::{Disk, Nic};
 use crate::document;
 use crate::hardware::{Firmware, Hardware};
@@ -30,9 +35,29 @@ pub(crate) fn check(hardware: &Hardware, secure_boot: bool, at: &Path<'_>, cx: &
     }
     let nics_at = at.key("nics");
     for (i, nic) in hardware.nics.iter().enumerate() {
+        let at = nics_at.index(i);
         if let Some(bridge) = &nic.bridge {
-            cx.take("name", &nics_at.index(i).key("bridge"), name::proxmox_id("bridge", bridge));
+            cx.take("name", &at.key("bridge"), name::proxmox_id("bridge", bridge));
         }
+        if let Some(text) = &nic.address
+            && text.parse::<IpNet>().is_err()
+        {
+            let message = format!("`{text}` is not an address with a prefix length.");
+            cx.error("address", &at.key("address"), message, "Write for example `10.50.0.11/24`.");
+        }
+        let own = nic.address.is_some() || nic.dhcp == Some(true) || !nic.routes.is_empty();
+        if nic.bonded == Some(true) && own {
+            let message = "A bonded card has no address or routes of its own: the bond has the node's.";
+            let help = "Remove `bonded`, or `address`, `dhcp` and `routes`.";
+            cx.error("bond", &at.key("bonded"), message, help);
+        }
+        options::routes(&nic.routes, &at.key("routes"), cx);
+    }
+    let name = hardware.bond.as_ref().and_then(|bond| bond.name.as_deref()).unwrap_or("bond0");
+    if name.is_empty() || name.len() > 15 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        let message = format!("`{name}` is not a name for a network interface.");
+        let help = "Use 1 to 15 letters, digits and hyphens.";
+        cx.error("bond", &at.key("bond").key("name"), message, help);
     }
     let pci_at = at.key("pci");
     for (i, mapping) in hardware.pci.iter().enumerate() {
@@ -50,6 +75,47 @@ pub(crate) fn check(hardware: &Hardware, secure_boot: bool, at: &Path<'_>, cx: &
     }
 }
 
+/// Checks what goes together only once a pool's hardware is added up.
+pub(crate) fn check_pool(
+    hardware: &Hardware,
+    nodes: usize,
+    spec: &document::Spec,
+    at: &Path<'_>,
+    cx: &mut Context<'_>,
+) {
+    for first in hardware.nics.iter().filter_map(|nic| nic.address.as_ref()) {
+        let readable = first.parse::<IpNet>().is_ok();
+        if readable && nodes > 0 && (address(first, 0).is_none() || address(first, nodes - 1).is_none()) {
+            let message =
+                format!("Machines of this network cannot have all of {first} and the {nodes} from there on.");
+            cx.error(
+                "address",
+                &at.key("nics"),
+                message,
+                "Begin elsewhere, or with a shorter prefix length.",
+            );
+        }
+    }
+    let bonded = hardware.nics.iter().any(|nic| nic.bonded == Some(true));
+    match (&hardware.bond, bonded) {
+        (Some(_), false) => {
+            let help = "Mark at least one of `nics` as `bonded: true`.";
+            cx.error("bond", &at.key("bond"), "The bond has the first card only.", help);
+        }
+        (None, true) => {
+            let help = "Say how, for example `bond: {mode: active-backup}`.";
+            cx.error("bond", &at.key("nics"), "A card is bonded, but there is no bond.", help);
+        }
+        _ => {}
+    }
+    let config = spec.boot.as_ref().and_then(|boot| boot.config);
+    let early = matches!(config, Some(document::BootConfig::CloudInitDrive | document::BootConfig::Meta));
+    if hardware.bond.is_some() && early {
+        let message = "On this boot path the first card has the node's address before there is a bond.";
+        cx.error("bond", &at.key("bond"), message, "Use `boot: {config: cidata}`.");
+    }
+}
+
 /// The extra disks of a node.
 pub(crate) fn disks(hardware: &Hardware) -> Vec<Disk> {
     let disk = |disk: &crate::hardware::ExtraDisk| {
@@ -58,12 +124,12 @@ pub(crate) fn disks(hardware: &Hardware) -> Vec<Disk> {
     hardware.disks.iter().filter_map(disk).collect()
 }
 
-/// The extra network cards of a node, each with a MAC of its own.
+/// The extra network cards of the pool's node of this index, each with a MAC of its own.
 pub(crate) fn nics(
     hardware: &Hardware,
     proxmox: &document::Proxmox,
     cluster: &Uuid,
-    node: &str,
+    (node, index): (&str, usize),
     prefix: Option<&[u8]>,
 ) -> Vec<Nic> {
     let first = proxmox.bridge.clone().unwrap_or_else(|| "vmbr0".to_owned());
@@ -72,7 +138,44 @@ pub(crate) fn nics(
         bridge: nic.bridge.clone().unwrap_or_else(|| first.clone()),
         vlan: nic.vlan,
         mtu: nic.mtu,
-        dhcp: nic.dhcp.unwrap_or(true),
+        dhcp: nic.dhcp.unwrap_or(nic.address.is_none() && nic.bonded != Some(true)),
+        address: nic.address.as_ref().and_then(|first| address(first, index)),
+        routes: nic.routes.clone(),
+        bonded: nic.bonded == Some(true),
     });
     nics.collect()
+}
+
+/// The address that the node of this index has where the pool's first has this one; none where the network ends before.
+fn address(first: &str, index: usize) -> Option<IpNet> {
+    let first: IpNet = first.parse().ok()?;
+    let address = network::step(first.addr(), i128::try_from(index).ok()?)?;
+    let last = if first.addr().is_ipv4() && first.prefix_len() < 31 { Some(first.broadcast()) } else { None };
+    let fits = first.contains(&address) && address != first.network() && Some(address) != last;
+    fits.then(|| IpNet::new(address, first.prefix_len()).ok()).flatten()
+}
+
+/// No two nodes have the same address on their further cards, and no pool runs out of them.
+pub(crate) fn addresses(drafts: &[Draft<'_>], cx: &mut Context<'_>) {
+    let mut owners: HashMap<IpAddr, &str> = HashMap::new();
+    let root = Path::Root;
+    let spec_at = root.key("spec");
+    let pools_at = spec_at.key("pools");
+    let mut said = HashSet::new();
+    for draft in drafts {
+        let taken = draft.nics.iter().filter_map(|nic| nic.address).map(|net| net.addr());
+        for address in taken.chain(draft.address) {
+            if let Some(other) = owners.insert(address, &draft.name)
+                && other != draft.name
+                && draft.address != Some(address)
+                && said.insert(draft.pool_index)
+            {
+                let message =
+                    format!("`{other}` and `{}` would both have the address {address}.", draft.name);
+                let at = pools_at.index(draft.pool_index);
+                let help = "Let the cards of one pool begin elsewhere.";
+                cx.error("address", &at.key("hardware").key("nics"), message, help);
+            }
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What runs on the machines: Talos and its image, Kubernetes and its networks.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use ipnet::IpNet;
 use semver::Version;
@@ -57,7 +57,35 @@ pub(crate) fn talos(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>
         install_disk,
         secure_boot: talos.secure_boot.unwrap_or(false),
         image_sha256,
+        meta: meta(talos, &at.key("meta"), cx),
+        overlay: talos.overlay.clone(),
+        bootloader: talos.bootloader,
     })
+}
+
+/// META values by their keys, which are written as Talos writes them (`0x0c`) or counted (`12`).
+fn meta(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>) -> BTreeMap<u8, String> {
+    let mut values = BTreeMap::new();
+    for (text, value) in talos.meta.iter().flatten() {
+        let at = at.key(text);
+        let key = match text.strip_prefix("0x") {
+            Some(hex) => u8::from_str_radix(hex, 16),
+            None => text.parse(),
+        };
+        match key {
+            Ok(key) if values.contains_key(&key) => {
+                cx.error("meta", &at, format!("The key {key:#04x} is there twice."), "Keep one.");
+            }
+            Ok(key) => {
+                values.insert(key, value.clone());
+            }
+            Err(_) => {
+                let message = format!("`{text}` is not a META key.");
+                cx.error("meta", &at, message, "Write one byte, for example `0x0c`.");
+            }
+        }
+    }
+    values
 }
 
 fn factory(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {

@@ -20,6 +20,7 @@ pub(crate) struct Network {
     dns: Vec<IpAddr>,
     ntp: Vec<String>,
     mtu: Option<u16>,
+    dhcp: bool,
 }
 
 impl Network {
@@ -31,6 +32,7 @@ impl Network {
             ntp: self.ntp,
             vip: self.vip,
             mtu: self.mtu,
+            dhcp: self.dhcp,
         })
     }
 
@@ -167,7 +169,8 @@ pub(crate) fn network(network: &document::Network, at: &Path<'_>, cx: &mut Conte
         let read = mac::parse_prefix(text).map_err(|why| (why, "Write for example `BC:24:11`.".to_owned()));
         cx.take("mac", &at.key("macPrefix"), read)
     });
-    let resolved = Network { cidr, gateway, vip, mac_prefix, dns, ntp, mtu: network.mtu };
+    let dhcp = network.dhcp.unwrap_or(false);
+    let resolved = Network { cidr, gateway, vip, mac_prefix, dns, ntp, mtu: network.mtu, dhcp };
     taken_addresses(&resolved, &at, cx);
     resolved
 }

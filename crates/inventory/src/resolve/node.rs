@@ -106,7 +106,18 @@ pub(crate) fn nodes<'d>(
     }
     let secure_boot = spec.talos.secure_boot == Some(true);
     if let Some(hardware) = &spec.hardware {
-        hardware::check(hardware, secure_boot, &spec_at.key("hardware"), cx);
+        let at = spec_at.key("hardware");
+        hardware::check(hardware, secure_boot, &at, cx);
+        for (i, _) in hardware.nics.iter().enumerate().filter(|(_, nic)| nic.address.is_some()) {
+            let at = at.key("nics");
+            let message = "Addresses count from a pool's first node, and this card is for all pools.";
+            cx.error(
+                "address",
+                &at.index(i).key("address"),
+                message,
+                "Put the card under the pool's `hardware`.",
+            );
+        }
     }
     let mut everywhere = spec.machine.clone().unwrap_or_default();
     secret::find_in(&mut everywhere, cx);
@@ -119,16 +130,18 @@ pub(crate) fn nodes<'d>(
             hardware::check(nearer, secure_boot, &pools_at.index(i).key("hardware"), cx);
             hardware.extend(nearer);
         }
+        hardware::check_pool(&hardware, of_pool.len(), spec, &pools_at.index(i).key("hardware"), cx);
         let prefix = network.mac_prefix.as_deref();
-        for draft in &mut of_pool {
+        for (index, draft) in of_pool.iter_mut().enumerate() {
             draft.disks = hardware::disks(&hardware);
-            draft.nics = hardware::nics(&hardware, &spec.proxmox, &cluster, &draft.name, prefix);
+            draft.nics = hardware::nics(&hardware, &spec.proxmox, &cluster, (&draft.name, index), prefix);
             draft.hardware = Hardware { disks: Vec::new(), nics: Vec::new(), ..hardware.clone() };
         }
         drafts.extend(of_pool);
     }
     clash::pool_names(&spec.pools, &pools_at, cx);
     clash::clashes(&drafts, network, cx);
+    hardware::addresses(&drafts, cx);
     drafts
 }
 

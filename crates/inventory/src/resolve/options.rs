@@ -131,7 +131,7 @@ fn keys(keys: &[EncryptionKey], at: &Path<'_>, cx: &mut Context<'_>) {
     }
 }
 
-fn routes(routes: &[Route], at: &Path<'_>, cx: &mut Context<'_>) {
+pub(crate) fn routes(routes: &[Route], at: &Path<'_>, cx: &mut Context<'_>) {
     for (i, route) in routes.iter().enumerate() {
         let at = at.index(i);
         if route.to.parse::<IpNet>().is_err() {
