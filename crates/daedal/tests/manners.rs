@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Changed, Lab, SMALL, command, daedal, good, text};
+use common::{BESIDE, Changed, Lab, SMALL, command, daedal, good, text};
 
 /// A Proxmox that is not there is 69 for every command that asks it.
 #[test]
@@ -165,4 +165,25 @@ fn addresses_are_asked_for_first_and_told_later() {
     good(&told.run(&lab, &["apply", "--yes"]));
     assert_eq!(told.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
     assert_eq!(told.json(&lab, &["status"])["healthy"], true);
+}
+
+/// M23: clusters side by side on one Proxmox, in one store: each its own secrets and outputs, and one's end is not the other's.
+#[test]
+fn clusters_live_side_by_side() {
+    let lab = Lab::new();
+    let home = Changed::new("home", SMALL);
+    let work = Changed::new("home", &[SMALL, BESIDE].concat());
+    good(&home.run(&lab, &["apply", "--yes"]));
+    good(&work.run(&lab, &["apply", "--yes"]));
+    let secrets = |name: &str| {
+        std::fs::read_to_string(lab.dir().join("clusters").join(name).join("outputs/secrets.yaml")).unwrap()
+    };
+    assert_ne!(secrets("home"), secrets("work"));
+    for cluster in [&home, &work] {
+        assert_eq!(cluster.json(&lab, &["status"])["healthy"], true);
+        assert_eq!(cluster.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
+    }
+    good(&home.run(&lab, &["destroy", "--confirm", "home"]));
+    assert_eq!(work.json(&lab, &["status"])["healthy"], true);
+    assert_eq!(work.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
 }

@@ -96,7 +96,7 @@ async fn etcd_that_does_not_run_does_not_answer() {
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(kind(client.etcd_members().await), FailureKind::Timeout);
     assert_eq!(kind(client.etcd_status().await), FailureKind::Timeout);
-    assert_eq!(state(client.service_list().await.unwrap()), ("Preparing".to_owned(), Some(false)));
+    assert_eq!(state(client.service_list().await.unwrap()), ("Preparing".to_owned(), None));
     let machine = client.machine_status().await.unwrap().unwrap();
     assert_eq!((machine.stage.as_str(), machine.ready), ("booting", false), "{machine:?}");
     let unmet =

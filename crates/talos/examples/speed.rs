@@ -11,7 +11,7 @@ use std::{
 
 use daedal_talos::{
     SecretsBundle,
-    config::{ClusterOptions, Link, MachineConfig, NodeOptions, Role},
+    config::{ClusterOptions, Link, MachineConfig, NodeOptions, Patch, Role},
 };
 use jiff::Timestamp;
 use rand::{SeedableRng, rngs::StdRng};
@@ -31,15 +31,18 @@ fn main() {
         .map(|peers| PathBuf::from(peers).join(format!("talos-{TALOS}")).join("talosctl"))
         .filter(|path| path.is_file());
 
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let (mut ours, mut theirs, mut compared) = (Vec::new(), Vec::new(), Vec::new());
     // In turns, so that whatever else the machine does weighs on both.
     for _ in 0..RUNS {
         ours.push(generate(&secrets) / NODES);
+        compared.push(compare(&secrets) / NODES);
         // One run makes a control plane's and a worker's config.
         theirs.extend(talosctl.as_deref().map(|talosctl| gen_config(talosctl, &file, folder.path()) / 2));
     }
     let ours = median(ours);
     println!("ours, in process, written as YAML: {:.3} ms a node", ours.as_secs_f64() * 1000.0);
+    let compared = median(compared).as_secs_f64() * 1000.0;
+    println!("a look at a changed node (generate, read what runs, compare): {compared:.3} ms a node");
     if theirs.is_empty() {
         println!("skipped: talos-{TALOS}/talosctl is not there (DAEDAL_PEERS)");
         return;
@@ -50,20 +53,38 @@ fn main() {
 }
 
 fn generate(secrets: &SecretsBundle) -> Duration {
-    let cluster = ClusterOptions::new("home", "https://10.0.0.20:6443", TALOS, KUBERNETES);
     let began = Instant::now();
-    let mut bytes = 0;
-    for index in 0..NODES {
-        // Half of them control planes, as talosctl writes one of each.
-        let role = if index % 2 == 0 { Role::ControlPlane } else { Role::Worker };
-        let mut node = NodeOptions::new(role, format!("node-{index}"));
-        let [_, _, high, low] = index.to_be_bytes();
-        let link = Link::new(daedal_talos::config::Mac::new([2, 0, 0, 0, high, low]));
-        node.links = vec![Link { addresses: vec![format!("10.0.{high}.{low}/16").parse().unwrap()], ..link }];
-        bytes += MachineConfig::generate(secrets, &cluster, &node).unwrap().to_yaml().expose().len();
-    }
+    let bytes: usize = (0..NODES).map(|index| config(secrets, index).to_yaml().expose().len()).sum();
     assert!(bytes > 1000 * NODES as usize);
     began.elapsed()
+}
+
+/// Every node runs on a config with one field that is no longer declared.
+fn compare(secrets: &SecretsBundle) -> Duration {
+    let running = |role: u32| {
+        let mut config = config(secrets, role);
+        let patch = Patch::from_yaml("machine: {sysctls: {vm.max_map_count: '262144'}}").unwrap();
+        config.apply_patch(&patch).unwrap();
+        config.to_yaml()
+    };
+    let running = [running(0), running(1)];
+    let began = Instant::now();
+    for (index, running) in (0..NODES).zip(running.iter().cycle()) {
+        let running = MachineConfig::from_yaml(running.expose()).unwrap();
+        assert!(!running.differences(&config(secrets, index), &secrets.cluster_secret).is_empty());
+    }
+    began.elapsed()
+}
+
+fn config(secrets: &SecretsBundle, index: u32) -> MachineConfig {
+    let cluster = ClusterOptions::new("home", "https://10.0.0.20:6443", TALOS, KUBERNETES);
+    // Half of them control planes, as talosctl writes one of each.
+    let role = if index.is_multiple_of(2) { Role::ControlPlane } else { Role::Worker };
+    let mut node = NodeOptions::new(role, format!("node-{index}"));
+    let [_, _, high, low] = index.to_be_bytes();
+    let link = Link::new(daedal_talos::config::Mac::new([2, 0, 0, 0, high, low]));
+    node.links = vec![Link { addresses: vec![format!("10.0.{high}.{low}/16").parse().unwrap()], ..link }];
+    MachineConfig::generate(secrets, &cluster, &node).unwrap()
 }
 
 fn gen_config(talosctl: &Path, secrets: &Path, folder: &Path) -> Duration {

@@ -122,7 +122,7 @@ fn hardware_is_asked_for_as_declared() {
 #[test]
 fn cards_bonds_and_dhcp_reach_the_machine_config() {
     let mut cluster = cluster();
-    let card = |mac: &str, bonded| daedal_inventory::Nic {
+    let card = |mac: &str, bonded: bool| daedal_inventory::Nic {
         mac: mac.into(),
         bridge: "vmbr2".into(),
         vlan: None,

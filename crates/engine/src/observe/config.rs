@@ -139,7 +139,10 @@ fn held(node: &Node, running: &str, declared: &str, differences: &[DocumentDiffe
         }
     }
     let moves = |text: &str| declared.contains(text) && !running.contains(text);
-    if moves(&node.address.to_string()) {
+    // Who asked for its address and answers where it is declared has that very address.
+    let asks =
+        ["kind: DHCPv4Config", "kind: DHCPv6Config", "dhcp: true"].iter().any(|word| running.contains(word));
+    if moves(&node.address.to_string()) && !asks {
         return Some(format!("its address would become {}. Make the node anew for that.", node.address));
     }
     let (upper, lower) = (node.mac.to_ascii_uppercase(), node.mac.to_ascii_lowercase());

@@ -57,6 +57,14 @@ pub(crate) struct Service {
     pub(crate) history: Vec<(&'static str, String, i64)>,
 }
 
+impl Service {
+    /// Nobody knows how it is: it has no health check, or has not been checked since it began.
+    pub(crate) fn unknown(&self) -> bool {
+        let beginning = matches!(self.state, "Starting" | "Waiting" | "Preparing" | "Running");
+        !self.checked || (beginning && !self.healthy)
+    }
+}
+
 /// A line on the serial console.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
@@ -297,9 +305,10 @@ impl Node {
             "Failed" => 6,
             _ => 0,
         };
+        let unknown = self.state().services.get(id).is_none_or(Service::unknown);
         let health = daedal_talos::proto::machine::ServiceHealth {
-            unknown: !checked,
-            healthy: checked && healthy,
+            unknown,
+            healthy: !unknown && healthy,
             last_message: String::new(),
             last_change,
         };
@@ -321,8 +330,8 @@ impl Node {
         }
         let problem = |(id, service): (&&'static str, &Service)| match (service.state, service.healthy) {
             _ if !service.checked => None,
-            ("Running", true) => None,
-            ("Running", false) => Some(format!("{id} not healthy")),
+            ("Running", healthy) if healthy || service.unknown() => None,
+            ("Running", _) => Some(format!("{id} not healthy")),
             _ => Some(format!("{id} not running")),
         };
         let problems: Vec<String> = state.services.iter().filter_map(problem).collect();

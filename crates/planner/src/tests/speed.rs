@@ -66,6 +66,26 @@ fn growth_is_linear() {
     assert!((0..5).any(|_| linear()));
 }
 
+/// Time to plan another config for each of so many running nodes.
+fn change_time(nodes: u32, runs: usize) -> Duration {
+    let (cluster, world) = scene(nodes);
+    let mut sim = Sim::made(&cluster, &world);
+    let field = FieldChange { path: "machine.sysctls.a".into(), from: None, to: Some("1".into()) };
+    let change = DocumentChange { document: "v1alpha1".into(), fields: vec![field] };
+    for (name, view) in &mut sim.world.nodes {
+        view.config = ConfigView::Differs {
+            running: format!("{name} now"),
+            declared: format!("{name} then"),
+            reboot: false,
+            changes: vec![change.clone()],
+        };
+    }
+    let plan = plan_apply(&cluster, &sim.images, &sim.world).unwrap();
+    let changes = plan.steps.iter().filter(|step| matches!(step.action, Action::ApplyConfig { .. }));
+    assert_eq!(changes.count(), nodes as usize);
+    best_of(runs, || plan_apply(&cluster, &sim.images, &sim.world))
+}
+
 /// `cargo test --release -p daedal-planner figures -- --ignored --nocapture`
 #[test]
 #[ignore = "prints figures that only mean something in release mode"]
@@ -74,6 +94,7 @@ fn figures() {
         let (plan, check, render) = plan_time(nodes, 10);
         println!("{nodes} nodes: plan {plan:.1?}, check {check:.1?}, render {render:.1?}");
     }
+    println!("1000 nodes: a plan that changes every config {:.1?}", change_time(1_000, 10));
 }
 
 #[test]
@@ -82,4 +103,6 @@ fn a_thousand_nodes_are_planned_in_fifty_milliseconds() {
     let limit = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 50 });
     let plan = plan_time(1000, 5).0;
     assert!(plan <= limit, "{plan:?}");
+    let change = change_time(250, 3);
+    assert!(change <= limit / 4, "{change:?}");
 }

@@ -271,8 +271,8 @@ impl MachineService for Api {
                     .collect(),
             }),
             health: Some(ServiceHealth {
-                unknown: !service.checked,
-                healthy: service.checked && service.healthy,
+                unknown: service.unknown(),
+                healthy: !service.unknown() && service.healthy,
                 last_message: String::new(),
                 last_change: moment(service.since),
             }),

@@ -191,9 +191,10 @@ fn services(node: &Node) -> Vec<Item> {
         .iter()
         .map(|(id, s)| {
             let running = s.state == "Running";
-            let healthy = s.checked && s.healthy;
-            let yaml = json!({"running": running, "healthy": healthy, "unknown": !s.checked});
-            item(*id, yaml, &Flags { first: running, second: healthy, third: !s.checked, fourth: false })
+            let unknown = s.unknown();
+            let healthy = !unknown && s.healthy;
+            let yaml = json!({"running": running, "healthy": healthy, "unknown": unknown});
+            item(*id, yaml, &Flags { first: running, second: healthy, third: unknown, fourth: false })
         })
         .collect()
 }
