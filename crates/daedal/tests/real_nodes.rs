@@ -317,12 +317,13 @@ fn an_ordinary_apply_ends_on_real_nodes() {
     let direct: Vec<&str> = kubeconfig.lines().filter(|line| !line.contains("proxy-url:")).collect();
     std::fs::write(kit.path("kubeconfig"), direct.join("\n")).unwrap();
     let config = kit.path("cp-1.yaml");
-    // The kernel takes a moment to clear the old one's network away.
+    // The kernel takes its time to clear the old one's network away.
     let begun = (0..10).any(|_| {
         let started = kit.run(&["node", "start", "cp-1", "11", &config.display().to_string()]);
         if !started.status.success() {
             println!("again: {}", text(&started.stderr));
             let _ = kit.run(&["node", "stop", "cp-1", "--wipe"]);
+            let _ = Command::new("ip").args(["-n", "rp.br", "link", "del", "rp11"]).output();
             std::thread::sleep(std::time::Duration::from_secs(3));
         }
         started.status.success()
