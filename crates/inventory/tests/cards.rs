@@ -9,6 +9,9 @@ use daedal_inventory::{Bootloader, Cluster, OverlayOption, Source, load};
 
 const HOME: &str = include_str!("../../../examples/home/cluster.yaml");
 
+/// Texts to replace, and by what.
+type Changes = &'static [(&'static str, &'static str)];
+
 /// The example with hardware for its workers and other changes.
 fn with(hardware: &str, changes: &[(&str, &str)]) -> Result<Cluster, String> {
     let worker = "    - name: worker ";
@@ -65,9 +68,9 @@ fn images_hold_meta_values_an_overlay_and_a_boot_loader() {
 
 #[test]
 fn what_cannot_work_is_refused_by_name() {
-    let network = "  network:\n    dhcp: true\n";
-    let cloud_init = "  boot: {config: cloud-init-drive}\n  network:\n";
-    let asked: &[(&str, &[(&str, &str)], &str)] = &[
+    const NETWORK: &str = "  network:\n    dhcp: true\n";
+    const CLOUD_INIT: &str = "  boot: {config: cloud-init-drive}\n  network:\n";
+    let asked: &[(&str, Changes, &str)] = &[
         ("{nics: [{address: 10.50.0.11}]}", &[], "not an address with a prefix length"),
         ("{nics: [{address: 10.50.0.254/24}]}", &[], "cannot have all of 10.50.0.254/24"),
         (
@@ -86,12 +89,12 @@ fn what_cannot_work_is_refused_by_name() {
         ("{bond: {mode: best}, nics: [{bonded: true}]}", &[], "mode"),
         (
             "{bond: {mode: active-backup}, nics: [{bonded: true}]}",
-            &[("  network:\n", cloud_init)],
+            &[("  network:\n", CLOUD_INIT)],
             "before there is a bond",
         ),
         (
             "{}",
-            &[("  network:\n", cloud_init), ("  network:\n", network)],
+            &[("  network:\n", CLOUD_INIT), ("  network:\n", NETWORK)],
             "but `network.dhcp` says that they ask",
         ),
         ("{}", &[("version: v1.12.0", "version: v1.12.0\n    meta: {0x1ff: x}")], "is not a META key"),
