@@ -13,7 +13,6 @@ use http_body_util::Full;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::{sync::Semaphore, time::Instant};
-use zeroize::Zeroizing;
 
 use crate::{
     classify::{Refusal, from_answer},
@@ -205,13 +204,10 @@ impl Client {
         self.transport.stream().await
     }
 
-    /// Host and credentials as they stand in a request.
-    pub(crate) fn header_lines(&self) -> Zeroizing<String> {
-        let host = (&HOST, &self.inner.host);
+    /// The headers that every request has: host and credentials.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&http::HeaderName, &http::HeaderValue)> {
         let credentials = self.inner.credentials.iter().map(|(name, value)| (name, value));
-        let lines = std::iter::once(host).chain(credentials);
-        let lines = lines.filter_map(|(name, value)| Some(format!("{name}: {}", value.to_str().ok()?)));
-        Zeroizing::new(lines.collect::<Vec<_>>().join("\r\n"))
+        std::iter::once((&HOST, &self.inner.host)).chain(credentials)
     }
 
     /// How long before a call a connection should be opened to be ready for it.

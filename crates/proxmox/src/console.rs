@@ -1,25 +1,31 @@
 //! The serial console of a VM: `termproxy`, then a WebSocket on which the ticket is shown once more.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use daedal_dial::BoxStream;
-use http::Method;
+use futures::{SinkExt as _, StreamExt as _};
+use http::{Method, Request};
 use serde::Deserialize;
 use tokio::time::Instant;
+use tokio_tungstenite::{
+    WebSocketStream, client_async_with_config,
+    tungstenite::{self, Message, handshake::client::generate_key, protocol::WebSocketConfig},
+};
 use zeroize::Zeroizing;
 
 use crate::{
     Upid,
     client::{Ask, Client, Repeat},
-    error::{Error, Kind, text_cause},
+    error::{Cause, Error, Kind, text_cause},
     lenient,
     params::{Params, segment},
-    websocket::{Handshake, WebSocket},
 };
 
 /// Between two signs of life: whoever is silent for long is cut off.
 const ALIVE_EVERY: Duration = Duration::from_secs(30);
+/// Payloads of a console are small; anything larger is not one.
+const LONGEST: usize = 1 << 20;
 /// The other side waits ten seconds for the ticket.
 const OPENING: Duration = Duration::from_secs(15);
 
@@ -34,7 +40,7 @@ struct Session {
 
 /// An open serial console. It tells what is printed from now on; what was printed before nobody kept.
 pub struct Console {
-    socket: WebSocket<BoxStream>,
+    socket: WebSocketStream<BoxStream>,
     upid: Upid,
     alive: Instant,
     operation: String,
@@ -58,36 +64,52 @@ impl Client {
         let session: Session = self.ask(ask).await?;
         let mut query = Params::new();
         query.set("port", session.port).set("vncticket", &session.ticket);
-        let uri = format!("/api2/json{}?{}", path("vncwebsocket"), query.encode());
-        let attach = async {
-            let stream = self.stream().await?;
-            let mut socket = match WebSocket::open(stream, &uri, &self.header_lines()).await? {
-                Handshake::Open(socket) => socket,
-                Handshake::Refused(status, reason) => {
-                    return Err(std::io::Error::other(format!("{status} {reason}")));
-                }
-            };
-            let line = Zeroizing::new(format!("{}:{}\n", session.user, session.ticket));
-            socket.send(line.as_bytes()).await?;
-            match socket.receive().await? {
-                Some(answer) if answer.starts_with(b"OK") => Ok((socket, answer.slice(2..))),
-                _ => Err(std::io::Error::other("the console does not accept the ticket")),
-            }
-        };
-        let attached = tokio::time::timeout(OPENING, attach).await;
-        let (socket, _) = match attached {
-            Ok(Ok(attached)) => attached,
-            Ok(Err(error)) => return Err(refused(&operation, error.to_string())),
-            Err(_) => return Err(refused(&operation, format!("not open within {OPENING:?}"))),
+        let (endpoint, attached) = (self.endpoint(), path("vncwebsocket"));
+        let uri = format!("wss://{endpoint}/api2/json{attached}?{}", query.encode());
+        let attach = self.attach(uri, Zeroizing::new(format!("{}:{}\n", session.user, session.ticket)));
+        let socket = match tokio::time::timeout(OPENING, attach).await {
+            Ok(Ok(socket)) => socket,
+            Ok(Err(cause)) => return Err(refused(&operation, cause)),
+            Err(_) => return Err(refused(&operation, text_cause(format!("not open within {OPENING:?}")))),
         };
         let alive = Instant::now() + ALIVE_EVERY;
         Ok(Console { socket, upid: session.upid, alive, operation: format!("read the console of VM {vmid}") })
     }
+    async fn attach(
+        &self,
+        uri: String,
+        line: Zeroizing<String>,
+    ) -> Result<WebSocketStream<BoxStream>, Cause> {
+        let mut request = Request::get(uri)
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", generate_key())
+            .header("sec-websocket-protocol", "binary");
+        for (name, value) in self.headers() {
+            request = request.header(name, value);
+        }
+        let request = request.body(()).map_err(|error| Arc::new(error) as Cause)?;
+        let limits = WebSocketConfig::default().max_message_size(Some(LONGEST)).max_frame_size(Some(LONGEST));
+        let stream = self.stream().await.map_err(|error| Arc::new(error) as Cause)?;
+        let (mut socket, _) =
+            client_async_with_config(request, stream, Some(limits)).await.map_err(broken)?;
+        socket.send(Message::binary(line.as_bytes().to_vec())).await.map_err(broken)?;
+        match socket.next().await {
+            Some(Ok(answer)) if answer.clone().into_data().starts_with(b"OK") => Ok(socket),
+            Some(Err(error)) => Err(broken(error)),
+            _ => Err(text_cause("the console does not accept the ticket")),
+        }
+    }
 }
 
-fn refused(operation: &str, text: String) -> Error {
+fn broken(error: tungstenite::Error) -> Cause {
+    Arc::new(error)
+}
+
+fn refused(operation: &str, cause: Cause) -> Error {
     // A console more or less changes nothing, so nothing may have happened that matters.
-    let kind = Kind::Unreachable { endpoint: "the console".to_owned(), cause: text_cause(text) };
+    let kind = Kind::Unreachable { endpoint: "the console".to_owned(), cause };
     Error::new(operation, kind)
 }
 
@@ -97,20 +119,25 @@ impl Console {
         &self.upid
     }
 
-    /// What is printed next; none once it is closed.
+    /// What is printed next; none once it is closed. Dropping the future loses nothing.
     pub async fn read(&mut self) -> Result<Option<Bytes>, Error> {
+        let failed = |error| refused(&self.operation, broken(error));
         loop {
-            let alive = self.alive;
-            let received = tokio::time::timeout_at(alive, self.socket.receive()).await;
-            let result = match received {
-                Ok(Ok(read)) => return Ok(read),
-                Ok(Err(error)) => Err(error),
+            match tokio::time::timeout_at(self.alive, self.socket.next()).await {
+                Ok(Some(Ok(Message::Binary(printed)))) => return Ok(Some(printed)),
+                Ok(Some(Ok(Message::Text(printed)))) => return Ok(Some(printed.into())),
+                Ok(None | Some(Ok(Message::Close(_)))) => return Ok(None),
+                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => {}
+                // Hung up without a word, as a machine does that is switched off.
+                Ok(Some(Err(tungstenite::Error::Protocol(
+                    tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
+                )))) => return Ok(None),
+                Ok(Some(Err(error))) => return Err(failed(error)),
                 Err(_) => {
-                    self.alive = alive + ALIVE_EVERY;
-                    self.socket.send(b"2").await
+                    self.alive += ALIVE_EVERY;
+                    self.socket.send(Message::binary(&b"2"[..])).await.map_err(failed)?;
                 }
-            };
-            result.map_err(|error| refused(&self.operation, error.to_string()))?;
+            }
         }
     }
 }

@@ -64,7 +64,6 @@ mod upid;
 mod upload;
 mod vm;
 mod watch;
-mod websocket;
 
 pub use access::{AclEntry, Holder, NewToken, RoleRow, TokenRow, UserRow};
 pub use api::Download;

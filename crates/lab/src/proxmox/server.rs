@@ -20,6 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use serde_json::{Value, json};
 use tokio_rustls::TlsAcceptor;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::context::Context;
 use super::fail::{Answer, Fail};
@@ -262,7 +263,7 @@ impl Upgrade {
     /// Ends HTTP on this connection and goes on with the console.
     fn switch(self, datacenter: Datacenter, path: &str) -> Response<Body> {
         let host = path.split('/').nth(2).unwrap_or_default().to_owned();
-        let accept = api::console::accept(&self.key);
+        let accept = derive_accept_key(self.key.as_bytes());
         let mut response = Response::new(StreamBody::new(Box::pin(futures::stream::empty()) as _));
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();

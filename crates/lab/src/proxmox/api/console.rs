@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use base64::Engine as _;
-use bytes::{Buf, BytesMut};
-use futures::StreamExt;
+use futures::{SinkExt as _, StreamExt as _};
 use serde_json::json;
-use sha1::{Digest, Sha1};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::{Message, protocol::Role};
 use tokio_util::sync::CancellationToken;
 
 use crate::proxmox::Datacenter;
@@ -108,12 +107,6 @@ pub(super) fn attach(context: &Context, vmid: u32) -> Answer {
     Ok(Data::from(json!({ "port": port.to_string() })))
 }
 
-/// What a WebSocket key is answered with.
-pub(in crate::proxmox) fn accept(key: &str) -> String {
-    let digest = Sha1::digest(format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11"));
-    base64::engine::general_purpose::STANDARD.encode(digest)
-}
-
 /// The session itself: the ticket once more, `OK`, and then every line that is printed from now on.
 pub(in crate::proxmox) async fn run(
     dc: Datacenter,
@@ -123,11 +116,11 @@ pub(in crate::proxmox) async fn run(
 ) {
     let Some(session) = dc.sessions().with(|open| open.remove(&(host.clone(), port))) else { return };
     let _over = session.over.clone().drop_guard();
-    let mut socket = Socket { stream, read: BytesMut::new() };
+    let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
     let shown = async {
         let mut line = Vec::new();
         while !line.contains(&b'\n') {
-            line.extend(socket.receive().await?);
+            line.extend(socket.next().await?.ok()?.into_data());
         }
         Some(line)
     };
@@ -138,7 +131,7 @@ pub(in crate::proxmox) async fn run(
     if line != wanted.as_bytes() || !tokens_too {
         return;
     }
-    if socket.send(b"OK").await.is_none() {
+    if socket.send(Message::binary(&b"OK"[..])).await.is_err() {
         return;
     }
     let lines = match dc.with(|state| state.vms.get(&session.vmid).is_some_and(|vm| vm.running.is_some())) {
@@ -146,7 +139,8 @@ pub(in crate::proxmox) async fn run(
         false => None,
     };
     let Some(mut lines) = lines else {
-        socket.send(format!("VM {} not running\r\n", session.vmid).as_bytes()).await;
+        // Whether the client still hears it makes no difference.
+        let _ = socket.send(printed(format!("VM {} not running", session.vmid))).await;
         return;
     };
     let halted = dc.halted();
@@ -155,63 +149,16 @@ pub(in crate::proxmox) async fn run(
             () = halted.cancelled() => return,
             line = lines.next() => {
                 let Some(line) = line else { return };
-                if socket.send(format!("{line}\r\n").as_bytes()).await.is_none() {
+                if socket.send(printed(line)).await.is_err() {
                     return;
                 }
             }
             // What is typed goes nowhere: nobody listens on a Talos console.
-            typed = socket.receive() => if typed.is_none() { return },
+            typed = socket.next() => if !matches!(typed, Some(Ok(_))) { return },
         }
     }
 }
 
-/// A server's end of a WebSocket.
-struct Socket<S> {
-    stream: S,
-    read: BytesMut,
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
-    async fn send(&mut self, payload: &[u8]) -> Option<()> {
-        let mut frame = vec![0x82];
-        match u16::try_from(payload.len()).ok()? {
-            short if short < 126 => frame.push(short as u8),
-            long => {
-                frame.push(126);
-                frame.extend(long.to_be_bytes());
-            }
-        }
-        frame.extend(payload);
-        self.stream.write_all(&frame).await.ok()?;
-        self.stream.flush().await.ok()
-    }
-
-    /// The next payload; none when the client is gone or does not mask.
-    async fn receive(&mut self) -> Option<Vec<u8>> {
-        loop {
-            let read = &self.read[..];
-            if let [first, second, rest @ ..] = read {
-                let (length, skip) = match (second & 0x7f, rest) {
-                    (126, [a, b, ..]) => (usize::from(u16::from_be_bytes([*a, *b])), 4),
-                    (126, _) => (usize::MAX >> 1, 4),
-                    (127, _) => return None,
-                    (short, _) => (usize::from(short), 2),
-                };
-                if second & 0x80 == 0 || first & 0x0f == 8 {
-                    return None;
-                }
-                if read.len() >= skip + 4 + length {
-                    let mask = [read[skip], read[skip + 1], read[skip + 2], read[skip + 3]];
-                    self.read.advance(skip + 4);
-                    let payload = self.read.split_to(length);
-                    return Some(
-                        payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect(),
-                    );
-                }
-            }
-            if self.stream.read_buf(&mut self.read).await.ok()? == 0 {
-                return None;
-            }
-        }
-    }
+fn printed(line: impl std::fmt::Display) -> Message {
+    Message::binary(format!("{line}\r\n").into_bytes())
 }
