@@ -251,6 +251,8 @@ async fn every_fault_while_changing_configs_is_survived() {
     // Reading the config, asking what it would mean, and giving it; the other calls are those of every run.
     calls.retain(|(_, _, path), _| path.ends_with("/Get") || path.ends_with("/ApplyConfiguration"));
     assert_eq!(calls.len(), 2, "{calls:#?}");
+    // While it reboots it is asked again and again, which is always the same.
+    calls.values_mut().for_each(|times| *times = (*times).min(40));
     sweep(around(&calls), survives_changing).await;
 }
 
