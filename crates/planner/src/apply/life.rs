@@ -233,6 +233,7 @@ impl<'w> Planner<'w> {
         }
         previous
     }
+
     /// The step after which the one control plane that may have lost its vote for a new network card votes again; none
     /// if nobody else's config waits for that.
     fn back_after_interruption(
