@@ -32,16 +32,26 @@ struct Seen {
     doubted: Option<Instant>,
 }
 
+/// What the console says of a key that is shown.
+pub(super) enum Proof {
+    /// It was printed.
+    Printed,
+    /// It may still be; what speaks against it so far.
+    NotYet(Doubt),
+    /// It is not believed any more.
+    Failed(Doubt),
+}
+
 impl Printed {
     fn with<R>(&self, work: impl FnOnce(&mut Seen) -> R) -> R {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a key that is shown was printed. Not yet: what is waited for, or in the end, why it is not believed.
-    pub(super) fn proves(&self, shown: &str) -> Result<(), Result<String, Doubt>> {
+    /// Whether a key that is shown was printed.
+    pub(super) fn proof(&self, shown: &str) -> Proof {
         self.with(|seen| {
             if seen.keys.contains(shown) {
-                return Ok(());
+                return Proof::Printed;
             }
             let since = *seen.doubted.get_or_insert_with(Instant::now);
             let doubt = match (&seen.trouble, seen.keys.is_empty()) {
@@ -49,7 +59,7 @@ impl Printed {
                 (Some(why), true) => Doubt::NoConsole { why: why.clone() },
                 (None, true) => Doubt::Silent,
             };
-            Err(if since.elapsed() > PATIENCE { Err(doubt) } else { Ok(doubt.to_string()) })
+            if since.elapsed() > PATIENCE { Proof::Failed(doubt) } else { Proof::NotYet(doubt) }
         })
     }
 }

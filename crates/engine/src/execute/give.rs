@@ -13,7 +13,7 @@ use futures::future::join_all;
 
 use crate::effects::EffectKind;
 use crate::error::{Error, chain};
-use crate::execute::console::Printed;
+use crate::execute::console::{Printed, Proof};
 use crate::execute::waiting::{Look, News, Waiter};
 use crate::execute::{Executor, Outcome};
 use crate::machine;
@@ -58,13 +58,12 @@ impl Executor<'_> {
         let config = machine::config(self.cluster, node, &*self.secrets().await?)?;
         let (heard, news) = (&Heard::default(), &News::default());
         let printed = &Printed::default();
-        let proof = console.then_some(printed);
         let what = format!("{} to wait for its config", node.name);
         let mut wait = Waiter::new(self, step, what, parts.limits.boot);
         let giving = async {
             let mut asked = false;
             loop {
-                let look = |patience| self.meet(nodes, node, heard, proof, patience);
+                let look = |patience| self.meet(nodes, node, heard, console.then_some(printed), patience);
                 let waiting = match wait.until(news, look).await? {
                     (Met::Configured, _) if asked => {
                         self.gave(vmid);
@@ -111,7 +110,7 @@ impl Executor<'_> {
         nodes: &Nodes,
         node: &Node,
         heard: &Heard,
-        proof: Option<&Printed>,
+        printed: Option<&Printed>,
         patience: Duration,
     ) -> Look<Met> {
         let declared = node.address.addr();
@@ -123,10 +122,10 @@ impl Executor<'_> {
         for (address, door) in join_all(doors).await {
             match door {
                 Door::Waits(waiting) if waiting.is(node) => {
-                    match proof.map_or(Ok(()), |printed| printed.proves(&waiting.fingerprint)) {
-                        Ok(()) => return Look::Ended(Ok(Met::Waits(waiting))),
-                        Err(Ok(not_yet)) => why = Some(not_yet),
-                        Err(Err(doubt)) => {
+                    match printed.map(|printed| printed.proof(&waiting.fingerprint)) {
+                        None | Some(Proof::Printed) => return Look::Ended(Ok(Met::Waits(waiting))),
+                        Some(Proof::NotYet(doubt)) => why = Some(doubt.to_string()),
+                        Some(Proof::Failed(doubt)) => {
                             let node = node.name.clone();
                             return Look::Ended(Err(Error::Unproven { node, why: doubt }));
                         }
