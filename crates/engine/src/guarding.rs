@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{Ownership, World};
-use daedal_proxmox::{Client, FirewallRule, Kept, Options, UpdateVm};
+use daedal_proxmox::{Client, FirewallRule, Kept, Options, UpdateVm, release};
 
 use crate::account::Ensured;
 use crate::engine::Engine;
@@ -61,7 +61,7 @@ impl Engine {
     pub async fn high_availability(&self, cluster: &Cluster, on: bool) -> Result<Vec<Ensured>, Error> {
         let proxmox = &self.parts.proxmox;
         let version = proxmox.version().await?.version;
-        let rules = version.split('.').next().and_then(|major| major.parse::<u32>().ok()).unwrap_or(9) >= 9;
+        let rules = release(&version).is_none_or(|(major, _)| major >= 9);
         let ours: Ours<'_> = self
             .ours(cluster)
             .await?

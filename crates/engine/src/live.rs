@@ -8,7 +8,7 @@ use std::time::Duration;
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
 use daedal_planner::{Images, Level, Ownership, PlanError, World, plan_apply};
-use daedal_proxmox::{Client, Permissions, permitted};
+use daedal_proxmox::{Client, Permissions, permitted, release};
 use futures::future::join_all;
 use serde::Serialize;
 
@@ -224,15 +224,9 @@ fn proves_a_host(reach: &Reach, error: &std::io::Error) -> bool {
     *reach == Reach::Direct && error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
-/// Major and minor number of a Proxmox VE version.
-fn release(version: &str) -> (u32, u32) {
-    let mut numbers = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-}
-
 fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
     let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
-    let (major, minor) = release(version);
+    let (major, minor) = release(version).unwrap_or_default();
     if (major, minor) >= (8, 4) || (major >= 8 && !cluster.boot.imports()) {
         report.good(what, format!("version {version}, the token is accepted"));
     } else if major < 8 {
@@ -287,8 +281,8 @@ fn taken_vmids(report: &mut LiveReport, cluster: &Cluster, world: &World) {
 /// What the token may do, as Proxmox itself works it out for each path.
 async fn privileges(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client, version: &str) {
     let token = proxmox.token_id();
-    let release = release(version).0;
-    let grants = Scope::of(cluster).grants(release);
+    let (major, _) = release(version).unwrap_or_default();
+    let grants = Scope::of(cluster).grants(major);
     let paths: BTreeSet<&str> = grants.iter().map(|grant| grant.path.as_str()).collect();
     let asked = paths.iter().map(|path| async move { (*path, proxmox.permissions_on(path).await) });
     let mut held: BTreeMap<&str, Permissions> = BTreeMap::new();
@@ -312,18 +306,15 @@ async fn privileges(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client
         if missing.is_empty() {
             continue;
         }
-        let (verdict, why) = match grant.optional {
-            true if grant.role == "DaedalConsole" => {
-                (CheckVerdict::Warning, ", so first contacts in maintenance mode are unverified")
-            }
-            true => (CheckVerdict::Warning, ", so the tasks of each host are asked for one by one"),
-            false => (CheckVerdict::Bad, ""),
+        let (verdict, so) = match grant.loss {
+            Some(loss) => (CheckVerdict::Warning, format!(", so {loss}")),
+            None => (CheckVerdict::Bad, String::new()),
         };
-        all &= grant.optional;
+        all &= grant.loss.is_some();
         report.add(
             verdict,
             format!("privileges on {}", grant.path),
-            format!("the token {token} lacks {}{why}", missing.join(", ")),
+            format!("the token {token} lacks {}{so}", missing.join(", ")),
             Some(grant.command(token)),
         );
     }

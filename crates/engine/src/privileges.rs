@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use daedal_inventory::{BootConfig, Cluster, Node};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::machine;
 
@@ -22,8 +22,13 @@ pub struct Grant {
     pub privileges: BTreeSet<&'static str>,
     /// Whether it holds below the path, too.
     pub propagate: bool,
-    /// Nothing fails without it; it only saves calls.
-    pub optional: bool,
+    /// What is lost without it, where nothing fails; none where it is needed.
+    #[serde(rename = "optional", serialize_with = "whether")]
+    pub loss: Option<&'static str>,
+}
+
+fn whether<S: Serializer>(loss: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(loss.is_some())
 }
 
 /// What a token is used for besides making, running and destroying VMs from disk images.
@@ -113,19 +118,12 @@ impl Scope {
 
     /// What a cloud-controller-manager needs: to see VMs, and nothing else.
     pub fn seeing(&self) -> Vec<Grant> {
-        let path = match &self.pool {
-            Some(pool) => format!("/pool/{pool}"),
-            None => "/vms".to_owned(),
-        };
-        vec![grant(&path, "DaedalCCM", &["VM.Audit"])]
+        vec![grant(&vms(self.pool.as_deref()), "DaedalCCM", &["VM.Audit"])]
     }
 
     /// The grants that it takes on a release of Proxmox VE (8 or 9, which name some privileges differently).
     pub fn grants(&self, release: u32) -> Vec<Grant> {
-        let vms = match &self.pool {
-            Some(pool) => format!("/pool/{pool}"),
-            None => "/vms".to_owned(),
-        };
+        let vms = vms(self.pool.as_deref());
         let mut grants = vec![grant(&vms, "DaedalVM", VM)];
         if self.pool.is_some() {
             grants.push(grant(&vms, "DaedalPool", POOL));
@@ -148,9 +146,10 @@ impl Scope {
                     grants.push(Grant { propagate: false, ..order });
                     continue;
                 }
-                // Without it, a first contact in maintenance mode cannot be verified, which the plan says.
+                // The plan says so, too.
                 Use::Console => {
-                    grants.push(Grant { optional: true, ..grant(&vms, "DaedalConsole", &["VM.Console"]) });
+                    let loss = Some("first contacts in maintenance mode are unverified");
+                    grants.push(Grant { loss, ..grant(&vms, "DaedalConsole", &["VM.Console"]) });
                     continue;
                 }
                 Use::Clone => ("DaedalClone", &["VM.Clone"]),
@@ -180,10 +179,16 @@ impl Scope {
         if self.hosts.len() != 1 {
             // Only here: propagated, it would show every host and every task of everybody to whoever has the token.
             let tasks = grant("/", "DaedalTasks", TASKS);
-            grants.push(Grant { propagate: false, optional: true, ..tasks });
+            let loss = Some("the tasks of each host are asked for one by one");
+            grants.push(Grant { propagate: false, loss, ..tasks });
         }
         grants
     }
+}
+
+/// The ACL path of our VMs: their pool, or all there are.
+pub(crate) fn vms(pool: Option<&str>) -> String {
+    pool.map_or_else(|| "/vms".to_owned(), |pool| format!("/pool/{pool}"))
 }
 
 /// Makes, changes, starts, stops and destroys VMs.
@@ -256,7 +261,7 @@ fn uses(cluster: &Cluster) -> BTreeSet<Use> {
 
 fn grant(path: &str, role: &'static str, privileges: &[&'static str]) -> Grant {
     let privileges = privileges.iter().copied().collect();
-    Grant { path: path.to_owned(), role, privileges, propagate: true, optional: false }
+    Grant { path: path.to_owned(), role, privileges, propagate: true, loss: None }
 }
 
 fn each(parent: &str, names: &BTreeSet<String>) -> Vec<String> {

@@ -133,7 +133,7 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
     let contact = wish.contact.open().await?;
     let admin = administrator(&args.admin, &contact).await?;
     let version = admin.version().await.map_err(|e| call_failure(&e))?.version;
-    let release = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(9);
+    let release = daedal_proxmox::release(&version).map_or(9, |(major, _)| major);
     let account = account(&wish, release)?;
     let secret = match args.rotate {
         true => Secret::Rotate,

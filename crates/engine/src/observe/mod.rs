@@ -10,13 +10,14 @@ use daedal_inventory::Cluster;
 use daedal_planner::{
     Blind, GuestView, HostView, ImagePin, Judge, Ownership, StorageView, VolumeView, World,
 };
-use daedal_proxmox::{Client, Resource, permitted};
+use daedal_proxmox::{Client, Resource, permitted, release};
 use daedal_talos::SecretsBundle;
 use futures::future::join_all;
 
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::outputs::Hosts;
+use crate::privileges;
 
 /// Collects what could not be seen.
 #[derive(Default)]
@@ -129,13 +130,10 @@ impl Engine {
     /// Whether serial consoles can be read, on a boot path on which that matters.
     async fn consoles(&self, cluster: &Cluster, version: &str, blinds: &Blinds) -> bool {
         // Before 9.1 the console takes the tickets of users only, not of their tokens.
-        if !cluster.boot.through_maintenance() || !at_least(version, (9, 1)) {
+        if !cluster.boot.through_maintenance() || release(version).unwrap_or_default() < (9, 1) {
             return false;
         }
-        let path = match &cluster.proxmox.pool {
-            Some(pool) => format!("/pool/{pool}"),
-            None => "/vms".to_owned(),
-        };
+        let path = privileges::vms(cluster.proxmox.pool.as_deref());
         match self.parts.proxmox.permissions().await {
             Ok(permissions) => permitted(&permissions, &path, "VM.Console"),
             Err(error) => {
@@ -144,11 +142,6 @@ impl Engine {
             }
         }
     }
-}
-
-fn at_least(version: &str, least: (u32, u32)) -> bool {
-    let mut parts = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= least
 }
 
 /// Which host each of our nodes is on.

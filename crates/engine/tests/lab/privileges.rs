@@ -131,7 +131,7 @@ async fn each_is_needed(version: &str, pool: Option<&str>) {
     let grants = shipped(version)(&all.cluster);
     let single: BTreeSet<(&str, &str)> = grants
         .iter()
-        .filter(|grant| !grant.optional)
+        .filter(|grant| grant.loss.is_none())
         .flat_map(|grant| grant.privileges.iter().map(|privilege| (grant.role, *privilege)))
         .collect();
     for (role, privilege) in single {
