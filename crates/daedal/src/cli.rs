@@ -201,6 +201,9 @@ pub enum Command {
     /// Helm charts, rendered without Helm.
     #[command(subcommand)]
     Helm(crate::commands::helm::HelmCommand),
+    /// What VMs are cloned from: list it, and prune what is left over.
+    #[command(subcommand)]
+    Templates(crate::commands::templates::TemplatesCommand),
     /// Prepare Proxmox itself: the account and its privileges.
     #[command(subcommand)]
     Proxmox(crate::commands::proxmox::ProxmoxCommand),

@@ -47,6 +47,7 @@ mod report;
 mod run;
 mod settings;
 mod status;
+mod templates;
 
 pub use access::{Credential, kubeconfig, talosconfig};
 pub use account::{Account, Ensured, Secret};
@@ -65,3 +66,4 @@ pub use privileges::{Grant, Scope, Use};
 pub use report::{Report, StepReport, StepState};
 pub use run::Run;
 pub use status::{NodeStatus, StatusReport};
+pub use templates::{Pruned, TemplateRow};

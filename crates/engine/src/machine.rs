@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use daedal_inventory::hardware::{Chipset, Firmware, Hardware};
 use daedal_inventory::{BootConfig, Cluster, Node, Role};
-use daedal_planner::TemplateMark;
 use daedal_planner::names::{media_file, media_volid, template_name};
+use daedal_planner::{DEFAULT_CPU, TemplateMark, plain_options};
 use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, cdrom};
 use daedal_talos::config::{
     ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, MachineConfig, NodeOptions,
@@ -233,8 +233,10 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> Create
             .filter_map(|(slot, volid)| Some(((*slot).to_owned(), Some((*volid)?.to_owned()))))
             .collect(),
         nics: nics(cluster, node),
+        // An empty disk need not grow, so that the VM can start in the same breath.
+        start: sources.image.is_none(),
         boot_order: boots.into_iter().flatten().map(str::to_owned).collect(),
-        extra: cloud_init(cluster, node).into_iter().chain(options(&node.hardware)).collect(),
+        extra: cloud_init(cluster, node).into_iter().chain(plain_options(node)).collect(),
         ..hardware(cluster, &node.hardware)
     }
 }
@@ -247,26 +249,20 @@ fn extra_disks<'a>(cluster: &'a Cluster, node: &'a Node) -> impl Iterator<Item =
     })
 }
 
-/// Options that few VMs have.
-fn options(hardware: &Hardware) -> BTreeMap<String, String> {
-    let mut options = BTreeMap::new();
-    let mut set = |option: &str, value: String| options.insert(option.to_owned(), value);
-    if hardware.numa == Some(true) {
-        set("numa", "1".to_owned());
+/// What an option of an existing VM's hardware is set to; none if it is taken away.
+pub(crate) fn option(cluster: &Cluster, node: &Node, option: &str) -> Option<String> {
+    match option {
+        "cpu" => Some(node.hardware.cpu.clone().unwrap_or_else(|| DEFAULT_CPU.to_owned())),
+        "serial0" => node.hardware.serial_console.unwrap_or(true).then(|| "socket".to_owned()),
+        _ if option.starts_with("scsi") => extra_disks(cluster, node)
+            .find(|(slot, _)| slot == option)
+            .map(|(_, disk)| disk.property_string()),
+        _ if option.starts_with("net") => {
+            let at: usize = option.strip_prefix("net")?.parse().ok()?;
+            nics(cluster, node).get(at).map(Nic::property_string)
+        }
+        _ => plain_options(node).remove(option),
     }
-    if hardware.watchdog == Some(true) {
-        set("watchdog", "model=i6300esb,action=reset".to_owned());
-    }
-    let order = hardware.start_order.map(|order| format!("order={order}"));
-    let delay = hardware.start_delay.map(|delay| format!("up={delay}"));
-    if order.is_some() || delay.is_some() {
-        set("startup", order.into_iter().chain(delay).collect::<Vec<_>>().join(","));
-    }
-    let express = if hardware.machine.unwrap_or_default() == Chipset::Q35 { ",pcie=1" } else { "" };
-    for (i, mapping) in hardware.pci.iter().enumerate() {
-        set(&format!("hostpci{i}"), format!("mapping={mapping}{express}"));
-    }
-    options
 }
 
 /// The machine itself.
@@ -277,7 +273,7 @@ fn hardware(cluster: &Cluster, hardware: &Hardware) -> CreateVm {
         // Talos and the kubelet count on all of the memory being there.
         balloon_mib: Some(0),
         // The least Talos runs on; the same on every host, so that a VM can be migrated.
-        cpu: Some(hardware.cpu.clone().unwrap_or_else(|| "x86-64-v2-AES".to_owned())),
+        cpu: Some(hardware.cpu.clone().unwrap_or_else(|| DEFAULT_CPU.to_owned())),
         machine: Some(match hardware.machine.unwrap_or_default() {
             Chipset::Q35 => "q35".to_owned(),
             Chipset::I440fx => "pc".to_owned(),
@@ -316,7 +312,7 @@ pub(crate) fn template(cluster: &Cluster, role: Role, vmid: u32, image: &str, di
         disks: [(SYSTEM_DISK.to_owned(), NewDisk::import(&proxmox.disks_storage, image))].into(),
         boot_order: vec![SYSTEM_DISK.to_owned()],
         tags: if proxmox.pool.is_some() { Vec::new() } else { vec!["daedal".to_owned()] },
-        extra: of_role.map(|node| options(&node.hardware)).unwrap_or_default(),
+        extra: of_role.map(plain_options).unwrap_or_default(),
         ..hardware(cluster, of_role.map_or(&Hardware::default(), |node| &node.hardware))
     }
 }

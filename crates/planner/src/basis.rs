@@ -7,6 +7,7 @@ use daedal_inventory::Cluster;
 use serde::Serialize;
 
 use crate::digest;
+use crate::hardware::HardwareView;
 use crate::names;
 use crate::world::{
     ConfigView, EtcdView, GuestView, ImagePin, NodeView, Ownership, TalosView, VmConfig, World,
@@ -53,6 +54,7 @@ struct Config<'w> {
     waiting: bool,
     protected: bool,
     pending: bool,
+    hardware: &'w HardwareView,
 }
 
 /// Digest of what a plan for this cluster relies on.
@@ -91,7 +93,7 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
 fn guest(guest: &GuestView) -> Guest<'_> {
     let config = guest.config.as_ref().map(|config| {
         let VmConfig { cores, memory, disk, mac, bridge, vlan, tags, on_boot, .. } = config;
-        let VmConfig { media, iso, base, waiting, protected, pending, .. } = config;
+        let VmConfig { media, iso, base, waiting, protected, pending, hardware, .. } = config;
         Config {
             cores: *cores,
             memory: *memory,
@@ -107,6 +109,7 @@ fn guest(guest: &GuestView) -> Guest<'_> {
             waiting: *waiting,
             protected: *protected,
             pending: *pending,
+            hardware,
         }
     });
     let GuestView { vmid, host, running, template, lock, ownership, .. } = guest;

@@ -2,6 +2,7 @@
 
 use daedal_inventory::{Cluster, Node};
 
+use crate::hardware::{card_words, declared_hardware, differences};
 use crate::names;
 use crate::plan::Change;
 use crate::size;
@@ -14,6 +15,8 @@ pub(crate) struct Drift {
     pub(crate) quiet: Vec<Change>,
     /// The network card: takes effect at once and may cut a running node off.
     pub(crate) network: Option<Change>,
+    /// Hardware that differs and is left as it is, each with the reason.
+    pub(crate) held: Vec<String>,
     /// The declared MAC differs, but the node's own config still names the old one: the card is left as it is.
     pub(crate) mac_held_back: bool,
 }
@@ -38,6 +41,10 @@ pub(crate) fn drift(cluster: &Cluster, node: &Node, present: &Present<'_>, confi
     if !config.on_boot {
         quiet("onboot", "no".to_owned(), "yes".to_owned(), false);
     }
+    let (hardware, held) =
+        differences(&declared_hardware(cluster, node), &config.hardware, present.guest.running);
+    drift.quiet.extend(hardware);
+    drift.held = held;
     // The config inside the node finds its network card by MAC. If that config is not the declared one, a new MAC on
     // the card would cut the node off for good.
     drift.mac_held_back = config.mac != node.mac && !config_is_current;
@@ -46,17 +53,10 @@ pub(crate) fn drift(cluster: &Cluster, node: &Node, present: &Present<'_>, confi
     if differs && !drift.mac_held_back {
         drift.network = Some(Change {
             option: "net0".to_owned(),
-            from: card(&config.mac, &config.bridge, config.vlan),
-            to: card(&node.mac, bridge, vlan),
+            from: card_words(&config.mac, &config.bridge, config.vlan),
+            to: card_words(&node.mac, bridge, vlan),
             needs_restart: false,
         });
     }
     drift
-}
-
-fn card(mac: &str, bridge: &str, vlan: Option<u16>) -> String {
-    match vlan {
-        Some(vlan) => format!("{mac} on {bridge}, VLAN {vlan}"),
-        None => format!("{mac} on {bridge}"),
-    }
 }

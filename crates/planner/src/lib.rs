@@ -24,6 +24,7 @@ mod fit;
 #[cfg(test)]
 mod fixture;
 mod graph;
+mod hardware;
 mod image;
 mod mark;
 pub mod names;
@@ -43,6 +44,9 @@ pub use destroy::plan_destroy;
 pub use digest::{intent, node_digest, template_digest};
 pub use error::{NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing};
 pub use fit::{Unfit, fits};
+pub use hardware::{
+    DEFAULT_CPU, HardwareView, card_words, declared_hardware, disk_words, plain_options, properties,
+};
 pub use mark::{
     CloneMark, FoundMark, Identity, Judge, Mark, TemplateMark, description, first_description, remark,
 };

@@ -14,6 +14,14 @@ pub(crate) fn show(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
+/// A size as [`show`] writes it, in bytes.
+pub(crate) fn read(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_once(' ')?;
+    let scale = UNITS.iter().find(|(name, _)| *name == unit).map_or(1, |(_, scale)| *scale);
+    let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
+    Some(whole.parse::<u64>().ok()? * scale + tenths.parse::<u64>().ok()? * scale / 10)
+}
+
 /// A size in GiB without the unit, for tables.
 pub(crate) fn gib(bytes: u64) -> String {
     tenths(bytes, 1 << 30)
@@ -36,5 +44,8 @@ mod tests {
             .collect();
         assert_eq!(shown, ["9 B", "1.5 KiB", "40 GiB", "1500 GiB", "20 TiB", "8.5 GiB"]);
         assert_eq!(gib(0), "0");
+        for bytes in [9, 1536, 40 << 30, 20 << 40] {
+            assert_eq!(read(&show(bytes)), Some(bytes));
+        }
     }
 }

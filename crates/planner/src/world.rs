@@ -1,5 +1,6 @@
 //! What was observed of the world, and what could not be. Plain data; only the engine's `observe` makes one for real.
 
+use crate::hardware::HardwareView;
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Role;
@@ -207,6 +208,8 @@ pub struct VmConfig {
     pub protected: bool,
     /// Options that are set but only take effect at the next start.
     pub pending: bool,
+    /// Its other hardware; empty where it was not read.
+    pub hardware: HardwareView,
 }
 
 /// A volume on the images storage.

@@ -58,6 +58,8 @@ pub struct CreateVm {
     pub nics: Vec<Nic>,
     /// Slots to boot from, in order; each must exist.
     pub boot_order: Vec<String>,
+    /// Whether it is started when it is made, by a task of its own: the create ends well even if the start does not.
+    pub start: bool,
     /// Resource pool.
     pub pool: Option<String>,
     /// Anything else, as Proxmox names it.
@@ -170,6 +172,9 @@ impl CreateVm {
         }
         for (index, nic) in self.nics.iter().enumerate() {
             params.set(format!("net{index}"), nic.property_string());
+        }
+        if self.start {
+            params.set("start", 1);
         }
         if !self.boot_order.is_empty() {
             params.set("boot", format!("order={}", self.boot_order.join(";")));

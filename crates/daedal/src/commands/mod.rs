@@ -19,6 +19,7 @@ mod proxmox_guard;
 mod saved;
 pub(crate) mod secrets;
 mod status;
+pub(crate) mod templates;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Outcome;
@@ -46,6 +47,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         Command::Secrets(command) => secrets::run(command, format, color).await,
         Command::Inventory(command) => inventory::run(&command, format, color),
         Command::Helm(command) => helm::run(&command, format).await,
+        Command::Templates(command) => templates::run(&command, format, color).await,
         Command::Proxmox(command) => proxmox::run(&command, format, color).await,
         Command::Lab(command) => lab::run(&command, format, color).await,
         Command::Completions { shell } => completions::run(shell, format),

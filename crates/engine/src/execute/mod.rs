@@ -94,6 +94,8 @@ pub(crate) struct Executor<'a> {
     fresh: Mutex<BTreeSet<u32>>,
     /// VMs this very run gave the declared config.
     given: Mutex<BTreeSet<u32>>,
+    /// VMs whose create starts them.
+    starting: Mutex<BTreeSet<u32>>,
     pins: tokio::sync::Mutex<()>,
     turnstiles: Turnstiles,
     overlaps: Semaphore,
@@ -123,6 +125,7 @@ impl<'a> Executor<'a> {
             by_name: cluster.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
             fresh: Mutex::default(),
             given: Mutex::default(),
+            starting: Mutex::default(),
             pins: tokio::sync::Mutex::default(),
             turnstiles: Turnstiles::new(engine, cluster, world, plan),
             overlaps: Semaphore::new(engine.parts.limits.overlaps),
@@ -216,6 +219,15 @@ impl<'a> Executor<'a> {
 
     pub(crate) fn is_fresh(&self, vmid: u32) -> bool {
         self.fresh.lock().unwrap_or_else(PoisonError::into_inner).contains(&vmid)
+    }
+
+    /// The call that made the VM starts it, too.
+    pub(crate) fn will_start(&self, vmid: u32) {
+        self.starting.lock().unwrap_or_else(PoisonError::into_inner).insert(vmid);
+    }
+
+    pub(crate) fn starts_by_itself(&self, vmid: u32) -> bool {
+        self.starting.lock().unwrap_or_else(PoisonError::into_inner).contains(&vmid)
     }
 
     pub(crate) fn gave(&self, vmid: u32) {

@@ -17,6 +17,9 @@ use crate::observe::guests::{is_bare, judged, maker, whose};
 /// Between two looks at a create that is under way.
 pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
+/// How long a VM takes to start when its create does it.
+const STARTING: Duration = Duration::from_secs(3);
+
 /// A VM of ours, as read from its node a moment ago.
 struct Mine {
     host: String,
@@ -55,6 +58,9 @@ impl Executor<'_> {
                 Err(error) => return Err(error),
             }
             self.made(vmid);
+            if spec.start {
+                self.will_start(vmid);
+            }
             self.tag_in_pool(step, vmid, host).await?;
             Ok(Outcome::Done)
         })
@@ -233,16 +239,43 @@ impl Executor<'_> {
                             None => wanted.property_string(),
                         }
                     }
-                    other => return Err(Error::Plan { why: format!("option `{other}` cannot be changed") }),
+                    disk if mine.config.disks.contains_key(disk) => {
+                        self.grow_further(step, vmid, &mine.host, disk).await?;
+                        continue;
+                    }
+                    option => match machine::option(self.cluster, node, option) {
+                        Some(value) => value,
+                        None => {
+                            update = update.delete(option);
+                            continue;
+                        }
+                    },
                 };
                 update = update.set(&change.option, value);
             }
             if changes.iter().any(|change| change.option == "cores") && mine.config.sockets > 1 {
                 update = update.set("sockets", 1);
             }
+            if update.set.is_empty() && update.delete.is_empty() {
+                return Ok(Outcome::Done);
+            }
             self.put_config(vmid, &mine.host, EffectKind::UpdateVm, &update).await
         })
         .await
+    }
+
+    /// Grows a disk that is not the system's to its declared size.
+    async fn grow_further(&self, step: &Step, vmid: u32, host: &str, slot: &str) -> Result<(), Error> {
+        let at = slot.strip_prefix("scsi").and_then(|at| at.parse::<usize>().ok()).unwrap_or(0);
+        let node = self.node(step)?;
+        let Some(disk) = at.checked_sub(1).and_then(|at| node.disks.get(at)) else {
+            return Err(Error::Plan { why: format!("disk `{slot}` is not declared") });
+        };
+        let call = async { Ok(self.engine.parts.proxmox.resize_disk(host, vmid, slot, disk.size).await?) };
+        match self.perform(EffectKind::GrowDisk, vmid, host, call).await? {
+            Some(upid) => self.finish(step, &upid, &format!("grow disk {slot} of VM {vmid}")).await,
+            None => Ok(()),
+        }
     }
 
     pub(super) async fn attach_media(&self, step: &Step, vmid: u32, media: &str) -> Result<Outcome, Error> {
@@ -311,7 +344,14 @@ impl Executor<'_> {
     pub(super) async fn start_vm(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
         self.persist(step, |again| async move {
             let mut host = self.host(step)?.to_owned();
-            if again || !self.is_fresh(vmid) {
+            let proxmox = &self.engine.parts.proxmox;
+            if !again && self.starts_by_itself(vmid) {
+                // That it does is told by no task of ours; a start that failed is tried once more, by us.
+                self.sleep(STARTING).await?;
+                if proxmox.vm_status(&host, vmid).await?.running() {
+                    return Ok(Outcome::Done);
+                }
+            } else if again || !self.is_fresh(vmid) {
                 host = self.mine_or_gone(step, vmid).await?.host;
                 if self.engine.parts.proxmox.vm_status(&host, vmid).await?.running() {
                     return Ok(Outcome::AlreadyDone);

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
-use daedal_planner::{FoundMark, GuestView, Identity, Judge, Mark, Ownership, VmConfig};
+use daedal_planner::{
+    FoundMark, GuestView, HardwareView, Identity, Judge, Mark, Ownership, VmConfig, card_words, disk_words,
+    properties,
+};
 use daedal_proxmox::{
     Client, Kind, Resource, TaskFilter, TaskOutcome, TaskRow, TaskState, VmConfig as RawConfig, VmRow,
 };
@@ -265,7 +268,40 @@ fn compared(config: &RawConfig, listed: &GuestView) -> VmConfig {
         ),
         protected: config.protection,
         pending: listed.running && (listed.cores, listed.memory) != (cores, memory),
+        hardware: hardware(config),
     }
+}
+
+/// The rest of a VM's hardware, in the words that the inventory's is compared in.
+fn hardware(config: &RawConfig) -> HardwareView {
+    let raw = |option: &str| config.raw.get(option).map(String::as_str);
+    let mut view = HardwareView::new();
+    let mut set = |option: &str, value: String| view.insert(option.to_owned(), value);
+    let cpu = raw("cpu").unwrap_or("kvm64").split(',').next().unwrap_or_default();
+    set("cpu", cpu.strip_prefix("cputype=").unwrap_or(cpu).to_owned());
+    // Proxmox may write the version of the chipset as well.
+    let q35 = raw("machine").is_some_and(|machine| machine.contains("q35"));
+    set("machine", if q35 { "q35" } else { "pc" }.to_owned());
+    set("bios", raw("bios").unwrap_or("seabios").to_owned());
+    if config.disks.contains_key("tpmstate0") {
+        set("tpmstate0", "there".to_owned());
+    }
+    for (option, value) in &config.raw {
+        let plain =
+            matches!(option.as_str(), "watchdog" | "startup" | "serial0") || option.starts_with("hostpci");
+        if plain || (option == "numa" && value == "1") {
+            set(option, properties(value));
+        }
+    }
+    for (slot, disk) in
+        config.disks.iter().filter(|(slot, _)| slot.starts_with("scsi") && *slot != SYSTEM_DISK)
+    {
+        set(slot, disk_words(disk.storage(), disk.size.unwrap_or(0)));
+    }
+    for (slot, nic) in config.nics.iter().filter(|(slot, _)| *slot != FIRST_NIC) {
+        set(slot, card_words(nic.mac.as_deref().unwrap_or_default(), &nic.bridge, nic.vlan));
+    }
+    view
 }
 
 /// The template a disk is linked to, where its name tells (`local:998/base-998-disk-0.qcow2/300/vm-300-disk-0.qcow2`).

@@ -295,6 +295,128 @@ async fn clones_of_templates_linked_and_full() {
     }
 }
 
+/// Disks on a storage that both hosts see: one template for each role, and clones on whichever host.
+#[tokio::test(start_paused = true)]
+async fn clones_go_to_other_hosts_where_disks_are_shared() {
+    let mut bench = Bench::on(TEMPLATE, 3, 1, |datacenter| {
+        for host in &mut datacenter.hosts {
+            let mut shared = daedal_lab::proxmox::StorageSpec::new("ceph", "rbd", &["images"], 800 << 30);
+            shared.shared = true;
+            host.storages.push(shared);
+        }
+    });
+    bench.cluster.proxmox.disks_storage = "ceph".into();
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("apply").await;
+    let world = bench.look().await.0;
+    let templates: Vec<u32> = world.guests.values().filter(|guest| guest.template).map(|g| g.vmid).collect();
+    assert_eq!(templates, [998, 999], "one for each role serves both hosts");
+    let at = |vmid: u32| world.guests[&vmid].host.as_str();
+    let elsewhere = bench.cluster.nodes.iter().filter(|node| at(node.vmid) != at(998)).count();
+    assert!(elsewhere > 0, "no clone went to the other host");
+    and_back(&bench, TEMPLATE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
+    let mut bench = Bench::booting(TEMPLATE, 1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let rows = bench.engine().templates(&bench.cluster).await.unwrap();
+    let told: Vec<(u32, bool, usize)> =
+        rows.iter().map(|row| (row.vmid, row.current, row.linked.len())).collect();
+    assert_eq!(told.iter().map(|row| row.2).sum::<usize>(), 2, "{rows:#?}");
+    assert!(told.iter().all(|row| row.1), "{rows:#?}");
+    assert_eq!(bench.engine().prune_templates(&bench.cluster, false).await.unwrap(), []);
+    // Not even when asked for all: the nodes' disks are linked to them.
+    let kept = bench.engine().prune_templates(&bench.cluster, true).await.unwrap();
+    assert!(
+        kept.iter().all(|one| one.kept.as_ref().is_some_and(|why| why.contains("are linked to it"))),
+        "{kept:#?}"
+    );
+    // A new version: what is there is old, stays under its clones, and goes with them.
+    bench.cluster.talos.version = "1.12.1".parse().unwrap();
+    let rows = bench.engine().templates(&bench.cluster).await.unwrap();
+    assert!(rows.iter().all(|row| !row.current), "{rows:#?}");
+    assert!(
+        bench
+            .engine()
+            .prune_templates(&bench.cluster, false)
+            .await
+            .unwrap()
+            .iter()
+            .all(|one| one.kept.is_some())
+    );
+    assert_done(&bench.destroy().await, "destroy");
+    let gone = bench.engine().prune_templates(&bench.cluster, false).await.unwrap();
+    assert!(gone.len() == rows.len() && gone.iter().all(|one| one.kept.is_none()), "{gone:#?}");
+    assert_eq!(bench.lab.datacenter().vms(), []);
+}
+
+/// Hardware of VMs that are there: what can change is changed, and what it waits for is said; the rest is told.
+#[tokio::test(start_paused = true)]
+async fn hardware_of_existing_vms_changes_where_it_can() {
+    let mut bench = Bench::new(1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let hardware = "{}\n  hardware: {cpu: host, numa: true, watchdog: true, machine: i440fx, tpm: true, serialConsole: false, disks: [{size: 10GiB}], nics: [{vlan: 30}]}";
+    bench.cluster = crate::support::cluster_booting(hardware, 1, 1);
+    let plan = bench.look().await.1.unwrap();
+    let held: Vec<&str> = plan
+        .notes
+        .iter()
+        .map(|note| note.text.as_str())
+        .filter(|t| t.starts_with("Left as it is: "))
+        .collect();
+    assert_eq!(held.len(), 4, "{:#?}", plan.notes);
+    assert!(held.iter().any(|text| text.contains("machine is q35, declared is pc")), "{held:?}");
+    let changes = plan.steps.iter().find_map(|step| match &step.action {
+        Action::UpdateVm { changes, .. } => Some(changes.clone()),
+        _ => None,
+    });
+    let told: Vec<(String, bool)> = changes
+        .unwrap()
+        .into_iter()
+        .filter(|c| c.option != "description")
+        .map(|c| (c.option, c.needs_restart))
+        .collect();
+    let wanted = [
+        ("cpu", true),
+        ("net1", false),
+        ("numa", true),
+        ("scsi1", false),
+        ("serial0", true),
+        ("watchdog", true),
+    ];
+    assert_eq!(told, wanted.map(|(option, restart)| (option.to_owned(), restart)));
+    assert_done(&bench.apply().await, "changed");
+    let (world, plan) = bench.look().await;
+    assert!(plan.as_ref().unwrap().is_empty(), "{:#?}", plan.unwrap().steps);
+    // The disk grows where it is.
+    for node in &mut bench.cluster.nodes {
+        node.disks[0].size = 20 << 30;
+    }
+    assert_done(&bench.apply().await, "grown");
+    for node in &bench.cluster.nodes {
+        let config = client(&bench).vm_config(&world.guests[&node.vmid].host, node.vmid).await.unwrap();
+        assert_eq!(config.disks["scsi1"].size, Some(20 << 30));
+        assert_eq!((config.raw["cpu"].as_str(), config.nics["net1"].vlan), ("host", Some(30)));
+    }
+    assert!(bench.look().await.1.unwrap().is_empty());
+}
+
+/// An empty disk need not grow: one call makes the VM and starts it.
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_boots_an_iso_starts_with_its_creation() {
+    let bench = Bench::booting(ISO_CIDATA, 1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let log = bench.lab.faults().log();
+    assert_eq!(log.iter().filter(|call| call.path.ends_with("/status/start")).count(), 0);
+    let calls =
+        |method: &str| log.iter().filter(|call| call.service == "proxmox" && call.method == method).count();
+    // Upload, create, eject, delete for each of the two, and one download a host.
+    let hosts = log.iter().filter(|call| call.path.ends_with("/download-url")).count();
+    assert_eq!((calls("POST") - hosts, calls("PUT"), calls("DELETE")), (4, 2, 2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_template_of_something_else_is_replaced() {
     let mut bench = Bench::booting(TEMPLATE, 1, 0);

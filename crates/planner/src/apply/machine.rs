@@ -191,6 +191,13 @@ impl<'w> Planner<'w> {
                 ),
             );
         }
+        for held in &drift.held {
+            let fix = format!(
+                "replace the node: on {}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again",
+                guest.host
+            );
+            self.notes.add(Level::Warning, node.name.clone(), format!("Left as it is: {held}."), Some(fix));
+        }
         let mut changes = drift.quiet;
         let mark = (!current).then(|| Change {
             option: "description".to_owned(),

@@ -3,6 +3,7 @@
 use daedal_inventory::{Node, Role};
 
 use super::{Checker, Rule, is_ours, is_up};
+use crate::hardware::updatable;
 use crate::names::{self, Content};
 use crate::plan::{Action, Change, CloneOf, Impact, Purpose, Step};
 use crate::world::{ConfigView, EtcdView, Ownership, TalosView};
@@ -195,8 +196,10 @@ impl Checker<'_> {
     pub(super) fn update(&mut self, step: &Step, vmid: u32, changes: &[Change]) {
         self.owned(step, vmid);
         let Some(node) = self.declared(step) else { return };
-        let known =
-            !changes.is_empty() && changes.iter().all(|change| UPDATABLE.contains(&change.option.as_str()));
+        let known = !changes.is_empty()
+            && changes
+                .iter()
+                .all(|change| UPDATABLE.contains(&change.option.as_str()) || updatable(&change.option));
         self.demand(known, Rule::Destruction, step, "The update changes what no update may");
         if self.interrupts(vmid, changes) {
             let said = step.impact >= Impact::Interrupt;

@@ -187,6 +187,7 @@ impl Sim {
             waiting: path.through_maintenance(),
             protected: false,
             pending: false,
+            hardware: crate::hardware::declared_hardware(cluster, node),
         };
         GuestView {
             vmid: node.vmid,
@@ -389,7 +390,13 @@ impl Sim {
                     guest.ownership =
                         Ownership::Ours { node: node.name.clone(), digest: node_digest(&cluster, &node) };
                 }
-                other => panic!("cannot change {other}"),
+                option => {
+                    let declared = crate::hardware::declared_hardware(&cluster, &node);
+                    match declared.get(option) {
+                        Some(value) => config.hardware.insert(option.to_owned(), value.clone()),
+                        None => config.hardware.remove(option),
+                    };
+                }
             }
         }
     }

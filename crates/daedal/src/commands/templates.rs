@@ -1,0 +1,103 @@
+//! `daedal templates list|prune`: what VMs are cloned from, and how what is left over goes.
+
+use clap::Subcommand;
+use daedal_engine::TemplateRow;
+use daedal_inventory::Role;
+
+use crate::cli::{Format, Target};
+use crate::console;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::{Session, engine_failure};
+use crate::table;
+
+/// Templates.
+#[derive(Debug, Subcommand)]
+pub enum TemplatesCommand {
+    /// List the templates that this cluster has made.
+    List {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Destroy templates that are made of something else than is declared now. One that disks are linked to stays.
+    Prune {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// Also those that are current.
+        #[arg(long)]
+        all: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// Runs the command.
+pub async fn run(command: &TemplatesCommand, format: Format, color: bool) -> Outcome {
+    match command {
+        TemplatesCommand::List { target } => {
+            let session = Session::open(target, color).await?;
+            let rows =
+                session.engine.templates(&session.cluster).await.map_err(|error| engine_failure(&error))?;
+            match format {
+                Format::Json => console::json(&rows),
+                Format::Text if rows.is_empty() => console::result("There are no templates of this cluster."),
+                Format::Text => console::result(render(&rows).trim_end()),
+            }
+            Ok(Exit::Done)
+        }
+        TemplatesCommand::Prune { target, all, yes } => prune(target, *all, *yes, format, color).await,
+    }
+}
+
+async fn prune(target: &Target, all: bool, yes: bool, format: Format, color: bool) -> Outcome {
+    let session = Session::open(target, color).await?;
+    let _lock = session.lock("templates prune").await?;
+    let rows = session.engine.templates(&session.cluster).await.map_err(|error| engine_failure(&error))?;
+    let going: Vec<TemplateRow> =
+        rows.into_iter().filter(|row| (all || !row.current) && row.linked.is_empty()).collect();
+    if !going.is_empty() && !yes {
+        console::progress(render(&going).trim_end());
+        let answer = console::ask("Destroy these templates? [y/N]").ok_or_else(|| {
+            Failure::new(Exit::Usage, "nothing was destroyed: there is nobody to ask").hint("Give --yes")
+        })?;
+        if !matches!(answer.trim(), "y" | "yes") {
+            return Err(Failure::new(Exit::Failed, "nothing was destroyed"));
+        }
+    }
+    let pruned = session
+        .engine
+        .prune_templates(&session.cluster, all)
+        .await
+        .map_err(|error| engine_failure(&error))?;
+    match format {
+        Format::Json => console::json(&pruned),
+        Format::Text if pruned.is_empty() => console::result("There is nothing to prune."),
+        Format::Text => {
+            for one in &pruned {
+                let (vmid, host) = (one.template.vmid, &one.template.host);
+                console::result(&match &one.kept {
+                    None => format!("destroyed  template {vmid} on {host}"),
+                    Some(why) => format!("kept       template {vmid} on {host}: {why}"),
+                });
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn render(rows: &[TemplateRow]) -> String {
+    let row = |row: &TemplateRow| {
+        let role = match row.role {
+            Role::ControlPlane => "control plane",
+            Role::Worker => "worker",
+        };
+        let state = if row.current { "current" } else { "old" };
+        let linked = if row.linked.is_empty() { "-".to_owned() } else { row.linked.join(", ") };
+        vec![row.vmid.to_string(), row.host.clone(), role.into(), state.into(), linked, row.name.clone()]
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+    table::render(&["VMID", "HOST", "ROLE", "STATE", "LINKED CLONES", "NAME"], &rows)
+}

@@ -1,0 +1,112 @@
+//! The templates that a cluster has made: which there are, whether they are of use, and how old ones go.
+
+use daedal_inventory::{Cluster, Role};
+use daedal_planner::{Ownership, World, template_digest};
+use serde::Serialize;
+
+use crate::effects::EffectKind;
+use crate::engine::Engine;
+use crate::error::{Error, chain};
+
+/// A template of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateRow {
+    /// VMID.
+    pub vmid: u32,
+    /// Host.
+    pub host: String,
+    /// Name, which tells version and schematic.
+    pub name: String,
+    /// The role whose nodes are cloned from it.
+    pub role: Role,
+    /// Whether it is declared, and made of what is declared now.
+    pub current: bool,
+    /// Our VMs whose disks are linked to it.
+    pub linked: Vec<String>,
+}
+
+/// What has become of a template that was to go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pruned {
+    /// Which.
+    #[serde(flatten)]
+    pub template: TemplateRow,
+    /// Why it stayed; none if it is gone.
+    pub kept: Option<String>,
+}
+
+impl Engine {
+    /// The templates with this cluster's mark, by VMID, wherever they are.
+    pub async fn templates(&self, cluster: &Cluster) -> Result<Vec<TemplateRow>, Error> {
+        let world = self.observe(cluster).await?;
+        Ok(self.rows(cluster, &world))
+    }
+
+    fn rows(&self, cluster: &Cluster, world: &World) -> Vec<TemplateRow> {
+        let image = self.images(cluster).shared;
+        let ours = world.guests.values().filter_map(|guest| match &guest.ownership {
+            Ownership::Template { role, digest } => Some((guest, *role, digest)),
+            _ => None,
+        });
+        let row = |(guest, role, digest): (&daedal_planner::GuestView, Role, &String)| {
+            let declared = cluster.templates().any(|(vmid, of, at)| {
+                (vmid, of, at.name.as_str()) == (guest.vmid, role, guest.host.as_str())
+            });
+            let wanted = image.as_ref().map(|image| template_digest(cluster, role, &image.file));
+            let linked = world
+                .guests
+                .values()
+                .filter(|other| other.config.as_ref().is_some_and(|config| config.base == Some(guest.vmid)));
+            TemplateRow {
+                vmid: guest.vmid,
+                host: guest.host.clone(),
+                name: guest.name.clone(),
+                role,
+                current: declared && wanted.as_ref() == Some(digest),
+                linked: linked.map(|other| other.name.clone()).collect(),
+            }
+        };
+        ours.map(row).collect()
+    }
+
+    /// Destroys templates that are of no use any more, or with `all` every one that no disk is linked to. Each is proven to
+    /// be ours once more before it goes; Proxmox itself refuses while somebody else's disk is linked to it.
+    pub async fn prune_templates(&self, cluster: &Cluster, all: bool) -> Result<Vec<Pruned>, Error> {
+        let world = self.observe(cluster).await?;
+        let going = self.rows(cluster, &world).into_iter().filter(|row| all || !row.current);
+        let mut pruned = Vec::new();
+        for template in going {
+            let kept = match &template.linked[..] {
+                [] => self.drop_one(cluster, &template).await?,
+                linked => Some(format!("the disks of {} are linked to it", linked.join(", "))),
+            };
+            pruned.push(Pruned { template, kept });
+        }
+        Ok(pruned)
+    }
+
+    /// Why it is still there; none if it is gone.
+    async fn drop_one(&self, cluster: &Cluster, template: &TemplateRow) -> Result<Option<String>, Error> {
+        let (proxmox, TemplateRow { vmid, host, .. }) = (&self.parts.proxmox, template);
+        let config = match proxmox.vm_config(host, *vmid).await {
+            Err(error) if error.is_vm_missing() => return Ok(None),
+            config => config?,
+        };
+        let judge = daedal_planner::Judge::new(cluster);
+        let ours = crate::observe::guests::judged(&judge, *vmid, &config);
+        if !matches!(ours, Ownership::Template { .. }) {
+            return Ok(Some("it is no template of this cluster any more".to_owned()));
+        }
+        let call = async { Ok::<_, Error>(proxmox.destroy_vm(host, *vmid, true).await?) };
+        let what = format!("VM {vmid} on {host}");
+        let upid = self.parts.effects.perform(EffectKind::DestroyVm, what, call).await?;
+        let tasks = daedal_proxmox::TaskWatcher::new(proxmox);
+        match tasks.finish(&upid, &format!("destroy template {vmid}")).await {
+            Ok(()) => Ok(None),
+            Err(error) if error.is_vm_missing() => Ok(None),
+            Err(error) => Ok(Some(chain(&error))),
+        }
+    }
+}

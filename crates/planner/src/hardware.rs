@@ -1,0 +1,204 @@
+//! A VM's hardware as it is declared and as it is seen, in the same words, so that the two can be compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use daedal_inventory::hardware::{Chipset, Firmware};
+use daedal_inventory::{Cluster, Node};
+
+use crate::plan::Change;
+use crate::size;
+
+/// Options of a VM in words that compare.
+pub type HardwareView = BTreeMap<String, String>;
+
+/// The processor that VMs have unless another is declared: the least Talos runs on, the same on every host.
+pub const DEFAULT_CPU: &str = "x86-64-v2-AES";
+
+/// A VM's hardware as the inventory says it.
+pub fn declared_hardware(cluster: &Cluster, node: &Node) -> HardwareView {
+    let hardware = &node.hardware;
+    let mut view = HardwareView::new();
+    let mut set = |option: &str, value: String| view.insert(option.to_owned(), value);
+    set("cpu", hardware.cpu.clone().unwrap_or_else(|| DEFAULT_CPU.to_owned()));
+    let chipset = hardware.machine.unwrap_or_default();
+    set("machine", if chipset == Chipset::Q35 { "q35" } else { "pc" }.to_owned());
+    let ovmf = hardware.firmware.unwrap_or_default() == Firmware::Ovmf;
+    set("bios", if ovmf { "ovmf" } else { "seabios" }.to_owned());
+    if hardware.serial_console.unwrap_or(true) {
+        set("serial0", "socket".to_owned());
+    }
+    if hardware.tpm == Some(true) {
+        set("tpmstate0", "there".to_owned());
+    }
+    for (option, value) in plain_options(node) {
+        set(&option, properties(&value));
+    }
+    for (i, disk) in node.disks.iter().enumerate() {
+        let storage = disk.storage.as_ref().unwrap_or(&cluster.proxmox.disks_storage);
+        set(&format!("scsi{}", i + 1), disk_words(storage, disk.size));
+    }
+    for (i, nic) in node.nics.iter().enumerate() {
+        set(&format!("net{}", i + 1), card_words(&nic.mac, &nic.bridge, nic.vlan));
+    }
+    view
+}
+
+/// Options that are written just as they are sent.
+pub fn plain_options(node: &Node) -> BTreeMap<String, String> {
+    let (hardware, mut options) = (&node.hardware, BTreeMap::new());
+    let mut set = |option: &str, value: String| options.insert(option.to_owned(), value);
+    if hardware.numa == Some(true) {
+        set("numa", "1".to_owned());
+    }
+    if hardware.watchdog == Some(true) {
+        set("watchdog", "model=i6300esb,action=reset".to_owned());
+    }
+    let order = hardware.start_order.map(|order| format!("order={order}"));
+    let delay = hardware.start_delay.map(|delay| format!("up={delay}"));
+    if order.is_some() || delay.is_some() {
+        set("startup", order.into_iter().chain(delay).collect::<Vec<_>>().join(","));
+    }
+    let express = if hardware.machine.unwrap_or_default() == Chipset::Q35 { ",pcie=1" } else { "" };
+    for (i, mapping) in hardware.pci.iter().enumerate() {
+        set(&format!("hostpci{i}"), format!("mapping={mapping}{express}"));
+    }
+    options
+}
+
+/// A disk in words that compare.
+pub fn disk_words(storage: &str, bytes: u64) -> String {
+    format!("{} on {storage}", size::show(bytes))
+}
+
+/// A network card in words that compare.
+pub fn card_words(mac: &str, bridge: &str, vlan: Option<u16>) -> String {
+    match vlan {
+        Some(vlan) => format!("{mac} on {bridge}, VLAN {vlan}"),
+        None => format!("{mac} on {bridge}"),
+    }
+}
+
+/// A list of properties in one order.
+pub fn properties(value: &str) -> String {
+    let mut parts: Vec<&str> = value.split(',').collect();
+    parts.sort_unstable();
+    parts.join(",")
+}
+
+/// The number of an option such as `scsi1`, if it is of that kind and not the first.
+fn further(option: &str, kind: &str) -> bool {
+    option.strip_prefix(kind).and_then(|number| number.parse::<u32>().ok()).is_some_and(|number| number > 0)
+}
+
+/// Whether an update may change an option of the hardware.
+pub(crate) fn updatable(option: &str) -> bool {
+    matches!(option, "cpu" | "numa" | "watchdog" | "serial0" | "startup")
+        || option.starts_with("hostpci")
+        || further(option, "scsi")
+        || further(option, "net")
+}
+
+/// What of the hardware differs: what is changed, and what is left with the reason.
+pub(crate) fn differences(
+    declared: &HardwareView,
+    seen: &HardwareView,
+    running: bool,
+) -> (Vec<Change>, Vec<String>) {
+    let (mut changes, mut held) = (Vec::new(), Vec::new());
+    // A config that was not read says nothing.
+    if seen.is_empty() {
+        return (changes, held);
+    }
+    let options: BTreeSet<&String> = declared.keys().chain(seen.keys()).collect();
+    for option in options {
+        let (wanted, is) = (declared.get(option), seen.get(option));
+        if wanted == is {
+            continue;
+        }
+        let words = |value: Option<&String>| value.map_or("none", String::as_str).to_owned();
+        let (from, to) = (words(is), words(wanted));
+        let why = match (option.as_str(), wanted, is) {
+            ("machine", ..) => Some("its devices would move to other places"),
+            ("bios", ..) => Some("its system was installed for the other one"),
+            ("tpmstate0", ..) => Some("what is sealed in a TPM does not outlive it"),
+            (disk, None, _) if disk.starts_with("scsi") => Some("a disk with data is never taken away"),
+            (disk, Some(wanted), Some(is)) if disk.starts_with("scsi") && !grows(is, wanted) => {
+                Some("disks only grow, and stay where they are")
+            }
+            (option, ..) if !updatable(option) => Some("no update may change it"),
+            _ => None,
+        };
+        match why {
+            Some(why) => held.push(format!("{option} is {from}, declared is {to}: {why}")),
+            None => {
+                let live = option == "startup" || option.starts_with("scsi") || option.starts_with("net");
+                let needs_restart = running && !live;
+                changes.push(Change { option: option.clone(), from, to, needs_restart });
+            }
+        }
+    }
+    (changes, held)
+}
+
+/// Whether a disk becomes larger on the storage where it is.
+fn grows(is: &str, wanted: &str) -> bool {
+    let part = |words: &str| {
+        let (bytes, storage) = words.split_once(" on ")?;
+        Some((size::read(bytes)?, storage.to_owned()))
+    };
+    matches!((part(is), part(wanted)), (Some((old, at)), Some((new, to))) if at == to && new > old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(options: &[(&str, &str)]) -> HardwareView {
+        options.iter().map(|(option, value)| ((*option).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_can_change_changes_and_the_rest_is_told_with_the_reason() {
+        let seen = view(&[
+            ("cpu", "host"),
+            ("machine", "q35"),
+            ("net1", "02:00:00:00:00:01 on vmbr1"),
+            ("scsi1", "10 GiB on fast"),
+            ("scsi2", "10 GiB on fast"),
+            ("scsi3", "10 GiB on fast"),
+            ("startup", "order=1"),
+        ]);
+        let declared = view(&[
+            ("cpu", "x86-64-v3"),
+            ("machine", "pc"),
+            ("numa", "1"),
+            ("scsi1", "20 GiB on fast"),
+            ("scsi2", "5 GiB on fast"),
+            ("startup", "order=2"),
+            ("tpmstate0", "there"),
+        ]);
+        let (changes, held) = differences(&declared, &seen, true);
+        let told: Vec<(&str, &str, bool)> =
+            changes.iter().map(|one| (one.option.as_str(), one.to.as_str(), one.needs_restart)).collect();
+        assert_eq!(
+            told,
+            [
+                ("cpu", "x86-64-v3", true),
+                ("net1", "none", false),
+                ("numa", "1", true),
+                ("scsi1", "20 GiB on fast", false),
+                ("startup", "order=2", false),
+            ]
+        );
+        assert_eq!(
+            held,
+            [
+                "machine is q35, declared is pc: its devices would move to other places",
+                "scsi2 is 10 GiB on fast, declared is 5 GiB on fast: disks only grow, and stay where they are",
+                "scsi3 is 10 GiB on fast, declared is none: a disk with data is never taken away",
+                "tpmstate0 is none, declared is there: what is sealed in a TPM does not outlive it",
+            ]
+        );
+        assert_eq!(differences(&declared, &HardwareView::new(), true), (Vec::new(), Vec::new()));
+    }
+}
