@@ -53,6 +53,7 @@ fn whole_vm() -> CreateVm {
             Nic::virtio("BC:24:11:00:09:01", "vmbr1"),
         ],
         boot_order: vec!["scsi0".into(), "ide2".into()],
+        start: true,
         pool: Some("talos".into()),
         extra: [("numa".into(), "1".into()), ("startup".into(), "order=2,up=30".into())].into(),
     }
@@ -113,7 +114,7 @@ async fn call_everything(server: &Server) -> BTreeSet<&'static str> {
         vms("atlas") create_vm("atlas", &whole_vm()) vm_config("atlas", 300) pending_options("atlas", 300)
         update_vm("atlas", 300, &update) resize_disk("atlas", 300, "scsi0", 40 << 30) start_vm("atlas", 300)
         stop_vm("atlas", 300) shutdown_vm("atlas", 300, 60, true) destroy_vm("atlas", 300, true)
-        vm_status("atlas", 300) agent_interfaces("atlas", 300) tasks("atlas", &filter) task_state(&upid)
+        vm_status("atlas", 300) agent_interfaces("atlas", 300) console("atlas", 300) tasks("atlas", &filter) task_state(&upid)
         task_log_tail(&upid, 3) abort_task(&upid)
         roles() create_role("DaedalVM", &privileges) update_role("DaedalVM", &privileges) users()
         create_user("daedal@pve", "why") tokens_of("daedal@pve") create_token("daedal@pve", "cli", "why")
