@@ -41,6 +41,8 @@ pub enum EffectKind {
     OpenConsole,
     /// A node in maintenance mode is given its config.
     GiveConfig,
+    /// What installed a template is wiped off it.
+    ResetNode,
     /// A running node gets a machine config.
     ApplyConfig,
     /// etcd is bootstrapped.

@@ -22,7 +22,7 @@ impl Source {
         let image = Image {
             platform: if cluster.boot.own_images() { "metal" } else { "nocloud" }.to_owned(),
             secure_boot: cluster.talos.secure_boot,
-            format: if cluster.boot.installs() { Format::Iso } else { Format::Qcow2 },
+            format: if cluster.boot.takes_iso() { Format::Iso } else { Format::Qcow2 },
             ..Image::nocloud(schematic.id(), &cluster.talos.version.to_string(), arch)
         };
         Self { image, schematic }
@@ -31,7 +31,7 @@ impl Source {
     /// The image as plans name it: its schematic, its file name on the storage, where it comes from.
     fn reference(&self, cluster: &Cluster) -> ImageRef {
         ImageRef {
-            content: if cluster.boot.installs() { Content::Iso } else { Content::Import },
+            content: if cluster.boot.takes_iso() { Content::Iso } else { Content::Import },
             file: image_file(cluster, &self.image.schematic),
             url: self.image.url(&cluster.talos.factory),
             schematic_id: self.image.schematic.clone(),
@@ -137,7 +137,7 @@ fn meta_network(cluster: &Cluster, node: &Node) -> String {
 /// Every image that nodes of this cluster boot from.
 pub(crate) fn references(cluster: &Cluster) -> Images {
     let shared = shared(cluster);
-    let installer = cluster.boot.installs().then(|| shared.schematic.id());
+    let installer = cluster.boot.takes_iso().then(|| shared.schematic.id());
     if cluster.boot.own_images() {
         let of_node = |node: &Node| (node.name.clone(), own(cluster, node).reference(cluster));
         return Images { shared: None, own: cluster.nodes.iter().map(of_node).collect(), installer };

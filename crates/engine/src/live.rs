@@ -342,7 +342,7 @@ async fn pool(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client) {
 /// Which files the boot path keeps on the images storage.
 fn files(cluster: &Cluster) -> Vec<&'static str> {
     let boot = &cluster.boot;
-    let kinds = [(boot.imports(), "import"), (boot.installs() || boot.by_medium(), "iso")];
+    let kinds = [(boot.imports(), "import"), (boot.takes_iso() || boot.by_medium(), "iso")];
     kinds.into_iter().filter(|(wanted, _)| *wanted).map(|(_, kind)| kind).collect()
 }
 

@@ -317,6 +317,30 @@ pub(crate) fn template(cluster: &Cluster, role: Role, vmid: u32, image: &str, di
     }
 }
 
+/// The call that makes what an ISO installs itself on to become a role's template. Until then it has a node's network card,
+/// and a medium with a config that is wiped afterwards.
+pub(crate) fn installing_template(
+    cluster: &Cluster,
+    node: &Node,
+    vmid: u32,
+    iso: &str,
+    media: &str,
+    digest: &str,
+) -> CreateVm {
+    let storage = &cluster.proxmox.disks_storage;
+    let least = cluster.nodes.iter().filter(|other| other.role == node.role).map(|other| other.disk).min();
+    let disk = NewDisk::blank(storage, least.unwrap_or(node.disk) >> 30);
+    let drives = [(BOOT_DRIVE, iso), (MEDIA_DRIVE, media)];
+    CreateVm {
+        disks: [(SYSTEM_DISK.to_owned(), disk)].into(),
+        cdroms: drives.map(|(slot, volid)| (slot.to_owned(), Some(volid.to_owned()))).into(),
+        boot_order: vec![SYSTEM_DISK.to_owned(), BOOT_DRIVE.to_owned()],
+        nics: vec![nic(cluster, node)],
+        start: true,
+        ..template(cluster, node.role, vmid, iso, digest)
+    }
+}
+
 /// What a clone must be told: everything that Proxmox invents (uuid, MAC) or takes from the template.
 pub(crate) fn clone_update(cluster: &Cluster, node: &Node) -> UpdateVm {
     let mut update = UpdateVm::new()

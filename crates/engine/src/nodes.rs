@@ -8,7 +8,8 @@ use std::time::Duration;
 use daedal_dial::{Dialer, Target};
 use daedal_inventory::Node;
 use daedal_talos::client::{
-    self, ApplyMode, Bootstrap, Client, ConnectOptions, EtcdMember, FailureKind, ResourceEvents,
+    self, ApplyMode, Bootstrap, Client, ConnectOptions, EtcdMember, FailureKind, Reset, ResourceEvents,
+    WipedPartition,
 };
 use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, Secret, SecretsBundle};
 use jiff::{SignedDuration, Timestamp};
@@ -322,6 +323,13 @@ impl Nodes {
         };
         self.forget(node);
         Membership::Unreachable(answer)
+    }
+
+    /// Wipes what a node has of its config and its data off its disk, and switches it off.
+    pub(crate) async fn strip(&self, node: &Node, patience: Duration) -> Result<(), TalosError> {
+        let client = self.connect(node, patience).await?;
+        let partitions = vec![WipedPartition::State, WipedPartition::Ephemeral];
+        client.reset(&Reset { graceful: false, reboot: false, partitions }).await.map(drop)
     }
 
     /// A client of a node, for whoever wants to ask much.

@@ -280,6 +280,9 @@ pub struct Templates {
     pub worker: u32,
     /// Whether clones are full copies.
     pub full: bool,
+    /// Whether an ISO installs them; else a disk image is imported.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_iso: bool,
 }
 
 impl Templates {
@@ -306,7 +309,22 @@ impl Boot {
 
     /// Whether the system disk is made from a disk image, directly or for the template.
     pub fn imports(&self) -> bool {
-        matches!(self.from, BootFrom::DiskImage | BootFrom::Template)
+        self.from == BootFrom::DiskImage || (self.clones() && !self.installs_templates())
+    }
+
+    /// Whether templates are installed by an ISO.
+    pub fn installs_templates(&self) -> bool {
+        self.template.is_some_and(|templates| templates.by_iso)
+    }
+
+    /// Whether what the factory gives is an ISO.
+    pub fn takes_iso(&self) -> bool {
+        self.installs() || self.installs_templates()
+    }
+
+    /// Whether a new VM's disk has the size of what it was made from, and must grow.
+    pub fn grows(&self) -> bool {
+        !self.installs()
     }
 
     /// Whether VMs are cloned.

@@ -64,6 +64,8 @@ pub trait Guests: Send + Sync + 'static {
     fn power_off(&self, vmid: u32);
     /// Ask the guest to shut down; resolves true when it did.
     fn shut_down(&self, vmid: u32) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
+    /// A disk was copied: what is on the one is on the other, too.
+    fn copied(&self, _from: &str, _to: &str) {}
     /// The disk is gone for good.
     fn forget(&self, disk_identity: &str);
     /// Media in the CD drives changed while running.

@@ -297,7 +297,7 @@ fn judge_host(cluster: &Cluster, name: &str, view: Option<&HostView>) -> Option<
         return Some(("its CPU and memory could not be read".to_owned(), Some(fix)));
     }
     let proxmox = &cluster.proxmox;
-    let files = match (cluster.boot.imports(), cluster.boot.by_medium() || cluster.boot.installs()) {
+    let files = match (cluster.boot.imports(), cluster.boot.by_medium() || cluster.boot.takes_iso()) {
         (true, true) => &["import", "iso"][..],
         (true, false) => &["import"],
         (false, _) => &["iso"],

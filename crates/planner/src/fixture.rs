@@ -125,7 +125,7 @@ pub(crate) fn home() -> Cluster {
 /// The image every fixture cluster uses.
 pub(crate) fn image(cluster: &Cluster) -> ImageRef {
     let schematic_id = "613e1592b2da41ae5e265e8789429f22e121aab91cb4deb6bc3c0b6262961245".to_owned();
-    let content = if cluster.boot.installs() { Content::Iso } else { Content::Import };
+    let content = if cluster.boot.takes_iso() { Content::Iso } else { Content::Import };
     ImageRef {
         content,
         file: image_file(cluster, &schematic_id),
@@ -136,7 +136,7 @@ pub(crate) fn image(cluster: &Cluster) -> ImageRef {
 
 /// What the nodes of a fixture cluster boot from.
 pub(crate) fn images(cluster: &Cluster) -> Images {
-    let installer = cluster.boot.installs().then(|| image(cluster).schematic_id);
+    let installer = cluster.boot.takes_iso().then(|| image(cluster).schematic_id);
     let of_node = |node: &Node| {
         let schematic_id = node.uuid.simple().to_string().repeat(2);
         let image = ImageRef { file: image_file(cluster, &schematic_id), schematic_id, ..image(cluster) };

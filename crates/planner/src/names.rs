@@ -94,7 +94,7 @@ pub fn image_file(cluster: &Cluster, schematic_id: &str) -> String {
         Arch::Arm64 => "arm64",
     };
     let platform = if cluster.boot.own_images() { "metal" } else { "nocloud" };
-    let ending = if cluster.boot.installs() { "iso" } else { "qcow2" };
+    let ending = if cluster.boot.takes_iso() { "iso" } else { "qcow2" };
     let secure = if cluster.talos.secure_boot { "-secureboot" } else { "" };
     format!("talos-v{}-{}-{platform}-{arch}{secure}.{ending}", cluster.talos.version, hex12(schematic_id))
 }
@@ -145,7 +145,7 @@ pub fn media_file(cluster: &Cluster, node: &Node) -> String {
 }
 
 /// Like [`media_file`], for a digest at hand.
-pub(crate) fn media_file_of(cluster: &Cluster, node: &str, digest: &str) -> String {
+pub fn media_file_of(cluster: &Cluster, node: &str, digest: &str) -> String {
     format!("daedal-{}.{node}.{}-{}.iso", cluster.name, uuid8(cluster.uuid), hex12(digest))
 }
 

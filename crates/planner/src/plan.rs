@@ -174,6 +174,9 @@ pub enum Action {
     },
     /// Make a template from the image: no config, no identity.
     MakeTemplate {
+        /// The node whose address and MAC the VM has while an ISO installs it; none where an image is imported.
+        #[serde(default)]
+        through: Option<String>,
         /// VMID.
         vmid: u32,
         /// The role it is for.

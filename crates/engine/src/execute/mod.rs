@@ -6,6 +6,7 @@ mod console;
 mod give;
 mod graph;
 mod image;
+mod install;
 mod template;
 mod trying;
 mod vm;
@@ -21,6 +22,7 @@ use daedal_store::{Entry, Journal};
 use daedal_talos::SecretsBundle;
 use tokio::sync::{OnceCell, Semaphore};
 
+use self::install::Install;
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::event::stage;
@@ -144,8 +146,12 @@ impl<'a> Executor<'a> {
             }
             Action::DeleteImage { volid } => self.delete_image(step, volid).await,
             Action::UploadMedia { storage, file } => self.upload_media(step, storage, file).await,
-            Action::MakeTemplate { vmid, role, image, digest } => {
+            Action::MakeTemplate { vmid, role, image, digest, through: None } => {
                 self.make_template(step, *vmid, *role, image, digest).await
+            }
+            Action::MakeTemplate { vmid, role, image, digest, through: Some(through) } => {
+                let make = Install { vmid: *vmid, role: *role, iso: image, digest, through };
+                Box::pin(self.install_template(step, make)).await
             }
             Action::DropTemplate { vmid } => self.drop_template(step, *vmid).await,
             Action::CreateVm { vmid, template: Some(template), .. } => {

@@ -58,7 +58,7 @@ impl Executor<'_> {
     }
 
     /// Waits for the task that makes a VM which shows nothing but `lock: create`.
-    async fn finish_making(&self, step: &Step, host: &str, vmid: u32) -> Result<(), Error> {
+    pub(super) async fn finish_making(&self, step: &Step, host: &str, vmid: u32) -> Result<(), Error> {
         let proxmox = &self.engine.parts.proxmox;
         match maker(proxmox, host, vmid).await? {
             Some(task) if by_us_and_unfinished(proxmox, &task) && task.running() => {

@@ -22,6 +22,8 @@ pub const META: Way = Way::new("{from: disk-image, config: meta}", Giving::Nothi
 pub const ISO_META: Way = Way::new("{from: iso, config: meta}", Giving::Nothing);
 pub const TEMPLATE: Way = Way::new("{from: template, config: cidata}", Giving::Nothing);
 pub const TEMPLATE_CLOUD_INIT: Way = Way::new("{from: template, config: cloud-init-drive}", Giving::Nothing);
+pub const TEMPLATE_BY_ISO: Way =
+    Way::new("{from: template, config: cidata, template: {made: iso}}", Giving::Nothing);
 pub const TEMPLATE_FULL: Way =
     Way::new("{from: template, config: maintenance, template: {clone: full}}", Giving::Reserved);
 
@@ -279,7 +281,7 @@ async fn every_fault_on_the_way_from_an_iso_with_a_medium_is_survived() {
 
 #[tokio::test(start_paused = true)]
 async fn clones_of_templates_linked_and_full() {
-    for way in [TEMPLATE, TEMPLATE_FULL, TEMPLATE_CLOUD_INIT] {
+    for way in [TEMPLATE, TEMPLATE_FULL, TEMPLATE_CLOUD_INIT, TEMPLATE_BY_ISO] {
         let bench = whole_life(way).await;
         let world = bench.look().await.0;
         let templates: Vec<(u32, &str)> =
@@ -438,6 +440,47 @@ async fn a_template_of_something_else_is_replaced() {
 #[tokio::test(start_paused = true)]
 async fn every_death_on_the_way_from_a_template_is_survived() {
     sweep(TEMPLATE, 1, 1, 0, 1).await;
+}
+
+/// A template that an ISO installed holds Talos and nothing else: no card, no media, no config.
+#[tokio::test(start_paused = true)]
+async fn a_template_is_installed_by_an_iso_and_stripped() {
+    let bench = Bench::booting(TEMPLATE_BY_ISO, 1, 0);
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("apply").await;
+    let host = bench.look().await.0.guests[&998].host.clone();
+    let config = client(&bench).vm_config(&host, 998).await.unwrap();
+    assert!(config.template && config.nics.is_empty() && config.cdroms.is_empty(), "{config:#?}");
+    let volumes = bench.lab.datacenter().volumes();
+    assert!(volumes.iter().any(|volume| volume.contains("-nocloud-amd64.iso")), "{volumes:?}");
+    assert!(
+        !volumes.iter().any(|volume| volume.ends_with(".qcow2") && volume.contains("/talos-v")),
+        "{volumes:?}"
+    );
+    let saved = serde_json::to_value(bench.lab.machines().save()).unwrap();
+    let with_config =
+        saved["disks"].as_object().unwrap().values().filter(|disk| !disk["config"].is_null()).count();
+    assert_eq!(with_config, 1, "only the node's disk has a config");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_while_an_iso_installs_a_template_is_survived() {
+    crate::crash::sweep_of(|| Bench::booting(TEMPLATE_BY_ISO, 1, 0)).await;
+}
+
+/// Kernel arguments ride in the schematic: no root token, no `args` on the VM (H19).
+#[tokio::test(start_paused = true)]
+async fn kernel_arguments_ride_in_the_schematic() {
+    let mut bench = Bench::new(1, 0);
+    let plain = bench.engine().images(&bench.cluster).shared.unwrap().schematic_id;
+    bench.cluster.talos.kernel_args = vec!["console=ttyS1".into()];
+    let with = bench.engine().images(&bench.cluster).shared.unwrap().schematic_id;
+    assert_ne!(plain, with);
+    assert_done(&bench.apply().await, "apply");
+    let (_, host, ..) = bench.vms().remove(0);
+    assert!(!client(&bench).vm_config(&host, 300).await.unwrap().raw.contains_key("args"));
+    let volumes = bench.lab.datacenter().volumes();
+    assert!(volumes.iter().any(|volume| volume.contains(&with[..12])), "{volumes:?}");
 }
 
 #[tokio::test(start_paused = true)]

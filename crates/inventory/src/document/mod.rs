@@ -269,6 +269,18 @@ pub(crate) struct Template {
     pub(crate) worker: Option<u32>,
     /// `linked` (the default) shares the template's disk, `full` copies it.
     pub(crate) clone: Option<CloneKind>,
+    /// `disk-image` (the default) imports one; `iso` boots one, which installs to an empty disk.
+    pub(crate) made: Option<TemplateMade>,
+}
+
+/// How a template is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TemplateMade {
+    /// The Image Factory's disk image is imported.
+    DiskImage,
+    /// The Image Factory's ISO is booted and installs itself; what it had for that is wiped.
+    Iso,
 }
 
 /// How a template is cloned.

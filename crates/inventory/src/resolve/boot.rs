@@ -3,7 +3,7 @@
 use super::node::Draft;
 use super::{Context, Refusal};
 use crate::cluster::{Boot, BootConfig, BootFrom, Role, Templates};
-use crate::document::{self, CloneKind};
+use crate::document::{self, CloneKind, TemplateMade};
 use crate::path::Path;
 
 pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -> Option<Boot> {
@@ -64,6 +64,7 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
             control_plane: said.and_then(|t| t.controlplane).unwrap_or(998),
             worker: said.and_then(|t| t.worker).unwrap_or(999),
             full: said.and_then(|t| t.clone) == Some(CloneKind::Full),
+            by_iso: said.and_then(|t| t.made) == Some(TemplateMade::Iso),
         }),
         (None, _) => None,
         (Some(_), _) => {

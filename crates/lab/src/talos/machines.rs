@@ -175,6 +175,14 @@ impl Guests for Machines {
         })
     }
 
+    fn copied(&self, from: &str, to: &str) {
+        let mut world = self.shared.world();
+        if let Some(disk) = world.disks.get(from).cloned() {
+            // Two members of one etcd with one identity are not modelled.
+            world.disks.insert(to.to_owned(), SavedDisk { etcd: None, recovery: None, ..disk });
+        }
+    }
+
     fn forget(&self, disk_identity: &str) {
         {
             let mut world = self.shared.world();

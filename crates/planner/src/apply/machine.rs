@@ -59,7 +59,7 @@ impl<'w> Planner<'w> {
         let subject = Subject { node: Some(&node.name), host: Some(host) };
         let (cluster, path) = (self.cluster, &self.cluster.boot);
         let template = match path.clones() {
-            true => match self.template_for(node.role, host, images) {
+            true => match self.template_for(node, host, images) {
                 Some(template) => Some(template),
                 None => return Track { host: Some(host.to_owned()), ..Track::default() },
             },
@@ -102,7 +102,7 @@ impl<'w> Planner<'w> {
         let subject = Subject { node: Some(&node.name), host: Some(host) };
         let (path, vmid, size) = (&self.cluster.boot, node.vmid, node.disk);
         let mut ready = made.to_vec();
-        if path.imports() {
+        if path.grows() {
             let reason =
                 if path.clones() { "the template's is smaller" } else { "the imported image is smaller" };
             ready = vec![Some(self.graph.add(subject, Action::GrowDisk { vmid, size }, reason, ready))];

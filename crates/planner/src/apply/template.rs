@@ -1,6 +1,6 @@
 //! Templates that new VMs are cloned from: one for each role, on every host where disks are local.
 
-use daedal_inventory::Role;
+use daedal_inventory::{Node, Role};
 
 use super::Planner;
 use crate::digest::template_digest;
@@ -16,13 +16,14 @@ pub(super) type Ready = (CloneOf, Option<StepId>);
 
 impl<'w> Planner<'w> {
     /// The template a new node on this host is cloned from; none if something stands in the way, which a note says.
-    pub(super) fn template_for(&mut self, role: Role, host: &str, images: &Images) -> Option<Ready> {
+    pub(super) fn template_for(&mut self, node: &Node, host: &str, images: &Images) -> Option<Ready> {
+        let role = node.role;
         let host = self.template_host(role, host, images);
         let key = (role, host.clone());
         if let Some(known) = self.templates.get(&key) {
             return known.clone();
         }
-        let ready = self.template(role, &host, images);
+        let ready = self.template(node, &host, images);
         self.templates.insert(key, ready.clone());
         ready
     }
@@ -47,7 +48,8 @@ impl<'w> Planner<'w> {
         there.map_or_else(|| host.to_owned(), |(.., at)| at.name.clone())
     }
 
-    fn template(&mut self, role: Role, host: &str, images: &Images) -> Option<Ready> {
+    fn template(&mut self, node: &Node, host: &str, images: &Images) -> Option<Ready> {
+        let role = node.role;
         let (cluster, image) = (self.cluster, images.shared.as_ref()?);
         let (vmid, ..) = cluster.templates().find(|(_, of, at)| *of == role && at.name == host)?;
         let full = cluster.boot.template.is_some_and(|templates| templates.full);
@@ -103,7 +105,8 @@ impl<'w> Planner<'w> {
         self.image.bring(cluster, image, self.world, &self.volumes, host, &mut self.graph);
         let ready = self.image.ready_on(&self.volumes, host, image);
         let volid = image.volid(&cluster.proxmox.images_storage);
-        let action = Action::MakeTemplate { vmid, role, image: volid, digest };
+        let through = cluster.boot.installs_templates().then(|| node.name.clone());
+        let action = Action::MakeTemplate { vmid, role, image: volid, digest, through };
         let reason = "clones are made from it; it holds no config and no identity";
         let made = self.graph.add(subject, action, reason, [ready, dropped]);
         Some((clone, Some(made)))

@@ -233,7 +233,8 @@ impl<'a> Checker<'a> {
                 self.create_vm(step, *vmid, digest);
                 self.sources(step, image.as_deref(), iso.as_deref(), template.as_ref(), media.as_deref());
             }
-            Action::MakeTemplate { vmid, role, image, digest } => {
+            Action::MakeTemplate { vmid, role, image, digest, through } => {
+                self.template_through(step, through.as_deref());
                 self.make_template(step, *vmid, *role, image, digest);
             }
             Action::DropTemplate { vmid } => self.drop_template(step, *vmid),

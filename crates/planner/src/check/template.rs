@@ -35,7 +35,8 @@ impl Checker<'_> {
         self.demand(declared, Rule::Creation, step, "No such template is declared");
         let right = digest == template_digest(self.cluster, role, names::volid_file(image));
         self.demand(right, Rule::Creation, step, "The template's mark would not say what it is made of");
-        let ready = self.image_ready_before(step, host, Content::Import, image);
+        let content = if self.cluster.boot.installs_templates() { Content::Iso } else { Content::Import };
+        let ready = self.image_ready_before(step, host, content, image);
         self.demand(ready, Rule::Order, step, "The image is not there, or not the right one");
         let dropped = self.after(step, |s| s.action == Action::DropTemplate { vmid });
         let free = match self.world.guests.get(&vmid) {
@@ -50,6 +51,28 @@ impl Checker<'_> {
         let made = |s: &&Step| matches!(s.action, Action::MakeTemplate { vmid: made, .. } if made == vmid);
         let once = self.plan.steps.iter().filter(made).count() == 1;
         self.demand(once, Rule::Creation, step, "The template is made twice");
+    }
+
+    /// While it is installed a template has the address of a node that is not there yet, and nobody else's.
+    pub(super) fn template_through(&mut self, step: &Step, through: Option<&str>) {
+        let said = through.is_some() == self.cluster.boot.installs_templates();
+        self.demand(said, Rule::Creation, step, "The template is not made as its boot path says");
+        let Some(through) = through else { return };
+        let node = self.cluster.node(through);
+        let absent = node.is_some_and(|node| !self.world.guests.contains_key(&node.vmid));
+        self.demand(
+            absent,
+            Rule::Creation,
+            step,
+            "The template would take the address of a node that is there",
+        );
+        let taken = |s: &&Step| matches!(&s.action, Action::MakeTemplate { through: Some(other), .. } if other == through);
+        let once = self.plan.steps.iter().filter(taken).count() == 1;
+        self.demand(once, Rule::Creation, step, "Two templates would have the same address");
+        let before = |s: &Step| matches!(&s.action, Action::CreateVm { vmid, .. } if node.is_some_and(|n| n.vmid == *vmid));
+        let later =
+            self.plan.steps.iter().filter(|s| before(s)).all(|s| self.after(s, |made| made.id == step.id));
+        self.demand(later, Rule::Order, step, "The node may be there while the template has its address");
     }
 
     pub(super) fn drop_template(&mut self, step: &Step, vmid: u32) {

@@ -120,7 +120,7 @@ impl Checker<'_> {
         let (host, path) = (step.host.as_deref().unwrap_or_default(), &self.cluster.boot);
         let of_path =
             (image.is_some() || template.is_some(), template.is_some(), iso.is_some(), media.is_some())
-                == (path.imports(), path.clones(), path.installs(), path.by_medium());
+                == (path.grows(), path.clones(), path.installs(), path.by_medium());
         self.demand(of_path, Rule::Creation, step, "The VM is not made as its boot path says");
         if let Some(media) = media {
             let storage = &self.cluster.proxmox.images_storage;
@@ -236,7 +236,7 @@ impl Checker<'_> {
         // One that is still being made shows nothing of what it will be.
         let config = guest.filter(|guest| is_ours(guest, node)).and_then(|guest| guest.config.as_ref());
         // An empty disk is made as large as it should be.
-        if config.map_or(self.cluster.boot.imports(), |config| config.disk < node.disk) {
+        if config.map_or(self.cluster.boot.grows(), |config| config.disk < node.disk) {
             let grown = self
                 .after(step, |s| matches!(s.action, Action::GrowDisk { vmid: grown, .. } if grown == vmid));
             self.demand(grown, Rule::Order, step, "The VM would start with a disk that is too small");

@@ -342,7 +342,7 @@ fn from_an_iso_with_a_config_medium() {
 fn from_a_template() {
     let mut cluster = on_path(BootFrom::Template, BootConfig::Cidata);
     cluster.boot.template =
-        Some(daedal_inventory::Templates { control_plane: 998, worker: 999, full: false });
+        Some(daedal_inventory::Templates { control_plane: 998, worker: 999, full: false, by_iso: false });
     insta::assert_snapshot!(apply_text(&cluster, &fixture::home_world()));
     // Another Talos, while a clone still needs the old template.
     let mut sim = Sim::made(&cluster, &fixture::home_world());

@@ -51,7 +51,8 @@ fn stranger(kind: u8, vmid: u32, host: &str, node: &str) -> GuestView {
 /// Every boot path; half of the time the usual one.
 fn boots() -> impl Strategy<Value = Boot> {
     let on_storage = Some("nas:iso/talos.iso".to_owned());
-    let templates = daedal_inventory::Templates { control_plane: 998, worker: 999, full: false };
+    let templates =
+        daedal_inventory::Templates { control_plane: 998, worker: 999, full: false, by_iso: false };
     let path = |from, config| Boot { from, config, ..Boot::default() };
     prop_oneof![
         4 => Just(Boot::default()),

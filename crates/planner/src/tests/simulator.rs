@@ -175,7 +175,7 @@ impl Sim {
         let config = VmConfig {
             cores: node.cores,
             memory: node.memory,
-            disk: if path.imports() { IMPORTED } else { node.disk },
+            disk: if path.grows() { IMPORTED } else { node.disk },
             mac: node.mac.clone(),
             bridge: cluster.proxmox.bridge.clone(),
             vlan: cluster.proxmox.vlan,
@@ -263,7 +263,7 @@ impl Sim {
                 self.world.nodes.insert(node.name.clone(), NodeView::default());
                 self.disks.insert(node.name, Disk::default());
             }
-            Action::MakeTemplate { vmid, role, image, digest } => {
+            Action::MakeTemplate { vmid, role, image, digest, .. } => {
                 assert_eq!(self.volume(&host, image).map(|v| v.size), Some(IMAGE_SIZE), "wrong image");
                 assert!(!self.world.guests.contains_key(vmid), "VM {vmid} already exists");
                 let ownership = Ownership::Template { role: *role, digest: digest.clone() };

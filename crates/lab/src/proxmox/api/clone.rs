@@ -186,6 +186,12 @@ impl Order {
             let Some(volid) = vmconfig::drive_volume(&value) else { continue };
             let new = self.copy(job, &option, &volid).await?;
             made.push(new.clone());
+            let identity = |volid: &str| {
+                job.dc.with(|state| state.volume(&job.host, volid).map(|volume| volume.identity.clone()))
+            };
+            if let (Some(from), Some(to)) = (identity(&volid), identity(&new)) {
+                job.dc.guests().copied(&from, &to);
+            }
             let mut drive = Properties::parse(&value);
             drive.bare = Some(new);
             config.insert(option, drive.print());
