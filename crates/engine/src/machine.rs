@@ -329,7 +329,8 @@ pub(crate) fn installing_template(
 ) -> CreateVm {
     let storage = &cluster.proxmox.disks_storage;
     let least = cluster.nodes.iter().filter(|other| other.role == node.role).map(|other| other.disk).min();
-    let disk = NewDisk::blank(storage, least.unwrap_or(node.disk) >> 30);
+    // Smaller than any node's, so that every clone grows to its own size.
+    let disk = NewDisk::blank(storage, (least.unwrap_or(node.disk) >> 30).saturating_sub(1).max(1));
     let drives = [(BOOT_DRIVE, iso), (MEDIA_DRIVE, media)];
     CreateVm {
         disks: [(SYSTEM_DISK.to_owned(), disk)].into(),
