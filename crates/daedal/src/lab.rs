@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daedal_inventory::{BootConfig, Cluster, Host};
+use daedal_inventory::{Arch, BootConfig, Cluster, Host};
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
 use daedal_lab::{Handle, HandleError, Wanted, files};
 
@@ -163,6 +163,10 @@ fn lab_host(cluster: &Cluster, host: &Host) -> HostSpec {
     }
     HostSpec {
         name: host.name.clone(),
+        machine: match cluster.talos.arch {
+            Arch::Amd64 => "x86_64".to_owned(),
+            Arch::Arm64 => "aarch64".to_owned(),
+        },
         cpus: u32::try_from(cores.next_multiple_of(8)).unwrap_or(u32::MAX).max(16),
         memory: (memory + (16 << 30)).next_multiple_of(32 << 30).max(64 << 30),
         storages,

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::error::{Error, chain};
+use crate::observe::{Blinds, architectures};
 use crate::privileges::Scope;
 
 /// Everything that was checked, in order.
@@ -86,7 +87,7 @@ impl Engine {
     pub async fn live_checks(&self, cluster: &Cluster) -> LiveReport {
         let mut report = LiveReport::default();
         let proxmox = &self.parts.proxmox;
-        let world = match self.observe(cluster).await {
+        let mut world = match self.observe(cluster).await {
             Ok(world) => world,
             Err(error) => {
                 let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
@@ -95,6 +96,9 @@ impl Engine {
                 return report;
             }
         };
+        let blinds = Blinds::default();
+        architectures(proxmox, cluster, &mut world.hosts, &blinds).await;
+        world.blind.extend(blinds.take());
         version(&mut report, cluster, &world.proxmox_version);
         privileges(&mut report, cluster, proxmox, &world.proxmox_version).await;
         pool(&mut report, cluster, proxmox).await;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use daedal_inventory::hardware::{Chipset, Firmware, Hardware};
-use daedal_inventory::{BootConfig, Cluster, Node, Role};
+use daedal_inventory::hardware::{Firmware, Hardware};
+use daedal_inventory::{Arch, BootConfig, Cluster, Node, Role};
 use daedal_planner::names::{media_file, media_volid, template_name};
-use daedal_planner::{DEFAULT_CPU, TemplateMark, plain_options};
+use daedal_planner::{TemplateMark, plain_options};
 use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, cdrom};
 use daedal_talos::config::{
     ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, MachineConfig, NodeOptions,
@@ -22,10 +22,24 @@ use crate::status::endpoint_url;
 
 /// Slot of the system disk.
 pub(crate) const SYSTEM_DISK: &str = "scsi0";
-/// Slot of the drive the config media goes into.
-pub(crate) const MEDIA_DRIVE: &str = "ide2";
-/// Slot of the drive a boot ISO goes into. A q35 machine has these two only.
-pub(crate) const BOOT_DRIVE: &str = "ide0";
+/// The CD drives of a VM, by slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Drives {
+    /// Where the config media goes.
+    pub(crate) media: &'static str,
+    /// Where a boot ISO goes.
+    pub(crate) boot: &'static str,
+}
+
+/// Which drives the VMs of a cluster have. A q35 machine has these two IDE slots only; arm64 has none, and the last SCSI
+/// slots are beyond those of all disks.
+pub(crate) fn drives(cluster: &Cluster) -> Drives {
+    match cluster.talos.arch {
+        Arch::Amd64 => Drives { media: "ide2", boot: "ide0" },
+        Arch::Arm64 => Drives { media: "scsi30", boot: "scsi29" },
+    }
+}
+
 /// The NIC that carries the node's address.
 pub(crate) const FIRST_NIC: &str = "net0";
 
@@ -214,9 +228,10 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> Create
         Some(image) => NewDisk::import(&proxmox.disks_storage, image),
         None => NewDisk::blank(&proxmox.disks_storage, node.disk >> 30),
     };
-    let drives = [(MEDIA_DRIVE, sources.media), (BOOT_DRIVE, sources.iso)];
+    let Drives { media, boot } = drives(cluster);
+    let drives = [(media, sources.media), (boot, sources.iso)];
     // An empty disk does not boot, so the ISO's turn comes until the system is installed, and never again.
-    let boots = [Some(SYSTEM_DISK), sources.iso.map(|_| BOOT_DRIVE)];
+    let boots = [Some(SYSTEM_DISK), sources.iso.map(|_| boot)];
     CreateVm {
         vmid: node.vmid,
         name: node.name.clone(),
@@ -236,7 +251,7 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> Create
         // An empty disk need not grow, so that the VM can start in the same breath.
         start: sources.image.is_none(),
         boot_order: boots.into_iter().flatten().map(str::to_owned).collect(),
-        extra: cloud_init(cluster, node).into_iter().chain(plain_options(node)).collect(),
+        extra: cloud_init(cluster, node).into_iter().chain(plain_options(cluster, node)).collect(),
         ..hardware(cluster, &node.hardware)
     }
 }
@@ -252,7 +267,7 @@ fn extra_disks<'a>(cluster: &'a Cluster, node: &'a Node) -> impl Iterator<Item =
 /// What an option of an existing VM's hardware is set to; none if it is taken away.
 pub(crate) fn option(cluster: &Cluster, node: &Node, option: &str) -> Option<String> {
     match option {
-        "cpu" => Some(node.hardware.cpu.clone().unwrap_or_else(|| DEFAULT_CPU.to_owned())),
+        "cpu" => Some(node.hardware.processor(cluster.talos.arch).to_owned()),
         "serial0" => node.hardware.serial_console.unwrap_or(true).then(|| "socket".to_owned()),
         _ if option.starts_with("scsi") => extra_disks(cluster, node)
             .find(|(slot, _)| slot == option)
@@ -261,23 +276,19 @@ pub(crate) fn option(cluster: &Cluster, node: &Node, option: &str) -> Option<Str
             let at: usize = option.strip_prefix("net")?.parse().ok()?;
             nics(cluster, node).get(at).map(Nic::property_string)
         }
-        _ => plain_options(node).remove(option),
+        _ => plain_options(cluster, node).remove(option),
     }
 }
 
 /// The machine itself.
 fn hardware(cluster: &Cluster, hardware: &Hardware) -> CreateVm {
-    let storage = &cluster.proxmox.disks_storage;
+    let (arch, storage) = (cluster.talos.arch, &cluster.proxmox.disks_storage);
     let uefi = hardware.firmware.unwrap_or_default() == Firmware::Ovmf;
     CreateVm {
         // Talos and the kubelet count on all of the memory being there.
         balloon_mib: Some(0),
-        // The least Talos runs on; the same on every host, so that a VM can be migrated.
-        cpu: Some(hardware.cpu.clone().unwrap_or_else(|| DEFAULT_CPU.to_owned())),
-        machine: Some(match hardware.machine.unwrap_or_default() {
-            Chipset::Q35 => "q35".to_owned(),
-            Chipset::I440fx => "pc".to_owned(),
-        }),
+        cpu: Some(hardware.processor(arch).to_owned()),
+        machine: Some(hardware.chipset(arch).name().to_owned()),
         bios: Some(if uefi { "ovmf" } else { "seabios" }.to_owned()),
         ostype: Some("l26".to_owned()),
         scsihw: Some("virtio-scsi-single".to_owned()),
@@ -312,7 +323,7 @@ pub(crate) fn template(cluster: &Cluster, role: Role, vmid: u32, image: &str, di
         disks: [(SYSTEM_DISK.to_owned(), NewDisk::import(&proxmox.disks_storage, image))].into(),
         boot_order: vec![SYSTEM_DISK.to_owned()],
         tags: if proxmox.pool.is_some() { Vec::new() } else { vec!["daedal".to_owned()] },
-        extra: of_role.map(plain_options).unwrap_or_default(),
+        extra: of_role.map(|node| plain_options(cluster, node)).unwrap_or_default(),
         ..hardware(cluster, of_role.map_or(&Hardware::default(), |node| &node.hardware))
     }
 }
@@ -331,11 +342,12 @@ pub(crate) fn installing_template(
     let least = cluster.nodes.iter().filter(|other| other.role == node.role).map(|other| other.disk).min();
     // Smaller than any node's, so that every clone grows to its own size.
     let disk = NewDisk::blank(storage, (least.unwrap_or(node.disk) >> 30).saturating_sub(1).max(1));
-    let drives = [(BOOT_DRIVE, iso), (MEDIA_DRIVE, media)];
+    let slots = drives(cluster);
+    let drives = [(slots.boot, iso), (slots.media, media)];
     CreateVm {
         disks: [(SYSTEM_DISK.to_owned(), disk)].into(),
         cdroms: drives.map(|(slot, volid)| (slot.to_owned(), Some(volid.to_owned()))).into(),
-        boot_order: vec![SYSTEM_DISK.to_owned(), BOOT_DRIVE.to_owned()],
+        boot_order: vec![SYSTEM_DISK.to_owned(), slots.boot.to_owned()],
         nics: vec![nic(cluster, node)],
         start: true,
         ..template(cluster, node.role, vmid, iso, digest)
@@ -361,7 +373,7 @@ pub(crate) fn clone_update(cluster: &Cluster, node: &Node) -> UpdateVm {
     if cluster.boot.by_medium() {
         let file = media_file(cluster, node);
         let volid = media_volid(&cluster.proxmox.images_storage, &file);
-        update = update.set(MEDIA_DRIVE, cdrom(Some(&volid)));
+        update = update.set(drives(cluster).media, cdrom(Some(&volid)));
     }
     for (option, value) in cloud_init(cluster, node) {
         update = update.set(option, value);
@@ -383,7 +395,7 @@ fn cloud_init(cluster: &Cluster, node: &Node) -> BTreeMap<String, String> {
     let drive = format!("{}:cloudinit", cluster.proxmox.disks_storage);
     let address = format!("{ip}={},{gw}={}", node.address, network.gateway);
     let mut options = BTreeMap::from([
-        (MEDIA_DRIVE.to_owned(), drive),
+        (drives(cluster).media.to_owned(), drive),
         ("citype".to_owned(), "nocloud".to_owned()),
         ("ipconfig0".to_owned(), address),
     ]);

@@ -9,6 +9,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use crate::arch::Arch;
 use crate::hardware::Hardware;
 pub use crate::image::{Bootloader, Overlay, OverlayOption};
 use crate::options::{Machine, Registry, RegistryMirror, Route, SecretText, Text};
@@ -85,17 +86,6 @@ pub struct Talos {
     /// Boot loader of the image, if not the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootloader: Option<Bootloader>,
-}
-
-/// CPU architecture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "lowercase")]
-pub enum Arch {
-    /// x86-64.
-    #[default]
-    Amd64,
-    /// AArch64.
-    Arm64,
 }
 
 /// Kubernetes version and network settings.

@@ -3,13 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::arch::Arch;
 use crate::options::Route;
 
 /// A VM's hardware. Single values of the pool win over the cluster's; disks, network cards and devices add up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Hardware {
-    /// The chipset: `q35` by default.
+    /// The chipset: `q35` by default, `virt` for arm64, which has no other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<Chipset>,
     /// The firmware: `ovmf` by default.
@@ -18,7 +19,8 @@ pub struct Hardware {
     /// A TPM 2.0; false by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tpm: Option<bool>,
-    /// The processor's model, such as `host`; `x86-64-v2-AES` by default, with which VMs can be moved between hosts.
+    /// The processor's model, such as `host`; `x86-64-v2-AES` by default, with which VMs can be moved between hosts, and
+    /// `host` for arm64, which has no such common ground.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
     /// Whether the guest sees NUMA nodes; false by default.
@@ -51,14 +53,45 @@ pub struct Hardware {
 }
 
 /// A chipset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Chipset {
     /// PCI Express.
-    #[default]
     Q35,
     /// The older one.
     I440fx,
+    /// The only one of arm64.
+    Virt,
+}
+
+impl Chipset {
+    /// Its name in a VM's config.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Q35 => "q35",
+            Self::I440fx => "pc",
+            Self::Virt => "virt",
+        }
+    }
+}
+
+impl Hardware {
+    /// The chipset that is declared, or the usual one of this architecture.
+    pub fn chipset(&self, arch: Arch) -> Chipset {
+        self.machine.unwrap_or(match arch {
+            Arch::Amd64 => Chipset::Q35,
+            Arch::Arm64 => Chipset::Virt,
+        })
+    }
+
+    /// The processor that is declared, or the usual one of this architecture: the least Talos runs on, the same on every
+    /// host, so that a VM can be moved; arm64 has no such model.
+    pub fn processor(&self, arch: Arch) -> &str {
+        self.cpu.as_deref().unwrap_or(match arch {
+            Arch::Amd64 => "x86-64-v2-AES",
+            Arch::Arm64 => "host",
+        })
+    }
 }
 
 /// A firmware.

@@ -8,6 +8,7 @@
 //! text ──yaml──► tree with places ──check (against the schema of the types)──► Document ──resolve──► Cluster
 //! ```
 
+mod arch;
 mod check;
 mod cluster;
 mod diagnostic;

@@ -17,6 +17,8 @@ pub struct Hardware {
     pub host: String,
     /// SMBIOS uuid.
     pub uuid: String,
+    /// What its processors are, as a kernel says it: `x86_64` or `aarch64`.
+    pub machine: String,
     /// MACs of the NICs, upper-case, in order.
     pub macs: Vec<String>,
     /// vCPUs.

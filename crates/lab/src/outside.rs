@@ -299,6 +299,7 @@ mod tests {
             name: "cp-1".into(),
             host: "atlas".into(),
             uuid: String::new(),
+            machine: "x86_64".into(),
             macs: vec!["BC:24:11:00:00:01".into()],
             cores: 2,
             memory: 1 << 30,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use daedal_inventory::Arch;
+
 use crate::size;
 
 /// Why no plan can be made at all. What concerns single nodes only is a note in the plan instead.
@@ -44,9 +46,16 @@ pub enum PlanError {
         /// Why it cannot be told.
         why: String,
     },
-    /// VMs are made for x86 hosts only.
-    #[error("`talos.arch: arm64` cannot be planned yet: VMs are made with an x86-64 processor; use `amd64`")]
-    Arch,
+    /// A host cannot run VMs of the declared architecture.
+    #[error("`talos.arch: {wanted}`, but host {host} is {is}: it would not run such VMs; change either")]
+    Arch {
+        /// The host.
+        host: String,
+        /// What it is.
+        is: Arch,
+        /// What the inventory says.
+        wanted: Arch,
+    },
     /// A way to boot that is declared but not built yet.
     #[error(
         "`boot: {{from: {from}, config: {config}}}` cannot be planned yet; use `{{from: disk-image, config: cidata}}`"

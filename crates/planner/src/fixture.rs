@@ -164,6 +164,7 @@ fn storage(kind: &str, content: &[&str], total: u64, available: u64) -> StorageV
 /// A host with room.
 pub(crate) fn host(cpus: u32, memory_gib: u64, disk_gib: u64) -> HostView {
     HostView {
+        arch: None,
         online: true,
         cpus,
         memory: memory_gib * GIB,

@@ -11,17 +11,14 @@ use crate::size;
 /// Options of a VM in words that compare.
 pub type HardwareView = BTreeMap<String, String>;
 
-/// The processor that VMs have unless another is declared: the least Talos runs on, the same on every host.
-pub const DEFAULT_CPU: &str = "x86-64-v2-AES";
-
 /// A VM's hardware as the inventory says it.
 pub fn declared_hardware(cluster: &Cluster, node: &Node) -> HardwareView {
     let hardware = &node.hardware;
     let mut view = HardwareView::new();
     let mut set = |option: &str, value: String| view.insert(option.to_owned(), value);
-    set("cpu", hardware.cpu.clone().unwrap_or_else(|| DEFAULT_CPU.to_owned()));
-    let chipset = hardware.machine.unwrap_or_default();
-    set("machine", if chipset == Chipset::Q35 { "q35" } else { "pc" }.to_owned());
+    let arch = cluster.talos.arch;
+    set("cpu", hardware.processor(arch).to_owned());
+    set("machine", hardware.chipset(arch).name().to_owned());
     let ovmf = hardware.firmware.unwrap_or_default() == Firmware::Ovmf;
     set("bios", if ovmf { "ovmf" } else { "seabios" }.to_owned());
     if hardware.serial_console.unwrap_or(true) {
@@ -30,7 +27,7 @@ pub fn declared_hardware(cluster: &Cluster, node: &Node) -> HardwareView {
     if hardware.tpm == Some(true) {
         set("tpmstate0", "there".to_owned());
     }
-    for (option, value) in plain_options(node) {
+    for (option, value) in plain_options(cluster, node) {
         set(&option, properties(&value));
     }
     for (i, disk) in node.disks.iter().enumerate() {
@@ -44,7 +41,7 @@ pub fn declared_hardware(cluster: &Cluster, node: &Node) -> HardwareView {
 }
 
 /// Options that are written just as they are sent.
-pub fn plain_options(node: &Node) -> BTreeMap<String, String> {
+pub fn plain_options(cluster: &Cluster, node: &Node) -> BTreeMap<String, String> {
     let (hardware, mut options) = (&node.hardware, BTreeMap::new());
     let mut set = |option: &str, value: String| options.insert(option.to_owned(), value);
     if hardware.numa == Some(true) {
@@ -58,7 +55,7 @@ pub fn plain_options(node: &Node) -> BTreeMap<String, String> {
     if order.is_some() || delay.is_some() {
         set("startup", order.into_iter().chain(delay).collect::<Vec<_>>().join(","));
     }
-    let express = if hardware.machine.unwrap_or_default() == Chipset::Q35 { ",pcie=1" } else { "" };
+    let express = if hardware.chipset(cluster.talos.arch) == Chipset::I440fx { "" } else { ",pcie=1" };
     for (i, mapping) in hardware.pci.iter().enumerate() {
         set(&format!("hostpci{i}"), format!("mapping={mapping}{express}"));
     }

@@ -44,9 +44,7 @@ pub use destroy::plan_destroy;
 pub use digest::{intent, node_digest, template_digest};
 pub use error::{NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing};
 pub use fit::{Unfit, fits};
-pub use hardware::{
-    DEFAULT_CPU, HardwareView, card_words, declared_hardware, disk_words, plain_options, properties,
-};
+pub use hardware::{HardwareView, card_words, declared_hardware, disk_words, plain_options, properties};
 pub use mark::{
     CloneMark, FoundMark, Identity, Judge, Mark, TemplateMark, description, first_description, remark,
 };

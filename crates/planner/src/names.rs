@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use daedal_inventory::{Arch, Cluster, Node};
+use daedal_inventory::{Cluster, Node};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -89,10 +89,7 @@ impl From<ImageRef> for Images {
 
 /// File name of an image: version, first twelve digits of the schematic id, platform and architecture.
 pub fn image_file(cluster: &Cluster, schematic_id: &str) -> String {
-    let arch = match cluster.talos.arch {
-        Arch::Amd64 => "amd64",
-        Arch::Arm64 => "arm64",
-    };
+    let arch = cluster.talos.arch;
     let platform = if cluster.boot.own_images() { "metal" } else { "nocloud" };
     let ending = if cluster.boot.takes_iso() { "iso" } else { "qcow2" };
     let secure = if cluster.talos.secure_boot { "-secureboot" } else { "" };

@@ -1,11 +1,11 @@
 //! What was observed of the world, and what could not be. Plain data; only the engine's `observe` makes one for real.
 
-use crate::hardware::HardwareView;
 use std::collections::{BTreeMap, BTreeSet};
 
-use daedal_inventory::Role;
+use daedal_inventory::{Arch, Role};
 use serde::{Deserialize, Serialize};
 
+use crate::hardware::HardwareView;
 use crate::plan::DocumentChange;
 
 /// Everything the planner may know. Always partial: [`World::blind`] says what was not seen, and why.
@@ -74,6 +74,9 @@ impl Blind {
 pub struct HostView {
     /// Whether it is online.
     pub online: bool,
+    /// What its processors are; none if nobody asked, or it was not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<Arch>,
     /// Logical CPUs.
     pub cpus: u32,
     /// Bytes of memory in all.

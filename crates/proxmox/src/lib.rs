@@ -75,8 +75,8 @@ pub use daedal_dial::{Fingerprint, Trust, TrustError};
 pub use error::{Cause, Error, Kind, Missing};
 pub use guarding::{FirewallRule, Kept, Options};
 pub use model::{
-    ClusterMember, CpuInfo, GuestInterface, HaState, Interface, MemoryInfo, Node, NodeStatus, Permissions,
-    Pool, Propagates, Resource, Storage, Version, VmRow, VmStatus, Volume, permitted, release,
+    ClusterMember, CpuInfo, GuestInterface, HaState, Interface, KernelInfo, MemoryInfo, Node, NodeStatus,
+    Permissions, Pool, Propagates, Resource, Storage, Version, VmRow, VmStatus, Volume, permitted, release,
 };
 pub use observe::{Call, CallCounter, Counts, Fault, Observer, Seen, Verdict};
 pub use params::{Params, Properties, format_size, parse_size};

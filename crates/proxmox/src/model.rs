@@ -122,6 +122,9 @@ impl Node {
 pub struct NodeStatus {
     /// CPUs.
     pub cpuinfo: CpuInfo,
+    /// The kernel that runs.
+    #[serde(rename = "current-kernel")]
+    pub kernel: KernelInfo,
     /// Memory.
     pub memory: MemoryInfo,
     /// Such as `pve-manager/9.2.11/14a22df35955d97d`.
@@ -130,6 +133,15 @@ pub struct NodeStatus {
     /// Seconds since boot.
     #[serde(deserialize_with = "lenient::number")]
     pub uptime: u64,
+}
+
+/// A node's kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct KernelInfo {
+    /// What it runs on, such as `x86_64` or `aarch64`.
+    #[serde(deserialize_with = "lenient::text")]
+    pub machine: String,
 }
 
 /// A node's CPUs.

@@ -269,6 +269,7 @@ fn draft(
         // Half of what is free stays free, for upgrades and for others.
         small: Draft::memory(count, false) > free / 2,
         talos: args.talos.clone(),
+        arm: survey.arm(&hosts),
         version: survey.version.clone(),
         hosts,
     };

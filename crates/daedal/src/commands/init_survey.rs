@@ -21,6 +21,8 @@ pub struct Survey {
 /// A host.
 #[derive(Clone, Debug, Default)]
 pub struct HostSeen {
+    /// What its processors are, as its kernel says it.
+    pub machine: String,
     /// Bytes of memory that nobody was promised.
     pub free_memory: u64,
     /// Storages that are available.
@@ -54,6 +56,8 @@ impl Survey {
             survey.add(row);
         }
         for (name, host) in &mut survey.hosts {
+            // A token may not see it; then the hosts are what most are.
+            host.machine = client.node_status(name).await.unwrap_or_default().kernel.machine;
             for bridge in client.bridges(name).await? {
                 let address = bridge.cidr.as_deref().and_then(|text| text.parse().ok());
                 let gateway = bridge.gateway.as_deref().and_then(|text| text.parse().ok());
@@ -123,6 +127,12 @@ impl Survey {
         let known = seen.into_iter().flat_map(|seen| seen.content.iter().map(String::as_str));
         let all: BTreeSet<&str> = known.chain(more.iter().copied()).collect();
         all.into_iter().collect::<Vec<_>>().join(",")
+    }
+
+    /// Whether all these hosts are arm64.
+    pub fn arm(&self, hosts: &[String]) -> bool {
+        let machine = |host: &String| self.hosts.get(host).map(|host| host.machine.as_str());
+        hosts.iter().all(|host| machine(host) == Some("aarch64"))
     }
 
     /// A bridge that every host has; the usual one if it is among them.
@@ -240,6 +250,8 @@ pub struct Draft {
     pub small: bool,
     /// Talos version.
     pub talos: String,
+    /// Whether the nodes are arm64.
+    pub arm: bool,
     /// Proxmox VE version, for the comment.
     pub version: String,
 }
@@ -276,6 +288,9 @@ impl Draft {
         put("spec:");
         put("  talos:");
         put(&format!("    version: {}", self.talos));
+        if self.arm {
+            put("    arch: arm64                # as the hosts are");
+        }
         put("    extensions:                # built into the image by the Image Factory");
         put("      - qemu-guest-agent       # lets Proxmox see addresses and shut nodes down");
         put("  # kubernetes: {version: …}   # left out, it is the newest one that this Talos supports");
@@ -349,6 +364,7 @@ mod tests {
 
     fn host(storages: &[(&str, StorageSeen)], bridges: &[&str]) -> HostSeen {
         HostSeen {
+            machine: "x86_64".into(),
             free_memory: 64 << 30,
             storages: storages.iter().map(|(name, seen)| ((*name).to_owned(), seen.clone())).collect(),
             bridges: bridges.iter().map(|name| ((*name).to_owned(), (None, None))).collect(),

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::execute::vm::{BETWEEN_LOOKS, not_ours};
 use crate::execute::waiting::{Look, News, Waiter};
 use crate::execute::{Executor, Outcome};
-use crate::machine::{self, BOOT_DRIVE, FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK};
+use crate::machine::{self, FIRST_NIC, SYSTEM_DISK};
 use crate::nodes::{Nodes, Probe};
 use crate::observe::guests::{is_bare, judged};
 
@@ -114,8 +114,9 @@ impl Executor<'_> {
             }
         };
         wait.until(&news, look).await?;
+        let drives = machine::drives(self.cluster);
         // With the medium in its drive it would take the config again.
-        let eject = UpdateVm::new().set(MEDIA_DRIVE, cdrom(None)).set(BOOT_DRIVE, cdrom(None));
+        let eject = UpdateVm::new().set(drives.media, cdrom(None)).set(drives.boot, cdrom(None));
         let call = async { Ok(proxmox.update_vm(host, vmid, &eject).await?) };
         self.perform(EffectKind::EjectMedia, vmid, host, call).await?;
         self.delete_volume(step, &volid, EffectKind::DeleteMedia).await?;
@@ -138,8 +139,8 @@ impl Executor<'_> {
         let bare = UpdateVm::new()
             .set("boot", format!("order={SYSTEM_DISK}"))
             .delete(FIRST_NIC)
-            .delete(BOOT_DRIVE)
-            .delete(MEDIA_DRIVE);
+            .delete(drives.boot)
+            .delete(drives.media);
         let call = async { Ok(proxmox.update_vm(host, vmid, &bare).await?) };
         self.perform(EffectKind::UpdateVm, vmid, host, call).await?;
         let call = async { Ok(proxmox.make_template(host, vmid).await?) };

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::effects::EffectKind;
 use crate::error::{Error, chain};
 use crate::execute::{Executor, Outcome};
-use crate::machine::{self, BOOT_DRIVE, FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK, Sources};
+use crate::machine::{self, FIRST_NIC, SYSTEM_DISK, Sources};
 use crate::observe::guests::{is_bare, judged, maker, whose};
 
 /// Between two looks at a create that is under way.
@@ -279,12 +279,13 @@ impl Executor<'_> {
     }
 
     pub(super) async fn attach_media(&self, step: &Step, vmid: u32, media: &str) -> Result<Outcome, Error> {
+        let drives = machine::drives(self.cluster);
         self.persist(step, |_| async move {
             let mine = self.mine_or_gone(step, vmid).await?;
-            if mine.config.cdroms.get(MEDIA_DRIVE).cloned().flatten().as_deref() == Some(media) {
+            if mine.config.cdroms.get(drives.media).cloned().flatten().as_deref() == Some(media) {
                 return Ok(Outcome::AlreadyDone);
             }
-            let update = UpdateVm::new().set(MEDIA_DRIVE, cdrom(Some(media))).digest(&mine.config.digest);
+            let update = UpdateVm::new().set(drives.media, cdrom(Some(media))).digest(&mine.config.digest);
             self.put_config(vmid, &mine.host, EffectKind::AttachMedia, &update).await
         })
         .await
@@ -292,6 +293,7 @@ impl Executor<'_> {
 
     /// A node has its config on its own disk: its media are taken out, and its mark says so from now on.
     pub(super) async fn settle(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
+        let drives = machine::drives(self.cluster);
         let node = self.node(step)?;
         self.persist(step, |_| async move {
             let mine = self.mine_or_gone(step, vmid).await?;
@@ -300,12 +302,12 @@ impl Executor<'_> {
             let inside = |drive: &str| config.cdroms.get(drive).and_then(Option::as_deref);
             // An empty drive is live at once; taking the drive away would wait for the next start.
             let medium =
-                inside(MEDIA_DRIVE).filter(|v| media_node(self.cluster, volid_file(v)) == Some(&node.name));
+                inside(drives.media).filter(|v| media_node(self.cluster, volid_file(v)) == Some(&node.name));
             if medium.is_some() {
-                update = update.set(MEDIA_DRIVE, cdrom(None));
+                update = update.set(drives.media, cdrom(None));
             }
-            if inside(BOOT_DRIVE).is_some_and(|volid| is_boot_iso(self.cluster, volid)) {
-                update = update.set(BOOT_DRIVE, cdrom(None));
+            if inside(drives.boot).is_some_and(|volid| is_boot_iso(self.cluster, volid)) {
+                update = update.set(drives.boot, cdrom(None));
             }
             let description = config.description.as_deref().unwrap_or_default();
             if let FoundMark::One(mark) = Mark::find(description)

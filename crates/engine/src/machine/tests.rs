@@ -71,7 +71,7 @@ fn hardware_is_asked_for_as_declared() {
     let mut cluster = cluster();
     let node = &mut cluster.nodes[0];
     node.hardware = Hardware {
-        machine: Some(Chipset::I440fx),
+        machine: Some(daedal_inventory::hardware::Chipset::I440fx),
         firmware: Some(Firmware::Seabios),
         tpm: Some(true),
         cpu: Some("host".into()),

@@ -15,7 +15,7 @@ use futures::stream::{self, StreamExt};
 
 use crate::error::chain;
 use crate::limits::Limits;
-use crate::machine::{BOOT_DRIVE, FIRST_NIC, MEDIA_DRIVE, SYSTEM_DISK};
+use crate::machine::{self, Drives, FIRST_NIC, SYSTEM_DISK};
 use crate::observe::Blinds;
 
 /// Looks at all guests; reads the config of those that could be ours. Also names the hosts that did not list theirs.
@@ -123,7 +123,7 @@ pub(crate) async fn look(
             if let Some(name) = &config.name {
                 guest.name.clone_from(name);
             }
-            guest.config = Some(compared(&config, guest));
+            guest.config = Some(compared(&config, guest, machine::drives(cluster)));
         }
     }
     (guests, unheard.into_iter().map(str::to_owned).collect())
@@ -247,7 +247,7 @@ pub(crate) fn judged(judge: &Judge<'_>, vmid: u32, config: &RawConfig) -> Owners
 
 /// The parts of a config that are compared. A config shows what was asked for, a list of VMs what a running one has:
 /// where they differ, the change waits for the next start.
-fn compared(config: &RawConfig, listed: &GuestView) -> VmConfig {
+fn compared(config: &RawConfig, listed: &GuestView, drives: Drives) -> VmConfig {
     let nic = config.nics.get(FIRST_NIC);
     let (cores, memory) = (config.vcpus(), config.memory_mib << 20);
     VmConfig {
@@ -259,8 +259,8 @@ fn compared(config: &RawConfig, listed: &GuestView) -> VmConfig {
         vlan: nic.and_then(|nic| nic.vlan),
         tags: config.tags.clone(),
         on_boot: config.on_boot,
-        media: config.cdroms.get(MEDIA_DRIVE).cloned().flatten(),
-        iso: config.cdroms.get(BOOT_DRIVE).cloned().flatten(),
+        media: config.cdroms.get(drives.media).cloned().flatten(),
+        iso: config.cdroms.get(drives.boot).cloned().flatten(),
         base: config.disks.get(SYSTEM_DISK).and_then(|disk| base(&disk.volid)),
         waiting: matches!(
             Mark::find(config.description.as_deref().unwrap_or_default()),
@@ -280,8 +280,9 @@ fn hardware(config: &RawConfig) -> HardwareView {
     let cpu = raw("cpu").unwrap_or("kvm64").split(',').next().unwrap_or_default();
     set("cpu", cpu.strip_prefix("cputype=").unwrap_or(cpu).to_owned());
     // Proxmox may write the version of the chipset as well.
-    let q35 = raw("machine").is_some_and(|machine| machine.contains("q35"));
-    set("machine", if q35 { "q35" } else { "pc" }.to_owned());
+    let machine = raw("machine").unwrap_or_default();
+    let chipset = ["q35", "virt"].into_iter().find(|chipset| machine.contains(chipset));
+    set("machine", chipset.unwrap_or("pc").to_owned());
     set("bios", raw("bios").unwrap_or("seabios").to_owned());
     if config.disks.contains_key("tpmstate0") {
         set("tpmstate0", "there".to_owned());

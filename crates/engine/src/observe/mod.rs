@@ -6,7 +6,7 @@ mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use daedal_inventory::Cluster;
+use daedal_inventory::{Arch, Cluster};
 use daedal_planner::{
     Blind, GuestView, HostView, ImagePin, Judge, Ownership, StorageView, VolumeView, World,
 };
@@ -33,7 +33,7 @@ impl Blinds {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(blind);
     }
 
-    fn take(self) -> Vec<Blind> {
+    pub(crate) fn take(self) -> Vec<Blind> {
         let mut all = self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Replies arrive in any order; the world does not depend on it.
         all.sort_by(|a, b| (&a.what, &a.why).cmp(&(&b.what, &b.why)));
@@ -87,6 +87,10 @@ impl Engine {
         if incomplete {
             // Bridges matter only where a VM is still to be made.
             bridges(proxmox, &mut world.hosts, &declared, &blinds).await;
+            // Whoever declares the usual one is spared the question; a live check asks either way.
+            if cluster.talos.arch != Arch::default() {
+                architectures(proxmox, cluster, &mut world.hosts, &blinds).await;
+            }
         }
 
         if incomplete || world.guests.values().any(waits) {
@@ -200,6 +204,33 @@ async fn bridges(
         }
     }))
     .await;
+}
+
+/// What the processors of the declared hosts are, where that is not known yet.
+pub(crate) async fn architectures(
+    proxmox: &Client,
+    cluster: &Cluster,
+    hosts: &mut BTreeMap<String, HostView>,
+    blinds: &Blinds,
+) {
+    let declared = |name: &String| cluster.proxmox.hosts.iter().any(|host| host.name == *name);
+    let asked = hosts.iter_mut().filter(|(name, host)| host.online && host.arch.is_none() && declared(name));
+    join_all(asked.map(|(name, host)| async move {
+        match proxmox.node_status(name).await {
+            Ok(status) => host.arch = architecture(&status.kernel.machine),
+            Err(error) => blinds.add(format!("processors of host {name}"), &error),
+        }
+    }))
+    .await;
+}
+
+/// An architecture in the words of a kernel.
+fn architecture(machine: &str) -> Option<Arch> {
+    match machine {
+        "x86_64" => Some(Arch::Amd64),
+        "aarch64" => Some(Arch::Arm64),
+        _ => None,
+    }
 }
 
 /// Images and config media: asked of each host that has the storage, or of one of them if it is shared.

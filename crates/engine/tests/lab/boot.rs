@@ -204,7 +204,7 @@ async fn every_death_on_the_way_through_a_verified_first_contact_is_survived() {
     crate::crash::sweep_of(|| listening(ISO_MAINTENANCE, "9.2.11")).await;
 }
 
-fn client(bench: &Bench) -> daedal_proxmox::Client {
+pub fn client(bench: &Bench) -> daedal_proxmox::Client {
     daedal_proxmox::Client::builder(
         &bench.cluster.proxmox.endpoint,
         daedal_proxmox::Token::new(TOKEN, CANARY).unwrap(),

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::large_futures)]
 
 mod access;
+mod arm;
 mod boot;
 mod commands;
 mod config;

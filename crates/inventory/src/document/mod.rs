@@ -18,6 +18,7 @@ pub(crate) use pool::{Patch, Pool, PoolNode, Role};
 pub(crate) use proxmox::{Host, HostSpec, Proxmox, SecretRef, TlsTrust};
 pub(crate) use scalar::{Address, Size, Vmid};
 
+use crate::arch::Arch;
 use crate::cluster;
 use crate::hardware::Hardware;
 use crate::image::{Bootloader, Overlay};
@@ -134,16 +135,6 @@ pub(crate) struct Talos {
     pub(crate) overlay: Option<Overlay>,
     /// Boot loader of the image; the Image Factory's choice by default.
     pub(crate) bootloader: Option<Bootloader>,
-}
-
-/// CPU architecture.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Arch {
-    /// x86-64.
-    Amd64,
-    /// AArch64.
-    Arm64,
 }
 
 /// Kubernetes version and settings.
@@ -340,15 +331,6 @@ pub(crate) enum Strategy {
     Spread,
     /// Every node where it is pinned.
     Pin,
-}
-
-impl From<Arch> for cluster::Arch {
-    fn from(arch: Arch) -> Self {
-        match arch {
-            Arch::Amd64 => Self::Amd64,
-            Arch::Arm64 => Self::Arm64,
-        }
-    }
 }
 
 impl From<Cni> for cluster::Cni {

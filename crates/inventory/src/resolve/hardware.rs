@@ -9,13 +9,13 @@ use uuid::Uuid;
 use super::node::Draft;
 use super::size::{self, Of};
 use super::{Context, mac, name, network, options};
-use crate::cluster::{Disk, Nic};
+use crate::cluster::{Arch, Disk, Nic};
 use crate::document;
-use crate::hardware::{Firmware, Hardware};
+use crate::hardware::{Chipset, Firmware, Hardware};
 use crate::path::Path;
 
 /// Checks what the cluster or a pool says.
-pub(crate) fn check(hardware: &Hardware, secure_boot: bool, at: &Path<'_>, cx: &mut Context<'_>) {
+pub(crate) fn check(hardware: &Hardware, talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>) {
     let counts = [
         ("disks", hardware.disks.len(), 13),
         ("nics", hardware.nics.len(), 8),
@@ -69,7 +69,32 @@ pub(crate) fn check(hardware: &Hardware, secure_boot: bool, at: &Path<'_>, cx: &
         let help = "Write a model's name, for example `host` or `x86-64-v3`.";
         cx.error("cpu", &at.key("cpu"), format!("`{cpu}` is not a processor model."), help);
     }
-    if secure_boot && hardware.firmware == Some(Firmware::Seabios) {
+    let arm = talos.arch == Some(Arch::Arm64);
+    match hardware.machine {
+        Some(Chipset::Q35 | Chipset::I440fx) if arm => {
+            let message = "Machines of arm64 have the chipset `virt` and no other.";
+            cx.error("machine", &at.key("machine"), message, "Remove `machine`, or `talos.arch`.");
+        }
+        Some(Chipset::Virt) if !arm => {
+            let message = "`virt` is the chipset of arm64, and these nodes are amd64.";
+            cx.error(
+                "machine",
+                &at.key("machine"),
+                message,
+                "Remove `machine`, or say `talos: {arch: arm64}`.",
+            );
+        }
+        _ => {}
+    }
+    if arm && hardware.cpu.as_deref().is_some_and(|cpu| !matches!(cpu, "host" | "max")) {
+        let message = "A host of arm64 runs VMs with its own processor only.";
+        cx.error("cpu", &at.key("cpu"), message, "Remove `cpu`, or write `host` or `max`.");
+    }
+    if arm && hardware.firmware == Some(Firmware::Seabios) {
+        let message = "There is no BIOS for arm64.";
+        cx.error("firmware", &at.key("firmware"), message, "Remove `firmware`, or `talos.arch`.");
+    }
+    if talos.secure_boot == Some(true) && hardware.firmware == Some(Firmware::Seabios) {
         let message = "Secure boot needs UEFI, and `seabios` is not.";
         cx.error("firmware", &at.key("firmware"), message, "Remove `firmware`, or `talos.secureBoot`.");
     }

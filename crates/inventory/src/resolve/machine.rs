@@ -53,7 +53,7 @@ pub(crate) fn talos(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>
         extensions,
         kernel_args,
         factory: factory?,
-        arch: talos.arch.map(Into::into).unwrap_or_default(),
+        arch: talos.arch.unwrap_or_default(),
         install_disk,
         secure_boot: talos.secure_boot.unwrap_or(false),
         image_sha256,

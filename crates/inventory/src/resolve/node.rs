@@ -104,10 +104,9 @@ pub(crate) fn nodes<'d>(
         let help = "Add a pool with `role: controlplane`.";
         cx.error("pools", &pools_at, "The cluster has no pools, so it has no nodes.", help);
     }
-    let secure_boot = spec.talos.secure_boot == Some(true);
     if let Some(hardware) = &spec.hardware {
         let at = spec_at.key("hardware");
-        hardware::check(hardware, secure_boot, &at, cx);
+        hardware::check(hardware, &spec.talos, &at, cx);
         for (i, _) in hardware.nics.iter().enumerate().filter(|(_, nic)| nic.address.is_some()) {
             let at = at.key("nics");
             let message = "Addresses count from a pool's first node, and this card is for all pools.";
@@ -127,7 +126,7 @@ pub(crate) fn nodes<'d>(
         let mut of_pool = pool_nodes(i, pool, only, (cluster, &everywhere), network, &pools_at.index(i), cx);
         let mut hardware = spec.hardware.clone().unwrap_or_default();
         if let Some(nearer) = &pool.hardware {
-            hardware::check(nearer, secure_boot, &pools_at.index(i).key("hardware"), cx);
+            hardware::check(nearer, &spec.talos, &pools_at.index(i).key("hardware"), cx);
             hardware.extend(nearer);
         }
         hardware::check_pool(&hardware, of_pool.len(), spec, &pools_at.index(i).key("hardware"), cx);

@@ -52,6 +52,7 @@ impl State {
         let leaf = pki.issue(&host_names(&spec.name, &spec.endpoints))?;
         let fingerprint = leaf.fingerprint()?;
         let host = Host {
+            machine: spec.machine.clone(),
             cpus: spec.cpus,
             memory: spec.memory,
             bridges: spec.bridges.clone(),

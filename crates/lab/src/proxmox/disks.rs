@@ -160,6 +160,7 @@ impl State {
             name: vm.name(vmid),
             host: vm.host.clone(),
             uuid,
+            machine: self.hosts.get(&vm.host).map(|host| host.machine.clone()).unwrap_or_default(),
             macs: nics.into_iter().map(|(_, mac)| mac).collect(),
             cores: vmconfig::cpus(config),
             memory: vmconfig::memory_bytes(config),

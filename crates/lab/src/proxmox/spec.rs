@@ -51,6 +51,8 @@ impl Default for DatacenterSpec {
 pub struct HostSpec {
     /// Node name; the API also answers on `<name>` and `<name>.lan`.
     pub name: String,
+    /// What its processors are: `x86_64` or `aarch64`.
+    pub machine: String,
     /// Logical CPUs.
     pub cpus: u32,
     /// Bytes of memory.
@@ -67,6 +69,7 @@ impl Default for HostSpec {
     fn default() -> Self {
         Self {
             name: String::new(),
+            machine: "x86_64".into(),
             cpus: 16,
             memory: 64 << 30,
             storages: vec![StorageSpec::local(), StorageSpec::local_lvm()],

@@ -40,6 +40,8 @@ pub(crate) struct State {
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Host {
+    #[serde(default = "usual_machine")]
+    pub(crate) machine: String,
     pub(crate) cpus: u32,
     pub(crate) memory: u64,
     pub(crate) bridges: Vec<String>,
@@ -49,6 +51,11 @@ pub(crate) struct Host {
     pub(crate) next_pid: u32,
     pub(crate) leaf: Leaf,
     pub(crate) fingerprint: String,
+}
+
+/// What a world that was saved before hosts differed has.
+fn usual_machine() -> String {
+    "x86_64".to_owned()
 }
 
 /// A storage's definition, the same on all its hosts.

@@ -199,6 +199,9 @@ fn bootable(shared: &Arc<Shared>, node: &Arc<Node>) -> Option<SystemImage> {
     let world = shared.world();
     let saved = node.disk.as_deref().and_then(|d| world.disks.get(d));
     let wiped = saved.is_some_and(|s| s.wiped);
+    let native = |image: &SystemImage| {
+        matches!((image.arch.as_str(), hardware.machine.as_str()), ("amd64", "x86_64") | ("arm64", "aarch64"))
+    };
     saved
         .and_then(|s| s.system.clone())
         .filter(|_| !wiped)
@@ -207,6 +210,7 @@ fn bootable(shared: &Arc<Shared>, node: &Arc<Node>) -> Option<SystemImage> {
             SystemImage::decode(&disk.image)
         })
         .or_else(|| media::installer(&hardware.cdroms))
+        .filter(native)
 }
 
 /// Finds the machine's configuration: on its disk, on a cidata drive, or by waiting in maintenance mode.

@@ -126,3 +126,29 @@ async fn a_full_storage_takes_no_file_and_no_disk() {
     assert!(lab.dc.fill("pve1/local", 1 << 30));
     assert_eq!(lab.task("POST", "/nodes/pve1/qemu", &[("vmid", "100"), ("scsi0", disk)]).await, "OK");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_host_starts_only_what_its_processors_run() {
+    let mut wanted = spec();
+    for host in &mut wanted.hosts {
+        host.machine = "aarch64".to_owned();
+    }
+    let (arm, usual) = (Lab::of(&wanted), Lab::new());
+    let start = async |lab: &Lab, vmid: &str, options: &[(&str, &str)]| {
+        let create = [&[("vmid", vmid)], options].concat();
+        assert_eq!(lab.task("POST", "/nodes/pve1/qemu", &create).await, "OK");
+        lab.task("POST", &format!("/nodes/pve1/qemu/{vmid}/status/start"), &[]).await
+    };
+    assert_eq!(start(&arm, "100", &[("machine", "virt"), ("cpu", "host")]).await, "OK");
+    assert_eq!(start(&arm, "101", &[]).await, "OK");
+    let ide = start(&arm, "102", &[("ide2", "none,media=cdrom")]).await;
+    assert_eq!(ide, "aarch64 cannot use IDE devices");
+    for (vmid, option) in [("103", ("machine", "q35")), ("104", ("cpu", "x86-64-v2-AES"))] {
+        let end = start(&arm, vmid, &[option]).await;
+        assert!(end.contains(option.1), "{end}");
+    }
+    assert_eq!(start(&usual, "100", &[("machine", "q35"), ("cpu", "x86-64-v2-AES")]).await, "OK");
+    assert!(start(&usual, "101", &[("machine", "virt")]).await.contains("'virt'"));
+    let status = arm.call("GET", "/nodes/pve1/status", &[]).await;
+    assert_eq!(status.data()["current-kernel"]["machine"], "aarch64");
+}

@@ -9,7 +9,7 @@ mod template;
 
 use std::collections::{HashMap, HashSet};
 
-use daedal_inventory::{Arch, BootConfig, BootFrom, Cluster, Node, Role};
+use daedal_inventory::{BootConfig, BootFrom, Cluster, Host, Node, Role};
 
 use self::config::NewConfig;
 use crate::basis;
@@ -32,7 +32,7 @@ pub(crate) const FORMAT: u32 = 1;
 /// Plans how to make the world what the inventory says. Nodes that something stands in the way of are left alone and
 /// named in a note; the rest goes on as far as it can.
 pub fn plan_apply(cluster: &Cluster, images: &Images, world: &World) -> Result<Plan, PlanError> {
-    supported(cluster)?;
+    supported(cluster, world)?;
     let survey = Survey::new(cluster, world);
     let vms = Survey::vms_with_secrets(world);
     if let (false, [first, ..]) = (world.secrets_stored, &vms[..]) {
@@ -122,9 +122,12 @@ pub(crate) fn versions(cluster: &Cluster, world: &World) -> Versions {
     }
 }
 
-fn supported(cluster: &Cluster) -> Result<(), PlanError> {
-    if cluster.talos.arch != Arch::Amd64 {
-        return Err(PlanError::Arch);
+fn supported(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
+    let wanted = cluster.talos.arch;
+    let is = |host: &Host| world.hosts.get(&host.name)?.arch;
+    let mut known = cluster.proxmox.hosts.iter().filter_map(|host| Some((host.name.clone(), is(host)?)));
+    if let Some((host, is)) = known.find(|(_, is)| *is != wanted) {
+        return Err(PlanError::Arch { host, is, wanted });
     }
     let built = match (cluster.boot.from, cluster.boot.config) {
         (_, BootConfig::Snippet) | (BootFrom::Template, BootConfig::Meta) => false,

@@ -1,6 +1,6 @@
 //! Single rules of safety, one story each.
 
-use daedal_inventory::{Boot, BootFrom, Cluster};
+use daedal_inventory::{Arch, Boot, BootFrom, Cluster};
 
 use super::simulator::Sim;
 use crate::fixture;
@@ -484,9 +484,18 @@ fn an_image_that_is_larger_than_the_known_one_is_somebody_elses_and_stays() {
 #[test]
 fn other_processors_are_refused_before_anything_is_made() {
     let mut cluster = fixture::home();
-    cluster.talos.arch = daedal_inventory::Arch::Arm64;
-    let refused = plan_apply(&cluster, &fixture::images(&cluster), &fixture::home_world());
-    assert_eq!(refused.unwrap_err(), PlanError::Arch);
+    cluster.talos.arch = Arch::Arm64;
+    let mut world = fixture::home_world();
+    let images = fixture::images(&cluster);
+    // What nobody told is not held against anybody.
+    assert!(plan_apply(&cluster, &images, &world).is_ok());
+    for (is, fits) in [(Arch::Arm64, true), (Arch::Amd64, false)] {
+        for host in world.hosts.values_mut() {
+            host.arch = Some(is);
+        }
+        let plan = plan_apply(&cluster, &images, &world);
+        assert_eq!(matches!(plan, Err(PlanError::Arch { wanted: Arch::Arm64, .. })), !fits, "{is}");
+    }
 }
 
 #[test]

@@ -336,7 +336,8 @@ fn finish_config(job: &Job, config: &mut Config) {
         if !config.contains_key("smbios1") {
             config.insert("smbios1".into(), format!("uuid={}", state.rng.uuid()));
         }
-        if config.get("vmgenid").is_none_or(|value| value == "1") {
+        let arm = state.hosts.get(&job.host).is_some_and(|host| host.machine == "aarch64");
+        if !arm && config.get("vmgenid").is_none_or(|value| value == "1") {
             config.insert("vmgenid".into(), state.rng.uuid());
         }
         config.insert("meta".into(), format!("creation-qemu=10.1.2,ctime={}", state.now));

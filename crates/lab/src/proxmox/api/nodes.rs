@@ -88,7 +88,7 @@ pub(super) fn status(context: &Context, host: &str) -> Answer {
                 "model": "Lab Processor", "user_hz": 100, "flags": "fpu vme de pse tsc msr pae aes avx2 vmx",
             },
             "current-kernel": {
-                "machine": "x86_64", "release": "6.17.2-1-pve", "sysname": "Linux", "version": "#1 SMP",
+                "machine": known.machine, "release": "6.17.2-1-pve", "sysname": "Linux", "version": "#1 SMP",
             },
             "idle": 0,
             "ksm": { "shared": 0 },

@@ -111,7 +111,9 @@ fn check_devices(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
             return Err(Fail::internal(format!("PCI device mapping not found for '{mapping}'")));
         }
     }
-    let bridges = &state.hosts.get(host).ok_or_else(Fail::forbidden_bare)?.bridges;
+    let known = state.hosts.get(host).ok_or_else(Fail::forbidden_bare)?;
+    check_architecture(known.machine == "aarch64", vm)?;
+    let bridges = &known.bridges;
     for (name, value) in &vm.config {
         if matches!(vmconfig::indexed(name), ("net", Some(_)))
             && let Some(nic) = Nic::parse(value)
@@ -122,6 +124,33 @@ fn check_devices(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
         }
     }
     Ok(())
+}
+
+/// What QEMU would not start on a host's processors.
+fn check_architecture(arm: bool, vm: &Vm) -> Result<(), Fail> {
+    let option = |name: &str| vm.config.get(name).map(String::as_str);
+    let first = |value: &str| {
+        let head = value.split(',').next().unwrap_or_default();
+        head.split_once('=').map_or(head, |(_, value)| value).to_owned()
+    };
+    let machine = first(option("machine").unwrap_or(if arm { "virt" } else { "pc" }));
+    let emulator = if arm { "qemu-system-aarch64" } else { "qemu-system-x86_64" };
+    let says = |what: String| Err(Fail::internal(format!("QEMU exited with code 1: {emulator}: {what}")));
+    if machine.starts_with("virt") != arm {
+        return says(format!("unsupported machine type: '{machine}'"));
+    }
+    if !arm {
+        return Ok(());
+    }
+    if vm.config.keys().any(|name| matches!(vmconfig::indexed(name), ("ide", Some(_)))) {
+        return Err(Fail::internal("aarch64 cannot use IDE devices"));
+    }
+    match option("cpu").map(first) {
+        Some(model) if !matches!(model.as_str(), "host" | "max") => {
+            says(format!("unable to find CPU model '{model}'"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Pulls the plug of a running VM.
