@@ -1,8 +1,9 @@
 //! Reservations for DHCP servers: which MAC gets which address and name.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
-use daedal_inventory::Cluster;
+use daedal_inventory::{Cluster, Node};
 
 /// The DHCP servers whose language is known, by the name under which their reservations are asked for.
 pub const SERVERS: [&str; 3] = ["dnsmasq", "kea", "isc"];
@@ -17,10 +18,14 @@ pub fn reservations(cluster: &Cluster, server: &str) -> Option<String> {
     }
 }
 
+/// The nodes whose addresses are declared.
+fn reserved(cluster: &Cluster) -> impl Iterator<Item = (&Node, IpAddr)> {
+    cluster.nodes.iter().filter_map(|node| Some((node, node.ip()?)))
+}
+
 fn dnsmasq(cluster: &Cluster) -> String {
     let mut text = String::new();
-    for node in &cluster.nodes {
-        let address = node.address.addr();
+    for (node, address) in reserved(cluster) {
         // Brackets tell an IPv6 address from the other fields.
         let address = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
         let _ = writeln!(text, "dhcp-host={},{address},{}", node.mac.to_ascii_lowercase(), node.name);
@@ -30,11 +35,8 @@ fn dnsmasq(cluster: &Cluster) -> String {
 
 /// For the `reservations` of a subnet.
 fn kea(cluster: &Cluster) -> String {
-    let rows: Vec<_> = cluster
-        .nodes
-        .iter()
-        .map(|node| {
-            let address = node.address.addr();
+    let rows: Vec<_> = reserved(cluster)
+        .map(|(node, address)| {
             let mut row =
                 serde_json::json!({"hw-address": node.mac.to_ascii_lowercase(), "hostname": node.name});
             if address.is_ipv6() {
@@ -50,8 +52,7 @@ fn kea(cluster: &Cluster) -> String {
 
 fn isc(cluster: &Cluster) -> String {
     let mut text = String::new();
-    for node in &cluster.nodes {
-        let address = node.address.addr();
+    for (node, address) in reserved(cluster) {
         let fixed = if address.is_ipv6() { "fixed-address6" } else { "fixed-address" };
         let _ = writeln!(
             text,
@@ -79,7 +80,7 @@ mod tests {
     fn every_node_gets_its_line_in_every_language() {
         let cluster = cluster();
         let first = &cluster.nodes[0];
-        let (mac, address) = (first.mac.to_ascii_lowercase(), first.address.addr());
+        let (mac, address) = (first.mac.to_ascii_lowercase(), first.ip().unwrap());
         let dnsmasq = reservations(&cluster, "dnsmasq").unwrap();
         assert_eq!(dnsmasq.lines().next(), Some(format!("dhcp-host={mac},{address},cp-1").as_str()));
         assert_eq!(dnsmasq.lines().count(), cluster.nodes.len());

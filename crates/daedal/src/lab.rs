@@ -56,7 +56,13 @@ pub async fn connect(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
 /// Where a node gets its first address from the network, the lab's network gives it the declared one.
 fn reservations(cluster: &Cluster) -> BTreeMap<String, ipnet::IpNet> {
     let by_dhcp = cluster.boot.config == BootConfig::Maintenance || cluster.network.dhcp;
-    cluster.nodes.iter().filter(|_| by_dhcp).map(|node| (node.mac.clone(), node.address)).collect()
+    // Any that is free will do where none is declared.
+    let any = cluster.network.cidr.hosts().skip(100);
+    let given = cluster.nodes.iter().filter(|_| by_dhcp).zip(any).filter_map(|(node, any)| {
+        let any = ipnet::IpNet::new(any, cluster.network.cidr.prefix_len()).ok();
+        Some((node.mac.clone(), node.address.or(any)?))
+    });
+    given.collect()
 }
 
 fn trouble(error: &HandleError) -> Failure {
@@ -128,11 +134,12 @@ pub fn datacenter(cluster: &Cluster, token_secret: &str) -> DatacenterSpec {
 
 /// The API server's declared name, where it is one, leads to the virtual address or the first control plane.
 fn endpoint_name(cluster: &Cluster) -> Option<(String, String)> {
-    let name = &cluster.kubernetes.endpoint_host;
+    let name = cluster.kubernetes.endpoint_host.as_ref()?;
     if name.parse::<IpAddr>().is_ok() {
         return None;
     }
-    let address = cluster.network.vip.or_else(|| cluster.nodes.first().map(|node| node.address.addr()))?;
+    let address =
+        cluster.network.vip.or_else(|| cluster.nodes.first().and_then(daedal_inventory::Node::ip))?;
     Some((name.clone(), address.to_string()))
 }
 

@@ -61,3 +61,39 @@ async fn every_group_of_settings_arrives() {
     assert!(nic.mac.as_ref().unwrap().starts_with("BC:24:11"));
     good(&inventory.run(&lab, &["plan", "--detailed-exitcode"]));
 }
+
+/// DHCP gives any address, the guest agents say which, and the first control plane's is the endpoint.
+#[test]
+fn a_cluster_whose_addresses_nobody_declares() {
+    let lab = Lab::new();
+    let inventory = Changed::new(
+        "ranges",
+        &[
+            ("    vip: +5                 # 10.20.0.5\n", "    dhcp: discovered\n"),
+            ("  network:\n", "  boot: {config: maintenance}\n\n  network:\n"),
+            ("      address: +10          # 10.20.0.10, .11, .12\n", ""),
+            ("      address: +20          # 10.20.0.20 … .23\n", ""),
+            ("count: 3 ", "count: 1 "),
+            ("count: 4 ", "count: 1 "),
+        ],
+    );
+    let nothing = inventory.run(&lab, &["outputs", "dnsmasq"]);
+    let said = String::from_utf8_lossy(&nothing.stderr).into_owned();
+    assert!(!nothing.status.success() && said.contains("declares no addresses"), "{said}");
+    good(&inventory.run(&lab, &["apply", "--yes"]));
+    let plan = inventory.json(&lab, &["plan"]);
+    assert_eq!(plan["steps"], serde_json::json!([]), "{plan:#}");
+    let status = inventory.json(&lab, &["status"]);
+    let first = status["nodes"][0]["address"].as_str().unwrap();
+    assert!(first.starts_with("10.20.0."), "{status:#}");
+    assert_eq!(status["endpoint"], format!("https://{first}:6443"), "{status:#}");
+    for minted in ["kubeconfig", "talosconfig"] {
+        let minted = inventory.run(&lab, &["secrets", minted, "--stdout"]);
+        good(&minted);
+        assert!(String::from_utf8_lossy(&minted.stdout).contains(first), "{minted:?}");
+    }
+    let page = inventory.json(&lab, &["node", "show", "worker-1"]);
+    assert_eq!(page["address"], status["nodes"][1]["address"], "{page:#}");
+    assert!(page["kubernetes"].to_string().contains("kubelet"), "{page:#}");
+    good(&inventory.run(&lab, &["destroy", "--confirm", "ranges"]));
+}

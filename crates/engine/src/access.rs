@@ -7,7 +7,6 @@ use rand::rngs::StdRng;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::status::endpoint_url;
 
 /// Client certificates are renewed when less than this is left of them, or a third of their life where that is less.
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(60 * 24);
@@ -22,11 +21,11 @@ pub fn talosconfig(
     now: Timestamp,
 ) -> Result<Secret, Error> {
     let credentials = |source| Error::Credentials { source };
-    let address = |node: &daedal_inventory::Node| node.address.addr().to_string();
+    let address = |node: &daedal_inventory::Node| Some(node.ip()?.to_string());
     let file = Talosconfig {
         context: cluster.name.clone(),
-        endpoints: cluster.control_planes().map(address).collect(),
-        nodes: cluster.control_planes().take(1).map(address).collect(),
+        endpoints: cluster.control_planes().filter_map(address).collect(),
+        nodes: cluster.control_planes().filter_map(address).take(1).collect(),
         credentials: secrets.client_credentials(role, lifetime, rng, now).map_err(credentials)?,
     };
     file.to_yaml().map_err(credentials)
@@ -42,7 +41,7 @@ pub fn kubeconfig(
 ) -> Result<Secret, Error> {
     let options = KubeconfigOptions {
         cluster: cluster.name.clone(),
-        server: endpoint_url(cluster),
+        server: cluster.kubernetes.endpoint_url().ok_or(Error::Unlocated)?,
         proxy_url: match &cluster.reach {
             Reach::Direct => None,
             Reach::Proxy(url) => Some(url.clone()),

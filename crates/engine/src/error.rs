@@ -32,6 +32,11 @@ pub enum Error {
     /// A Proxmox call or task failed; the source says which.
     #[error("{}", proxmox_words(.0))]
     Proxmox(#[from] daedal_proxmox::Error),
+    /// The endpoint is the first control plane's address, which nobody found yet.
+    #[error(
+        "the cluster's endpoint is not known: it is the address that its first control plane is given, once it is up"
+    )]
+    Unlocated,
     /// A node's Talos API failed.
     #[error("cannot {what} on node {node}")]
     Talos {

@@ -218,7 +218,9 @@ fn rules(node: &Node, ports: &[u16]) -> Vec<FirewallRule> {
 
 /// Addresses of everything in the cluster.
 fn members(cluster: &Cluster) -> BTreeSet<String> {
-    let nodes = cluster.nodes.iter().map(|node| node.address.addr().to_string());
+    // Where DHCP gives them any address, they may be anywhere in their network.
+    let anywhere = cluster.network.discovered.then(|| cluster.network.cidr.to_string());
+    let nodes = cluster.nodes.iter().filter_map(|node| Some(node.ip()?.to_string())).chain(anywhere);
     let vip = cluster.network.vip.map(|vip| vip.to_string());
     let pods = cluster.kubernetes.pod_subnets.iter().map(ToString::to_string);
     nodes.chain(vip).chain(pods).collect()

@@ -93,12 +93,14 @@ fn meta_network(cluster: &Cluster, node: &Node) -> String {
         text.push_str(words);
         text.push('\n');
     };
-    line(0, "addresses:");
-    line(2, &format!("- address: {}", node.address));
-    line(4, "linkName: eth0");
-    line(4, &format!("family: {}", family(node.address.addr())));
-    for words in ["scope: global", "flags: permanent", "layer: platform"] {
-        line(4, words);
+    if let Some(address) = node.address {
+        line(0, "addresses:");
+        line(2, &format!("- address: {address}"));
+        line(4, "linkName: eth0");
+        line(4, &format!("family: {}", family(address.addr())));
+        for words in ["scope: global", "flags: permanent", "layer: platform"] {
+            line(4, words);
+        }
     }
     line(0, "links:");
     line(2, "- name: eth0");

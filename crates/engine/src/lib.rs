@@ -25,6 +25,7 @@
 
 mod access;
 mod account;
+mod addresses;
 mod clock;
 mod effects;
 mod engine;

@@ -125,7 +125,7 @@ impl Engine {
         let free: Vec<&Node> =
             cluster.nodes.iter().filter(|node| !world.guests.contains_key(&node.vmid)).collect();
         let mut addresses: Vec<(String, String)> =
-            free.iter().map(|node| (node.name.clone(), node.address.addr().to_string())).collect();
+            free.iter().filter_map(|node| Some((node.name.clone(), node.ip()?.to_string()))).collect();
         if free.len() == cluster.nodes.len()
             && let Some(vip) = cluster.network.vip
         {

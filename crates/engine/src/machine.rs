@@ -18,7 +18,6 @@ use zeroize::Zeroizing;
 use crate::error::Error;
 use crate::image;
 use crate::settings;
-use crate::status::endpoint_url;
 
 /// Slot of the system disk.
 pub(crate) const SYSTEM_DISK: &str = "scsi0";
@@ -115,7 +114,7 @@ fn cluster_options(cluster: &Cluster) -> ClusterOptions {
     let kubernetes = &cluster.kubernetes;
     let mut options = ClusterOptions::new(
         &cluster.name,
-        endpoint_url(cluster),
+        cluster.kubernetes.endpoint_url().unwrap_or_default(),
         format!("v{}", cluster.talos.version),
         format!("v{}", kubernetes.version),
     );
@@ -155,7 +154,7 @@ fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions, Error> {
     let mut options = NodeOptions::new(talos_role(node.role), &node.name);
     let mut first = Link {
         mtu: cluster.network.mtu.map(u32::from),
-        addresses: vec![node.address],
+        addresses: node.address.into_iter().collect(),
         routes: vec![Route { destination: None, gateway: cluster.network.gateway, metric: None }],
         ..Link::new(node.mac.parse().map_err(failed)?)
     };
@@ -163,7 +162,7 @@ fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions, Error> {
         // What is asked for comes with the routes to everywhere else.
         first.addresses.clear();
         first.routes.clear();
-        first.dhcp = Some(if node.address.addr().is_ipv4() {
+        first.dhcp = Some(if cluster.network.cidr.addr().is_ipv4() {
             Dhcp::IPV4
         } else {
             Dhcp { ipv6: true, ..Dhcp::default() }
@@ -393,7 +392,8 @@ fn cloud_init(cluster: &Cluster, node: &Node) -> BTreeMap<String, String> {
     };
     let resolvers: Vec<String> = network.dns.iter().map(ToString::to_string).collect();
     let drive = format!("{}:cloudinit", cluster.proxmox.disks_storage);
-    let address = format!("{ip}={},{gw}={}", node.address, network.gateway);
+    let own = node.address.map(|address| address.to_string()).unwrap_or_default();
+    let address = format!("{ip}={own},{gw}={}", network.gateway);
     let mut options = BTreeMap::from([
         (drives(cluster).media.to_owned(), drive),
         ("citype".to_owned(), "nocloud".to_owned()),

@@ -16,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use uuid::Uuid;
 
+use crate::addresses::Addresses;
 use crate::clock::Clock;
 use crate::error::{Error, chain};
 
@@ -157,6 +158,7 @@ pub(crate) struct Nodes {
     credentials: ClientCredentials,
     clock: client::Clock,
     open: Arc<Mutex<HashMap<String, Client>>>,
+    addresses: Addresses,
 }
 
 impl Nodes {
@@ -173,11 +175,23 @@ impl Nodes {
             .client_credentials(ApiRole::Admin, LIFETIME, rng, from)
             .map_err(|source| Error::Credentials { source })?;
         let clock = clock.clone();
-        Ok(Self { dialer, credentials, clock: Arc::new(move || clock.now()), open: Arc::default() })
+        let addresses = Addresses::default();
+        Ok(Self {
+            dialer,
+            credentials,
+            clock: Arc::new(move || clock.now()),
+            open: Arc::default(),
+            addresses,
+        })
     }
 
-    fn target(node: &Node) -> Target {
-        Target::new(node.address.addr().to_string(), API_PORT)
+    /// The same, with an eye on addresses that are found on the way.
+    pub(crate) fn finding(self, addresses: Addresses) -> Self {
+        Self { addresses, ..self }
+    }
+
+    fn target(&self, node: &Node) -> Target {
+        self.addresses.target(node, API_PORT)
     }
 
     fn options(&self, patience: Duration) -> ConnectOptions {
@@ -198,7 +212,7 @@ impl Nodes {
         }
         let options = self.options(patience);
         let client =
-            Client::connect(self.dialer.clone(), Self::target(node), &self.credentials, &options).await?;
+            Client::connect(self.dialer.clone(), self.target(node), &self.credentials, &options).await?;
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(node.name.clone(), client.clone());
         Ok(client)
     }
@@ -211,7 +225,7 @@ impl Nodes {
     /// Opens a new connection. A node that lets one be opened has our config: its certificate is of our authority.
     pub(crate) async fn reach(&self, node: &Node, patience: Duration) -> Result<(), Probe> {
         let options = self.options(patience);
-        let opening = Client::connect(self.dialer.clone(), Self::target(node), &self.credentials, &options);
+        let opening = Client::connect(self.dialer.clone(), self.target(node), &self.credentials, &options);
         match opening.await {
             Ok(client) => {
                 self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(node.name.clone(), client);
@@ -258,7 +272,7 @@ impl Nodes {
             return Probe::Unreachable(chain(error));
         }
         let options = self.options(patience);
-        let look = client::probe(self.dialer.clone(), Self::target(node), &self.credentials, &options);
+        let look = client::probe(self.dialer.clone(), self.target(node), &self.credentials, &options);
         match tokio::time::timeout(patience, look).await {
             Ok(Ok(client::Probe::Maintenance { .. })) => Probe::Maintenance,
             Ok(Ok(client::Probe::OtherCluster { .. })) => Probe::OtherCluster,
@@ -343,7 +357,7 @@ impl Nodes {
         node: &Node,
         patience: Duration,
     ) -> Result<Timestamp, TalosError> {
-        client::certificate_end(self.dialer.clone(), Self::target(node), &self.options(patience)).await
+        client::certificate_end(self.dialer.clone(), self.target(node), &self.options(patience)).await
     }
 
     /// The machine config a node runs on.

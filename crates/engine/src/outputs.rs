@@ -1,6 +1,7 @@
 //! The files a user gets: talosconfig, kubeconfig, machine configs, secrets and machines.json, in one private folder.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use daedal_inventory::{Cluster, Role};
@@ -50,6 +51,7 @@ pub(crate) type Hosts = BTreeMap<String, String>;
 
 const TALOSCONFIG: &str = "talosconfig";
 const KUBECONFIG: &str = "kubeconfig";
+const MACHINES: &str = "machines.json";
 
 /// The output folder of one cluster.
 #[derive(Clone, Debug)]
@@ -101,6 +103,19 @@ impl Outputs {
         let Some(manifest) = manifest else { return Ok(()) };
         let text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
         self.put(&effects, MANIFEST, Secret::new(text)).await
+    }
+
+    /// The addresses of the nodes when the files were written, by name.
+    pub async fn addresses(&self) -> BTreeMap<String, IpAddr> {
+        #[derive(Deserialize)]
+        struct Known {
+            name: String,
+            address: String,
+        }
+        let path = self.folder.join(MACHINES);
+        let look = move || serde_json::from_slice::<Vec<Known>>(&std::fs::read(path).ok()?).ok();
+        let known = tokio::task::spawn_blocking(look).await.ok().flatten().unwrap_or_default();
+        known.into_iter().filter_map(|one| Some((one.name, one.address.parse().ok()?))).collect()
     }
 
     /// Removes every file that was written here, the manifest last. Other files in the folder are their owner's.
@@ -226,7 +241,7 @@ fn files(
     for node in &cluster.nodes {
         files.push((format!("nodes/{}.yaml", node.name), machine::config(cluster, node, secrets)?));
     }
-    files.push(("machines.json".to_owned(), Secret::new(machines(cluster, hosts))));
+    files.push((MACHINES.to_owned(), Secret::new(machines(cluster, hosts))));
     let admin = admin_files(cluster, secrets, DEFAULT_LIFETIME, rng, now)?;
     files.extend(admin.map(|(name, content)| (name.to_owned(), content)));
     Ok(files)
@@ -257,7 +272,7 @@ fn machines(cluster: &Cluster, hosts: &Hosts) -> String {
             vmid: node.vmid,
             uuid: node.uuid.to_string(),
             mac: &node.mac,
-            address: node.address.addr().to_string(),
+            address: node.shown_address(),
             cores: node.cores,
             memory: node.memory,
             disk: node.disk,

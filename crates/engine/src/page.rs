@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{Judge, Ownership};
 use daedal_talos::client::Client;
@@ -11,6 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::addresses::Addresses;
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::kubernetes::{API_SERVER_PORT, Kubernetes};
@@ -160,6 +160,12 @@ pub struct KubernetesPage {
 impl Engine {
     /// Everything about one declared node, from all three sides; a side that cannot be asked says why.
     pub async fn node_page(&self, cluster: &Cluster, node: &Node) -> Result<NodePage, Error> {
+        let found = match cluster.network.discovered {
+            true => self.observe(cluster).await?.addresses,
+            false => BTreeMap::new(),
+        };
+        let cluster = &*cluster.located(&found);
+        let node = cluster.node(&node.name).unwrap_or(node);
         let secrets = self.stored_secrets().await?;
         let parts = &self.parts;
         let unknown = "this cluster has no secrets yet, so nobody can be asked".to_owned();
@@ -182,7 +188,7 @@ impl Engine {
             cluster: cluster.name.clone(),
             pool: node.pool.clone(),
             role: node.role,
-            address: node.address.addr().to_string(),
+            address: node.shown_address(),
             proxmox: proxmox.into(),
             talos: talos.into(),
             kubernetes: kubernetes.into(),
@@ -307,7 +313,7 @@ impl Engine {
     ) -> Result<KubernetesPage, String> {
         let patience = self.parts.limits.call_timeout;
         let asked = cluster.control_planes().map(|plane| {
-            let target = Target::new(plane.address.addr().to_string(), API_SERVER_PORT);
+            let target = Addresses::default().target(plane, API_SERVER_PORT);
             let name = &node.name;
             Box::pin(async move { kubernetes.node(&target, name, patience).await })
         });

@@ -57,6 +57,7 @@ const NOTHING: &str = "–";
 impl StatusReport {
     /// Puts what was observed beside what was declared.
     pub fn of(cluster: &Cluster, world: &World) -> Self {
+        let cluster = &*cluster.located(&world.addresses);
         let nodes: Vec<_> = cluster
             .nodes
             .iter()
@@ -115,7 +116,7 @@ impl StatusReport {
                     role: node.role,
                     host: guest.map(|guest| guest.host.clone()),
                     vmid: node.vmid,
-                    address: node.address.addr().to_string(),
+                    address: node.shown_address(),
                     vm,
                     talos,
                     etcd: etcd.to_owned(),
@@ -128,18 +129,11 @@ impl StatusReport {
         Self {
             cluster: cluster.name.clone(),
             nodes,
-            endpoint: endpoint_url(cluster),
+            endpoint: cluster.kubernetes.endpoint_url().unwrap_or_default(),
             endpoint_answers: world.endpoint_answers,
             healthy,
             blind: world.blind.clone(),
             credentials: Vec::new(),
         }
     }
-}
-
-/// The declared endpoint as a URL, an IPv6 address in brackets.
-pub(crate) fn endpoint_url(cluster: &Cluster) -> String {
-    let host = &cluster.kubernetes.endpoint_host;
-    let port = cluster.kubernetes.endpoint_port;
-    if host.contains(':') { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") }
 }

@@ -100,8 +100,9 @@ pub struct Kubernetes {
     pub service_subnets: Vec<IpNet>,
     /// Cluster DNS domain.
     pub dns_domain: String,
-    /// API server endpoint host written into configs: declared endpoint, else the VIP, else the first control plane.
-    pub endpoint_host: String,
+    /// API server endpoint host written into configs: declared endpoint, else the VIP, else the first control plane; none
+    /// where that one's address was not found yet.
+    pub endpoint_host: Option<String>,
     /// API server endpoint port (6443).
     pub endpoint_port: u16,
     /// Extra certificate names for the API server.
@@ -239,9 +240,12 @@ pub struct Network {
     pub vip: Option<IpAddr>,
     /// MTU of the first NIC, if not the default.
     pub mtu: Option<u16>,
-    /// Whether nodes ask for their addresses, which somebody reserves for them, instead of being told.
+    /// Whether nodes ask for their addresses instead of being told.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dhcp: bool,
+    /// Whether the addresses they are given are not declared, and nobody reserves them: their guest agents say what they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub discovered: bool,
 }
 
 /// How a node boots and gets its config: its boot path, from which everything that differs between paths follows.
@@ -410,8 +414,8 @@ pub struct Node {
     pub uuid: Uuid,
     /// MAC of the first NIC, upper-case with colons.
     pub mac: String,
-    /// Address with the network's prefix length.
-    pub address: IpNet,
+    /// Address with the network's prefix length; none where it is discovered and was not found yet.
+    pub address: Option<IpNet>,
     /// vCPUs.
     pub cores: u32,
     /// Memory in bytes (whole MiB).

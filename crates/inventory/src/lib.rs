@@ -16,6 +16,7 @@ mod document;
 pub mod hardware;
 mod image;
 mod load;
+mod located;
 pub mod options;
 mod path;
 mod redact;

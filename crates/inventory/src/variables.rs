@@ -72,13 +72,13 @@ impl Patch {
         let facts = replaced(&self.text, |name| {
             Some(match name {
                 "cluster.name" => cluster.name.clone(),
-                "cluster.endpoint" => cluster.kubernetes.endpoint_host.clone(),
+                "cluster.endpoint" => cluster.kubernetes.endpoint_host.clone().unwrap_or_default(),
                 "cluster.vip" => cluster.network.vip.map(|vip| vip.to_string()).unwrap_or_default(),
                 "kubernetes.version" => format!("v{}", cluster.kubernetes.version),
                 "network.cidr" => cluster.network.cidr.to_string(),
                 "network.gateway" => cluster.network.gateway.to_string(),
-                "node.address" => node.address.addr().to_string(),
-                "node.cidr" => node.address.to_string(),
+                "node.address" => node.shown_address(),
+                "node.cidr" => node.address.map(|address| address.to_string()).unwrap_or_default(),
                 "node.mac" => node.mac.clone(),
                 "node.name" => node.name.clone(),
                 "node.pool" => node.pool.clone(),

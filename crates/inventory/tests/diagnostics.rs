@@ -203,6 +203,8 @@ refuses! {
     hardware_secure_boot_without_uefi: "environment: lab" => "hardware: {firmware: seabios}", "version: v1.12.0" => "version: v1.12.0, secureBoot: true";
     hardware_of_amd64_on_arm64: "environment: lab" => "hardware: {machine: q35, firmware: seabios, cpu: x86-64-v3}", "version: v1.12.0" => "version: v1.12.0, arch: arm64";
     hardware_of_arm64_on_amd64: "environment: lab" => "hardware: {machine: virt}";
+    dhcp_discovered_with_addresses: "vip: 10.0.0.20" => "vip: 10.0.0.20, dhcp: discovered", "environment: lab" => "boot: {config: maintenance}";
+    dhcp_discovered_with_a_config_medium: "vip: 10.0.0.20" => "vip: 10.0.0.20, dhcp: discovered";
     boot_config_by_snippet: "environment: lab" => "boot: {config: snippet}";
     boot_template_with_meta: "environment: lab" => "boot: {from: template, config: meta}";
     boot_iso_without_from: "environment: lab" => "boot: {iso: \"local:iso/talos.iso\"}";

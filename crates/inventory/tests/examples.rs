@@ -49,10 +49,13 @@ fn all_fit_the_schema() {
 #[test]
 fn home_is_the_five_nodes_of_the_plan() {
     let cluster = load_example("home").cluster;
-    let table: Vec<String> =
-        cluster.nodes.iter().map(|n| format!("{} {} {} {}", n.name, n.vmid, n.address, n.mac)).collect();
+    let table: Vec<String> = cluster
+        .nodes
+        .iter()
+        .map(|n| format!("{} {} {} {}", n.name, n.vmid, n.address.expect("declared"), n.mac))
+        .collect();
     insta::assert_snapshot!(table.join("\n"));
-    assert_eq!(cluster.kubernetes.endpoint_host, "10.0.0.20");
+    assert_eq!(cluster.kubernetes.endpoint_host.as_deref(), Some("10.0.0.20"));
     assert_eq!(cluster.talos.extensions, ["siderolabs/qemu-guest-agent", "siderolabs/tailscale"]);
     assert_eq!(cluster.tags, ["lab"]);
     assert!(cluster.ha);

@@ -65,9 +65,9 @@ fn sound(cluster: &Cluster) {
     assert!(unique(nodes.iter().map(|n| n.vmid)));
     assert!(unique(nodes.iter().map(|n| &n.mac)));
     assert!(unique(nodes.iter().map(|n| n.uuid)));
-    assert!(unique(nodes.iter().map(|n| n.address.addr())));
+    assert!(unique(nodes.iter().map(|n| n.ip().expect("declared"))));
     for node in nodes {
-        let address = node.address.addr();
+        let address = node.ip().expect("declared");
         assert!(cluster.network.cidr.contains(&address));
         assert!(address != cluster.network.gateway && Some(address) != cluster.network.vip);
         assert!((100..=999_999_999).contains(&node.vmid));

@@ -80,7 +80,10 @@ pub fn plan_destroy(cluster: &Cluster, world: &World) -> Result<Plan, PlanError>
             role: declared.map(|node| node.role),
             vmid: guest.vmid,
             host: Some(guest.host.clone()),
-            address: declared.map_or_else(String::new, |node| node.address.addr().to_string()),
+            address: declared
+                .and_then(|node| world.address(node))
+                .map(|address| address.to_string())
+                .unwrap_or_default(),
             cores: guest.cores,
             memory: guest.memory,
             disk: guest.config.as_ref().map_or(guest.disk, |config| config.disk),

@@ -60,7 +60,7 @@ struct AskedNode<'a> {
     role: daedal_inventory::Role,
     uuid: Uuid,
     mac: &'a str,
-    address: ipnet::IpNet,
+    address: Option<ipnet::IpNet>,
     labels: &'a BTreeMap<String, String>,
     taints: &'a BTreeMap<String, String>,
     patches: &'a [Patch],

@@ -299,7 +299,7 @@ fn claimed<'w>(
             format!(
                 "{} answers with a certificate that this cluster's CA did not sign: another machine has the address, \
                  or the stored secrets are not the ones {who} was made with. It is not touched.",
-                node.address.addr()
+                at(node, world)
             ),
             None,
         ),
@@ -309,8 +309,7 @@ fn claimed<'w>(
         {
             let asked =
                 cluster.control_planes().find(|other| other.name != node.name && is_up(world, &other.name));
-            let asked =
-                asked.map_or("<a control plane>".to_owned(), |other| other.address.addr().to_string());
+            let asked = asked.map_or("<a control plane>".to_owned(), |other| at(other, world));
             blocked(
                 false,
                 "It lost its disk's content and waits for a config, but the other control planes still list it as a \
@@ -332,7 +331,7 @@ fn claimed<'w>(
                 format!(
                     "It had its config once, but what answers on {} waits for one and cannot prove who it is. The \
                      config holds keys and is not sent there a second time.",
-                    node.address.addr()
+                    at(node, world)
                 ),
                 Some(format!(
                     "if its disk is really lost: on {}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again",
@@ -344,6 +343,11 @@ fn claimed<'w>(
         (Ownership::Ours { digest, .. }, Some(config)) => State::Present(Present { guest, config, digest }),
         _ => blocked(true, format!("The config of {who} could not be read. It is not touched."), None),
     }
+}
+
+/// Where a node is, for people.
+fn at(node: &Node, world: &World) -> String {
+    world.address(node).map_or_else(|| "its address".to_owned(), |address| address.to_string())
 }
 
 fn is_up(world: &World, node: &str) -> bool {

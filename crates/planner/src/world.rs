@@ -1,8 +1,9 @@
 //! What was observed of the world, and what could not be. Plain data; only the engine's `observe` makes one for real.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use daedal_inventory::{Arch, Role};
+use daedal_inventory::{Arch, Node, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::HardwareView;
@@ -16,6 +17,9 @@ pub struct World {
     pub proxmox_version: String,
     /// Hosts by name.
     pub hosts: BTreeMap<String, HostView>,
+    /// Addresses that were found, by node, where none is declared.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub addresses: BTreeMap<String, IpAddr>,
     /// Every guest of the whole Proxmox cluster by VMID, foreign ones too.
     pub guests: BTreeMap<u32, GuestView>,
     /// Volumes of interest (disk images and config media) on the images storage, by host and volume id.
@@ -42,6 +46,13 @@ pub struct World {
     pub unlisted_hosts: BTreeSet<String>,
     /// What could not be observed.
     pub blind: Vec<Blind>,
+}
+
+impl World {
+    /// A node's address, declared or found.
+    pub fn address(&self, node: &Node) -> Option<IpAddr> {
+        node.ip().or_else(|| self.addresses.get(&node.name).copied())
+    }
 }
 
 impl World {

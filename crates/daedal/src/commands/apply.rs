@@ -66,7 +66,7 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
     })?;
     match format {
         Format::Json => console::json(&execute::as_json(&plan, &report)),
-        Format::Text => console::result(&summary(&session, &target, &plan, &report)),
+        Format::Text => console::result(&summary(&session, &target, &plan, &report).await),
     }
     drawn?;
     Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done })
@@ -100,8 +100,9 @@ fn consent(session: &Session) -> Outcome<()> {
 }
 
 /// How it went, and what to try next.
-fn summary(session: &Session, target: &Target, plan: &Plan, report: &Report) -> String {
+async fn summary(session: &Session, target: &Target, plan: &Plan, report: &Report) -> String {
     let cluster = &session.cluster;
+    let url = cluster.located(&session.engine.outputs().addresses().await).kubernetes.endpoint_url();
     let created = plan.steps.iter().filter(|step| matches!(step.action, Action::CreateVm { .. })).count();
     let made = if created > 0 { format!(", {} created", count(created, "VM")) } else { String::new() };
     let nodes = count(cluster.nodes.len(), "node");
@@ -114,14 +115,13 @@ fn summary(session: &Session, target: &Target, plan: &Plan, report: &Report) -> 
     };
     format!(
         "\nCluster {} {state}{made}, {} in {:.1} s (critical path {:.1} s).\n\
-         API server: https://{}:{}\n\n\
+         API server: {}\n\n\
          Next:\n  {}\n  eval \"$({})\" && kubectl get nodes -o wide\n  {}\n",
         cluster.name,
         count(report.steps.len(), "step"),
         report.took.as_secs_f64(),
         report.critical_time().as_secs_f64(),
-        cluster.kubernetes.endpoint_host,
-        cluster.kubernetes.endpoint_port,
+        url.unwrap_or_default(),
         command(target, "status"),
         command(target, "env"),
         command(target, "destroy"),

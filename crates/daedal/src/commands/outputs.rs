@@ -15,7 +15,13 @@ use crate::{console, dhcp, documents};
 pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool) -> Outcome {
     // Reservations follow from the inventory alone: a DHCP server is told before anything is made.
     if let Some(server) = name.filter(|name| dhcp::SERVERS.contains(name)) {
-        let text = dhcp::reservations(&place(target, color)?.cluster, server).unwrap_or_default();
+        let cluster = place(target, color)?.cluster;
+        if cluster.network.discovered {
+            let message = "there is nothing to reserve: the inventory declares no addresses";
+            return Err(Failure::new(Exit::Usage, message)
+                .hint("Write `dhcp: true` instead of `dhcp: discovered`, and addresses in the pools."));
+        }
+        let text = dhcp::reservations(&cluster, server).unwrap_or_default();
         match format {
             Format::Json => console::json(&serde_json::json!({"name": server, "content": text})),
             Format::Text => console::result(&text),

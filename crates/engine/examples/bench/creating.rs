@@ -91,7 +91,8 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64, boot: &str) -> Result<C
         ..DatacenterSpec::default()
     };
     // Where nothing else tells a node its address, the network's DHCP server has a reservation for it.
-    let dhcp = Dhcp::reserved(cluster.nodes.iter().map(|node| (node.mac.clone(), node.address)));
+    let dhcp =
+        Dhcp::reserved(cluster.nodes.iter().filter_map(|node| Some((node.mac.clone(), node.address?))));
     let lab = Lab::new(LabSpec { datacenter, epoch: EPOCH, dhcp: Some(dhcp), ..LabSpec::default() })?;
     let dialer: Dialer = Arc::new(Distant::new(lab.dialer(), Duration::from_millis(latency_ms)));
     let folder = tempfile::tempdir()?;

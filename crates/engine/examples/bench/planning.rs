@@ -84,6 +84,7 @@ fn world(cluster: &Cluster, hosts: &[String]) -> World {
         available: size,
     };
     let host = HostView {
+        arch: None,
         online: true,
         cpus: 256,
         memory: 512 * GIB,

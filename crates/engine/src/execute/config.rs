@@ -23,7 +23,8 @@ impl Executor<'_> {
     ) -> Result<Outcome, Error> {
         let (node, limits) = (self.node(step)?, &self.engine.parts.limits);
         let (nodes, secrets) = (self.nodes().await?, self.secrets().await?);
-        let config = machine::patched(self.cluster, node, &secrets)?;
+        let cluster = self.located();
+        let config = machine::patched(&cluster, cluster.node(&node.name).unwrap_or(node), &secrets)?;
         if config.digest() != declared {
             let why = format!("the machine config of {} is not the one it was made for", node.name);
             return Err(Error::Plan { why });

@@ -11,6 +11,7 @@ use daedal_planner::Step;
 use daedal_talos::client::ApplyMode;
 use futures::future::join_all;
 
+use crate::addresses;
 use crate::effects::EffectKind;
 use crate::error::{Error, chain};
 use crate::execute::console::{Printed, Proof};
@@ -33,7 +34,7 @@ enum Met {
 
 /// Addresses that the guest agent told.
 #[derive(Default)]
-struct Heard(Mutex<BTreeSet<IpAddr>>);
+pub(super) struct Heard(Mutex<BTreeSet<IpAddr>>);
 
 impl Heard {
     fn all(&self) -> Vec<IpAddr> {
@@ -55,12 +56,20 @@ impl Executor<'_> {
     pub(super) async fn give_config(&self, step: &Step, vmid: u32, console: bool) -> Result<Outcome, Error> {
         let (node, parts) = (self.node(step)?, &self.engine.parts);
         let nodes = self.nodes().await?;
-        let config = machine::config(self.cluster, node, &*self.secrets().await?)?;
+        let secrets = self.secrets().await?;
         let (heard, news) = (&Heard::default(), &News::default());
         let printed = &Printed::default();
         let what = format!("{} to wait for its config", node.name);
         let mut wait = Waiter::new(self, step, what, parts.limits.boot);
         let giving = async {
+            let config = loop {
+                let cluster = self.located();
+                if cluster.kubernetes.endpoint_host.is_some() {
+                    let node = cluster.node(&node.name).unwrap_or(node);
+                    break machine::config(&cluster, node, &secrets)?;
+                }
+                wait.pause("the first control plane has no address yet".to_owned()).await?;
+            };
             let mut asked = false;
             loop {
                 let look = |patience| self.meet(nodes, node, heard, console.then_some(printed), patience);
@@ -113,9 +122,10 @@ impl Executor<'_> {
         printed: Option<&Printed>,
         patience: Duration,
     ) -> Look<Met> {
-        let declared = node.address.addr();
-        let others = heard.all().into_iter().filter(|address| *address != declared);
-        let doors = std::iter::once(declared)
+        let own = self.addresses.of(node);
+        let others = heard.all().into_iter().filter(|address| Some(*address) != own);
+        let doors = own
+            .into_iter()
             .chain(others)
             .map(|address| async move { (address, nodes.door(address, patience).await) });
         let mut why = None;
@@ -131,7 +141,7 @@ impl Executor<'_> {
                         }
                     }
                 }
-                Door::Ours if address == declared => return Look::Ended(Ok(Met::Configured)),
+                Door::Ours if Some(address) == own => return Look::Ended(Ok(Met::Configured)),
                 Door::OtherCluster => {
                     return Look::Ended(Err(Error::OtherCluster { node: node.name.clone() }));
                 }
@@ -144,8 +154,16 @@ impl Executor<'_> {
     }
 
     /// Keeps asking the guest agent where its node is, on the boot path on which it may be anywhere.
-    async fn ask_agent(&self, step: &Step, vmid: u32, node: &Node, heard: &Heard, news: &News) -> Infallible {
-        let host = step.host.as_deref().unwrap_or_default();
+    pub(super) async fn ask_agent(
+        &self,
+        step: &Step,
+        vmid: u32,
+        node: &Node,
+        heard: &Heard,
+        news: &News,
+    ) -> Infallible {
+        let planned = || self.plan.nodes.iter().find(|planned| planned.name == node.name)?.host.as_deref();
+        let host = step.host.as_deref().or_else(planned).unwrap_or_default();
         let asks = self.cluster.boot.config == BootConfig::Maintenance && machine::has_agent(self.cluster);
         if !asks {
             return std::future::pending().await;
@@ -159,21 +177,13 @@ impl Executor<'_> {
             // Until it has booted there is nobody to answer.
             let told = self.engine.parts.proxmox.agent_interfaces(host, vmid).await.unwrap_or_default();
             drop(permit);
-            let of_node = told
-                .iter()
-                .filter(|nic| nic.mac.as_ref().is_some_and(|mac| mac.eq_ignore_ascii_case(&node.mac)));
-            let usable = of_node.flat_map(|nic| &nic.addresses).map(|(address, _)| *address).filter(usable);
-            if heard.add(usable) {
+            let told: Vec<IpAddr> = addresses::told(&told, node).collect();
+            if let (None, Some(own)) = (node.address, addresses::own(self.cluster, told.iter().copied())) {
+                self.addresses.found(node, own);
+            }
+            if heard.add(told.into_iter()) {
                 news.told();
             }
         }
-    }
-}
-
-/// Whether an address can be dialled from elsewhere.
-fn usable(address: &IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),
-        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local() && !v6.is_unspecified(),
     }
 }

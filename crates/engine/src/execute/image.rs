@@ -181,7 +181,7 @@ impl Executor<'_> {
         let parts = &self.engine.parts;
         let mut rng = parts.entropy.generator();
         let now = parts.clock.now();
-        self.engine.outputs.write(self.cluster, &secrets, &hosts, &parts.effects, &mut rng, now).await?;
+        self.engine.outputs.write(&self.located(), &secrets, &hosts, &parts.effects, &mut rng, now).await?;
         Ok(Outcome::Done)
     }
 }

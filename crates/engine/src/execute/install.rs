@@ -102,7 +102,7 @@ impl Executor<'_> {
         let upid = self.perform(EffectKind::CreateVm, vmid, host, call).await?;
         self.finish(step, &upid, &format!("create VM {vmid}")).await?;
 
-        let what = format!("the system of template {vmid} to answer on {}", builder.address.addr());
+        let what = format!("the system of template {vmid} to answer on {}", builder.shown_address());
         let mut wait = Waiter::new(self, step, what, parts.limits.boot);
         let (nodes, news) = (&nodes, News::default());
         let look = |patience| async move {

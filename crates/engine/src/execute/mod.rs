@@ -12,6 +12,7 @@ mod trying;
 mod vm;
 mod waiting;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,6 +24,7 @@ use daedal_talos::SecretsBundle;
 use tokio::sync::{OnceCell, Semaphore};
 
 use self::install::Install;
+use crate::addresses::Addresses;
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::event::stage;
@@ -88,6 +90,7 @@ pub(crate) struct Executor<'a> {
     pub(crate) judge: Judge<'a>,
     pub(crate) tasks: TaskWatcher,
     pub(crate) readiness: Readiness,
+    pub(crate) addresses: Addresses,
     secrets: OnceCell<Arc<SecretsBundle>>,
     nodes: OnceCell<Nodes>,
     kubernetes: OnceCell<Kubernetes>,
@@ -121,6 +124,7 @@ impl<'a> Executor<'a> {
             judge: Judge::new(cluster),
             tasks: TaskWatcher::new(&engine.parts.proxmox),
             readiness: Readiness::default(),
+            addresses: Addresses::new(world.addresses.clone()),
             secrets: OnceCell::new(),
             nodes: OnceCell::new(),
             kubernetes: OnceCell::new(),
@@ -183,6 +187,11 @@ impl<'a> Executor<'a> {
         }
     }
 
+    /// The cluster with all addresses that are known by now.
+    pub(crate) fn located(&self) -> Cow<'a, Cluster> {
+        self.cluster.located(&self.addresses.all())
+    }
+
     /// The secrets bundle, read once per run.
     pub(crate) async fn secrets(&self) -> Result<Arc<SecretsBundle>, Error> {
         let read = || async { self.engine.stored_secrets().await?.map(Arc::new).ok_or(Error::NoSecrets) };
@@ -193,7 +202,8 @@ impl<'a> Executor<'a> {
     pub(crate) async fn nodes(&self) -> Result<&Nodes, Error> {
         let make = || async {
             let (secrets, parts) = (self.secrets().await?, &self.engine.parts);
-            Nodes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), &parts.clock)
+            let rng = &mut parts.entropy.generator();
+            Ok(Nodes::new(parts.nodes.clone(), &secrets, rng, &parts.clock)?.finding(self.addresses.clone()))
         };
         self.nodes.get_or_try_init(make).await
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use daedal_dial::Target;
-use daedal_inventory::{Node, Role};
+use daedal_inventory::Node;
 use daedal_planner::Step;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, watch};
@@ -14,6 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::error::{Error, chain};
 use crate::event::{Event, stage};
+use crate::execute::give::Heard;
 use crate::execute::{Executor, Outcome};
 use crate::kubernetes::{API_SERVER_PORT, Beginning, Followed, Kubernetes};
 use crate::limits::Limits;
@@ -161,8 +162,11 @@ impl Executor<'_> {
     pub(super) async fn await_api(&self, step: &Step) -> Result<Outcome, Error> {
         let (node, limits) = (self.node(step)?, &self.engine.parts.limits);
         let nodes = self.nodes().await?;
-        let mut wait =
-            Waiter::new(self, step, format!("Talos to answer on {}", node.address.addr()), limits.boot);
+        let what = match self.addresses.of(node) {
+            Some(address) => format!("Talos to answer on {address}"),
+            None => format!("Talos to answer on {}, wherever it is", node.name),
+        };
+        let mut wait = Waiter::new(self, step, what, limits.boot);
         let look = |patience| async move {
             match nodes.reach(node, patience).await {
                 Ok(()) | Err(Probe::Configured { .. }) => Look::Ended(Ok(())),
@@ -175,7 +179,12 @@ impl Executor<'_> {
                 Err(Probe::Unreachable(why)) => Look::NotYet(why),
             }
         };
-        wait.until(&News::default(), look).await.map(outcome)
+        let (heard, news) = (Heard::default(), News::default());
+        tokio::select! {
+            biased;
+            never = self.ask_agent(step, node.vmid, node, &heard, &news), if node.address.is_none() => match never {},
+            ended = wait.until(&news, look) => ended.map(outcome),
+        }
     }
 
     pub(super) async fn await_etcd(&self, step: &Step) -> Result<Outcome, Error> {
@@ -261,9 +270,11 @@ impl Executor<'_> {
         }
     }
 
-    /// The declared endpoint.
+    /// The endpoint, declared or found.
     pub(super) fn endpoint(&self) -> Target {
-        Target::new(&self.cluster.kubernetes.endpoint_host, self.cluster.kubernetes.endpoint_port)
+        let cluster = self.located();
+        let host = cluster.kubernetes.endpoint_host.as_deref();
+        Target::new(host.unwrap_or("address-not-known.invalid"), cluster.kubernetes.endpoint_port)
     }
 }
 
@@ -289,14 +300,10 @@ impl Readiness {
     pub(super) async fn drive(&self, executor: &Executor<'_>) -> Infallible {
         self.wanted.notified().await;
         let limits = &executor.engine.parts.limits;
-        let targets: Vec<Target> = executor
-            .cluster
-            .nodes
-            .iter()
-            .filter(|node| node.role == Role::ControlPlane)
-            .map(|node| Target::new(node.address.addr().to_string(), API_SERVER_PORT))
-            .collect();
+        let planes: Vec<&Node> = executor.cluster.control_planes().collect();
         loop {
+            let target = |node: &&Node| executor.addresses.target(node, API_SERVER_PORT);
+            let targets: Vec<Target> = planes.iter().map(target).collect();
             let followed = match executor.kubernetes().await {
                 Ok(kubernetes) => {
                     let beginning = self.begin(kubernetes, &targets, limits).await;

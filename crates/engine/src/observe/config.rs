@@ -142,8 +142,11 @@ fn held(node: &Node, running: &str, declared: &str, differences: &[DocumentDiffe
     // Who asked for its address and answers where it is declared has that very address.
     let asks =
         ["kind: DHCPv4Config", "kind: DHCPv6Config", "dhcp: true"].iter().any(|word| running.contains(word));
-    if moves(&node.address.to_string()) && !asks {
-        return Some(format!("its address would become {}. Make the node anew for that.", node.address));
+    if let Some(address) = node.address
+        && moves(&address.to_string())
+        && !asks
+    {
+        return Some(format!("its address would become {address}. Make the node anew for that."));
     }
     let (upper, lower) = (node.mac.to_ascii_uppercase(), node.mac.to_ascii_lowercase());
     if (moves(&lower) && !running.contains(&upper)) || (moves(&upper) && !running.contains(&lower)) {

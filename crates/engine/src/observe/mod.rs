@@ -5,15 +5,18 @@ pub(crate) mod guests;
 mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use daedal_inventory::{Arch, Cluster};
+use daedal_inventory::{Arch, Cluster, Node};
 use daedal_planner::{
     Blind, GuestView, HostView, ImagePin, Judge, Ownership, StorageView, VolumeView, World,
 };
 use daedal_proxmox::{Client, Resource, permitted, release};
 use daedal_talos::SecretsBundle;
 use futures::future::join_all;
+use futures::stream::{self, StreamExt};
 
+use crate::addresses;
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::outputs::Hosts;
@@ -106,6 +109,8 @@ impl Engine {
             }));
         }
         world.secrets_stored = secrets.is_some();
+        world.addresses = self.find(cluster, &world).await;
+        let cluster = &*cluster.located(&world.addresses);
         if let Some(secrets) = secrets {
             let hosts = placed(cluster, &world);
             let (current, credentials, seen) = tokio::join!(
@@ -131,6 +136,26 @@ fn waits(guest: &GuestView) -> bool {
 }
 
 impl Engine {
+    /// Where the nodes are whose addresses nobody declared, as far as their guest agents say.
+    async fn find(&self, cluster: &Cluster, world: &World) -> BTreeMap<String, IpAddr> {
+        let running = |node: &Node| {
+            let guest = world.guests.get(&node.vmid).filter(|guest| guest.running)?;
+            let ours = matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name);
+            ours.then(|| guest.host.clone())
+        };
+        let unknown = cluster.nodes.iter().filter(|node| node.address.is_none());
+        let asked = unknown.filter_map(|node| Some((node, running(node)?))).map(|(node, host)| async move {
+            let told = self.parts.proxmox.agent_interfaces(&host, node.vmid).await.ok()?;
+            Some((node.name.clone(), addresses::own(cluster, addresses::told(&told, node))?))
+        });
+        let asked: Vec<_> = asked.collect();
+        stream::iter(asked)
+            .buffer_unordered(self.parts.limits.probes)
+            .filter_map(std::future::ready)
+            .collect()
+            .await
+    }
+
     /// Whether serial consoles can be read, on a boot path on which that matters.
     async fn consoles(&self, cluster: &Cluster, version: &str, blinds: &Blinds) -> bool {
         // Before 9.1 the console takes the tickets of users only, not of their tokens.

@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
 
+use crate::addresses::Addresses;
 use crate::engine::Engine;
 use crate::kubernetes::{API_SERVER_PORT, KubeNodes, Kubernetes};
 use crate::limits::Limits;
@@ -41,7 +42,11 @@ pub(crate) async fn look(
             _ => None,
         })
         .collect();
-    let running: Vec<&Node> = cluster.nodes.iter().filter(|node| up.contains(node.name.as_str())).collect();
+    let running = cluster.nodes.iter().filter(|node| up.contains(node.name.as_str()));
+    let (running, hidden): (Vec<&Node>, Vec<&Node>) = running.partition(|node| node.address.is_some());
+    for node in hidden.into_iter().filter(|node| !awaits_config(world, node)) {
+        blinds.say(format!("node {}", node.name), "its guest agent does not say where it is");
+    }
     if running.is_empty() {
         return Seen::default();
     }
@@ -62,7 +67,8 @@ pub(crate) async fn look(
     let asked: Vec<_> = running.iter().map(|node| question.ask(node)).collect();
     let probes = stream::iter(asked).buffered(limits.probes).collect::<Vec<_>>();
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
-    let endpoint = Target::new(&cluster.kubernetes.endpoint_host, cluster.kubernetes.endpoint_port);
+    let host = cluster.kubernetes.endpoint_host.as_deref().unwrap_or("address-not-known.invalid");
+    let endpoint = Target::new(host, cluster.kubernetes.endpoint_port);
     let (mut probes, known, answers) = tokio::join!(
         probes,
         known(&kubernetes, &planes, limits.probe_timeout),
@@ -199,7 +205,7 @@ async fn known(kubernetes: &Kubernetes, planes: &[&Node], patience: Duration) ->
         return KubeNodes::new();
     }
     let asked = planes.iter().map(|node| {
-        let target = Target::new(node.address.addr().to_string(), API_SERVER_PORT);
+        let target = Addresses::default().target(node, API_SERVER_PORT);
         Box::pin(async move { kubernetes.nodes(&target, patience).await })
     });
     match futures::future::select_ok(asked.collect::<Vec<_>>()).await {

@@ -33,7 +33,7 @@ pub fn waits(cluster: &Cluster, report: &Report, origin: Instant, moments: &[Mom
             "bootstrapping etcd" => (Occasion::Bootstrappable, name),
             "joining etcd" => (Occasion::EtcdVotes, name),
             "waiting for the API endpoint" => {
-                (Occasion::EndpointUp, cluster.kubernetes.endpoint_host.clone())
+                (Occasion::EndpointUp, cluster.kubernetes.endpoint_host.clone().unwrap_or_default())
             }
             "becoming Ready" => (Occasion::Ready, name),
             _ => continue,

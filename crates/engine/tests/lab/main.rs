@@ -9,6 +9,7 @@ mod boot;
 mod commands;
 mod config;
 mod crash;
+mod discovered;
 mod faults;
 mod guarding;
 mod hands;

@@ -92,9 +92,9 @@ impl Bench {
         change(&mut datacenter);
         let dhcp = match way.dhcp {
             Giving::Nothing => None,
-            Giving::Reserved => {
-                Some(Dhcp::reserved(cluster.nodes.iter().map(|node| (node.mac.clone(), node.address))))
-            }
+            Giving::Reserved => Some(Dhcp::reserved(
+                cluster.nodes.iter().filter_map(|node| Some((node.mac.clone(), node.address?))),
+            )),
             Giving::Any => Some(Dhcp::from("10.0.9.1/16".parse().unwrap())),
         };
         let lab = Lab::new(LabSpec { datacenter, epoch: EPOCH, dhcp, ..LabSpec::default() }).unwrap();
@@ -295,7 +295,7 @@ impl Bench {
         let pace = self.lab.pace();
         let now: daedal_talos::client::Clock = Arc::new(move || Timestamp::from_second(pace.now()).unwrap());
         let options = ConnectOptions { clock: Some(now), ..ConnectOptions::default() };
-        let target = Target::new(node.address.addr().to_string(), 50_000);
+        let target = Target::new(node.ip().unwrap().to_string(), 50_000);
         let client = TalosClient::connect(self.lab.dialer(), target, &credentials, &options).await.unwrap();
         let partitions = vec![WipedPartition::State, WipedPartition::Ephemeral];
         client.reset(&Reset { graceful: false, reboot: true, partitions }).await.unwrap();

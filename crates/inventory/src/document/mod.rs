@@ -226,11 +226,42 @@ pub(crate) struct Network {
     /// MTU of the nodes' first network card.
     #[schemars(range(min = 576, max = 65520))]
     pub(crate) mtu: Option<u16>,
-    /// Whether nodes ask for their addresses instead of being told; false by default. Each still has the address that is
-    /// declared: reserve them (`daedal outputs dnsmasq`). Nodes can be told later, without a reboot.
-    pub(crate) dhcp: Option<bool>,
+    /// Whether nodes ask for their addresses instead of being told; false by default. With `true` each still has the address
+    /// that is declared: reserve them (`daedal outputs dnsmasq`); nodes can be told later, without a reboot. With `discovered`
+    /// none is declared: each node has what DHCP gives it, and its guest agent says what that is.
+    pub(crate) dhcp: Option<Dhcp>,
     /// First bytes of every MAC address, such as `BC:24:11`; by default `02`, which is for private use.
     pub(crate) mac_prefix: Option<String>,
+}
+
+/// Where the addresses of nodes come from that ask for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Dhcp {
+    /// They are declared, and reserved; or nodes do not ask at all.
+    Reserved(bool),
+    /// They are not declared.
+    Discovered(Discovered),
+}
+
+/// The word for addresses that nobody declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Discovered {
+    /// The guest agent says what they are.
+    Discovered,
+}
+
+impl Network {
+    /// Whether nodes ask for their addresses.
+    pub(crate) fn asks(&self) -> bool {
+        self.dhcp.is_some_and(|dhcp| dhcp != Dhcp::Reserved(false))
+    }
+
+    /// Whether the addresses they are given are not declared.
+    pub(crate) fn discovers(&self) -> bool {
+        matches!(self.dhcp, Some(Dhcp::Discovered(_)))
+    }
 }
 
 /// How a node boots and gets its config.

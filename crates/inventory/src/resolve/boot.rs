@@ -10,6 +10,7 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
     let said = spec.boot.as_ref();
     let from: BootFrom = said.and_then(|b| b.from).map(Into::into).unwrap_or_default();
     let config: BootConfig = said.and_then(|b| b.config).map(Into::into).unwrap_or_default();
+    let network_at = at.key("network");
     let at = at.key("boot");
     if let Err((key, message, help)) = pair(from, config) {
         cx.error("boot", &at.key(key), message, help);
@@ -30,7 +31,7 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
         Some(text) => Some(cx.take("volume", &at.key("iso"), volume(text))?),
     };
     let told = matches!(config, BootConfig::Meta | BootConfig::CloudInitDrive);
-    if told && spec.network.dhcp == Some(true) {
+    if told && spec.network.asks() {
         let message =
             "On this boot path nodes are told their addresses, but `network.dhcp` says that they ask.";
         cx.error("boot", &at.key("config"), message, "Remove `network.dhcp`, or use `config: cidata`.");
@@ -59,6 +60,14 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
             "Add `qemu-guest-agent` to `talos.extensions`, or reserve the addresses: `daedal outputs dnsmasq`.",
         );
     }
+    if spec.network.discovers() && (config != BootConfig::Maintenance || !agent) {
+        let message =
+            "Addresses are discovered, so nodes wait for their configs, and their guest agents say where.";
+        let help =
+            "Use `boot: {config: maintenance}` and the extension `qemu-guest-agent`; or declare addresses.";
+        cx.error("boot", &network_at.key("dhcp"), message, help);
+        return None;
+    }
     let template = match (said.and_then(|b| b.template.as_ref()), from) {
         (said, BootFrom::Template) => Some(Templates {
             control_plane: said.and_then(|t| t.controlplane).unwrap_or(998),
@@ -73,6 +82,12 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
             return None;
         }
     };
+    if spec.network.discovers() && template.is_some_and(|template| template.by_iso) {
+        let message = "A template that an ISO installs is reached at a node's declared address, and none is.";
+        let help = "Remove `made: iso`, or declare addresses.";
+        cx.error("boot", &at.key("template").key("made"), message, help);
+        return None;
+    }
     Some(Boot { from, config, iso, template })
 }
 

@@ -183,7 +183,10 @@ pub(crate) fn kubernetes(
     }
     let first = nodes.iter().find(|n| n.role == Role::ControlPlane);
     let (endpoint_host, endpoint_port) = match &kubernetes.endpoint {
-        Some(text) => cx.take("endpoint", &at.key("endpoint"), endpoint(text))?,
+        Some(text) => {
+            let (host, port) = cx.take("endpoint", &at.key("endpoint"), endpoint(text))?;
+            (Some(host), port)
+        }
         None => {
             let many = nodes.iter().filter(|n| n.role == Role::ControlPlane).count() > 1;
             if many && spec.network.vip.is_none() && cx.given(&spec_at.key("network").key("vip")) {
@@ -192,7 +195,11 @@ pub(crate) fn kubernetes(
                             `kubernetes.endpoint`.";
                 cx.warn("endpoint", &spec_at.key("network"), message, help);
             }
-            (network.vip.or(first.and_then(|n| n.address)).map(|a| a.to_string())?, API_PORT)
+            let address = network.vip.or(first.and_then(|n| n.address)).map(|a| a.to_string());
+            if address.is_none() && !network.discovered {
+                return None;
+            }
+            (address, API_PORT)
         }
     };
     let has_workers = nodes.iter().any(|n| n.role == Role::Worker);

@@ -21,6 +21,7 @@ pub(crate) struct Network {
     ntp: Vec<String>,
     mtu: Option<u16>,
     dhcp: bool,
+    pub(crate) discovered: bool,
 }
 
 impl Network {
@@ -33,6 +34,7 @@ impl Network {
             vip: self.vip,
             mtu: self.mtu,
             dhcp: self.dhcp,
+            discovered: self.discovered,
         })
     }
 
@@ -169,10 +171,17 @@ pub(crate) fn network(network: &document::Network, at: &Path<'_>, cx: &mut Conte
         let read = mac::parse_prefix(text).map_err(|why| (why, "Write for example `BC:24:11`.".to_owned()));
         cx.take("mac", &at.key("macPrefix"), read)
     });
-    let dhcp = network.dhcp.unwrap_or(false);
-    let resolved = Network { cidr, gateway, vip, mac_prefix, dns, ntp, mtu: network.mtu, dhcp };
+    let (dhcp, discovered) = (network.asks(), network.discovers());
+    let resolved = Network { cidr, gateway, vip, mac_prefix, dns, ntp, mtu: network.mtu, dhcp, discovered };
     taken_addresses(&resolved, &at, cx);
     resolved
+}
+
+/// Says that an address is declared although they are discovered.
+pub(crate) fn not_declared(at: &Path<'_>, cx: &mut Context<'_>) {
+    let message = "An address is declared, but `network.dhcp: discovered` says that DHCP gives any.";
+    let help = "Remove it; or write `dhcp: true` and reserve it.";
+    cx.error("address", at, message, help);
 }
 
 /// The gateway and the VIP must be usable, and different.

@@ -53,7 +53,10 @@ impl Draft<'_> {
             vmid: self.vmid?,
             uuid: self.uuid,
             mac: self.mac?,
-            address: IpNet::new(self.address?, network.cidr?.prefix_len()).ok()?,
+            address: match self.address {
+                None if network.discovered => None,
+                address => Some(IpNet::new(address?, network.cidr?.prefix_len()).ok()?),
+            },
             cores: self.cores,
             memory: self.memory?,
             disk: self.disk?,
@@ -191,6 +194,10 @@ fn pool_nodes<'d>(
             None => values.vmids.and_then(|v| short_of.vmid(v, i)),
         };
         let address = match listed.and_then(|n| n.address.as_ref()) {
+            Some(_) if network.discovered => {
+                network::not_declared(&node_at.key("address"), cx);
+                None
+            }
             Some(text) => {
                 cx.take("address", &node_at.key("address"), network::address(&text.0, network.cidr)).flatten()
             }

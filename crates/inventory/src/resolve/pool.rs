@@ -64,6 +64,11 @@ pub(crate) fn values(
             .filter(|_| cx.given(&at.key("vmid"))),
     };
     let start = match &pool.address {
+        Some(_) if network.discovered => {
+            network::not_declared(&at.key("address"), cx);
+            None
+        }
+        None if network.discovered => None,
         Some(text) => {
             cx.take("address", &at.key("address"), network::address(&text.0, network.cidr)).flatten()
         }

@@ -104,6 +104,7 @@ pub fn hardware(last: u8, cdroms: Vec<Vec<u8>>) -> Hardware {
         name: format!("vm-{last}"),
         host: "atlas".into(),
         uuid: format!("00000000-0000-4000-8000-0000000000{last:02x}"),
+        machine: "x86_64".into(),
         macs: vec![mac(last)],
         cores: 4,
         memory: 8 << 30,

@@ -58,10 +58,11 @@ impl<'w> Planner<'w> {
         let mut endpoint = None;
         let expected = control_planes.iter().any(|at| self.tracks[*at].reachable || survey.nodes[*at].up());
         if !self.world.endpoint_answers && expected {
-            let reason = format!(
-                "https://{}:{} does not answer yet",
-                self.cluster.kubernetes.endpoint_host, self.cluster.kubernetes.endpoint_port
-            );
+            let cluster = self.cluster.located(&self.world.addresses);
+            let reason = match cluster.kubernetes.endpoint_url() {
+                Some(url) => format!("{url} does not answer yet"),
+                None => "the first control plane's address is not known yet".to_owned(),
+            };
             endpoint = Some(self.graph.add(
                 Subject::default(),
                 Action::AwaitEndpoint,
@@ -95,7 +96,10 @@ impl<'w> Planner<'w> {
                     false => "its key is pinned from the first contact on",
                 };
                 let of = Subject { node: Some(&node.name), host: host.as_deref() };
-                let needs = [running, self.secrets];
+                // Where its address is the endpoint, no config can be written before the first control plane has one.
+                let first =
+                    self.cluster.kubernetes.endpoint_host.is_none().then(|| self.first_running()).flatten();
+                let needs = [running, self.secrets, first];
                 running = Some(self.graph.add(of, Action::GiveConfig { vmid, console }, reason, needs));
                 if !console {
                     self.first_contacts.push(node.name.clone());
@@ -127,6 +131,12 @@ impl<'w> Planner<'w> {
         if let Some(volid) = medium {
             self.graph.add(subject, Action::DeleteMedia { volid }, "it holds keys", [Some(ejected)]);
         }
+    }
+
+    /// What the first control plane's VM waits for before it has an address.
+    fn first_running(&self) -> Option<StepId> {
+        let first = self.cluster.nodes.iter().position(|node| node.role == Role::ControlPlane)?;
+        self.tracks[first].running
     }
 
     pub(super) fn await_ready(

@@ -87,6 +87,10 @@ pub fn plan_apply(cluster: &Cluster, images: &Images, world: &World) -> Result<P
     }
     planner.single_points(&survey);
     let quorum = planner.cluster_life(&survey);
+    if cluster.network.discovered {
+        // The addresses in them are known once the nodes answer.
+        planner.outputs(planner.tracks.iter().map(|track| track.api).collect());
+    }
     planner.orphan_media(&survey);
     planner.first_contact_note();
 
@@ -208,12 +212,8 @@ impl<'w> Planner<'w> {
             let reason = "this cluster has none yet";
             self.secrets = Some(self.graph.add(nothing, Action::CreateSecrets, reason, []));
         }
-        if !self.world.outputs_current && (self.world.secrets_stored || self.secrets.is_some()) {
-            let reason = match &self.world.credentials_end {
-                Some(day) => format!("their client certificates end on {day}"),
-                None => "they are missing or older than the inventory".to_owned(),
-            };
-            self.graph.add(nothing, Action::WriteOutputs, reason, [self.secrets]);
+        if !self.cluster.network.discovered {
+            self.outputs(Vec::new());
         }
         // In declared order of nodes, so that the same input gives the same bytes.
         for sight in &survey.nodes {
@@ -232,6 +232,19 @@ impl<'w> Planner<'w> {
                 self.image.register(schematic, &mut self.graph);
             }
         }
+    }
+
+    /// The files for the cluster's users, after whatever they tell of is known.
+    fn outputs(&mut self, mut after: Vec<Option<StepId>>) {
+        if self.world.outputs_current || !(self.world.secrets_stored || self.secrets.is_some()) {
+            return;
+        }
+        let reason = match &self.world.credentials_end {
+            Some(day) => format!("their client certificates end on {day}"),
+            None => "they are missing or older than the inventory".to_owned(),
+        };
+        after.push(self.secrets);
+        self.graph.add(Subject::default(), Action::WriteOutputs, reason, after);
     }
 
     /// The host of a VM that never ran from its disk and whose boot ISO may not be there any more.
@@ -268,7 +281,7 @@ impl<'w> Planner<'w> {
                 role: Some(node.role),
                 vmid: node.vmid,
                 host: track.host.clone().or_else(|| sight.host().map(str::to_owned)),
-                address: node.address.addr().to_string(),
+                address: self.world.address(node).map(|address| address.to_string()).unwrap_or_default(),
                 cores: node.cores,
                 memory: node.memory,
                 disk: node.disk,

@@ -26,7 +26,8 @@ pub async fn talosconfig(
     format: Format,
     color: bool,
 ) -> Outcome {
-    let Kept { cluster, secrets, .. } = Kept::open(target, color).await?;
+    let Kept { cluster, secrets, outputs, .. } = Kept::open(target, color).await?;
+    let cluster = cluster.located(&Outputs::new(&outputs).addresses().await).into_owned();
     let rng = &mut entropy().generator();
     let minted = daedal_engine::talosconfig(&cluster, &secrets, role, ttl, rng, Timestamp::now())
         .map_err(|error| engine_failure(&error))?;
@@ -41,7 +42,8 @@ pub async fn kubeconfig(
     format: Format,
     color: bool,
 ) -> Outcome {
-    let Kept { cluster, secrets, .. } = Kept::open(target, color).await?;
+    let Kept { cluster, secrets, outputs, .. } = Kept::open(target, color).await?;
+    let cluster = cluster.located(&Outputs::new(&outputs).addresses().await).into_owned();
     let rng = &mut entropy().generator();
     let minted = daedal_engine::kubeconfig(&cluster, &secrets, ttl, rng, Timestamp::now())
         .map_err(|error| engine_failure(&error))?;
@@ -53,9 +55,10 @@ pub async fn rotate_admin(target: &Target, ttl: SignedDuration, format: Format, 
     let kept = Kept::open(target, color).await?;
     let _lock = lock(&kept.store, "secrets rotate-admin").await?;
     let outputs = Outputs::new(&kept.outputs);
+    let cluster = kept.cluster.located(&outputs.addresses().await);
     let now = Timestamp::now();
     outputs
-        .rotate_admin(&kept.cluster, &kept.secrets, ttl, &mut entropy().generator(), now)
+        .rotate_admin(&cluster, &kept.secrets, ttl, &mut entropy().generator(), now)
         .await
         .map_err(|error| engine_failure(&error))?;
     let credentials = outputs.credentials(now).await;

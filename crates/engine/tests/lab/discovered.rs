@@ -1,0 +1,69 @@
+//! Addresses that nobody declares: DHCP gives any, and the guest agents say which.
+
+use daedal_inventory::Cluster;
+
+use crate::boot::{IMAGE_ANYWHERE, ISO_ANYWHERE, TEMPLATE_FULL};
+use crate::support::{Bench, Giving, Way, assert_done};
+
+/// The cluster with all addresses taken out.
+fn undeclared(cluster: &mut Cluster, vip: bool) {
+    cluster.network.dhcp = true;
+    cluster.network.discovered = true;
+    for node in &mut cluster.nodes {
+        node.address = None;
+    }
+    if !vip {
+        cluster.network.vip = None;
+        cluster.kubernetes.endpoint_host = None;
+    }
+}
+
+fn bench(way: Way, control_planes: usize, workers: usize, vip: bool) -> Bench {
+    let mut bench = Bench::booting(Way { dhcp: Giving::Any, ..way }, control_planes, workers);
+    undeclared(&mut bench.cluster, vip);
+    bench
+}
+
+fn output(bench: &Bench, name: &str) -> String {
+    std::fs::read_to_string(bench.outputs().join(name)).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_control_planes_address_is_found_and_is_the_endpoint() {
+    for way in [IMAGE_ANYWHERE, ISO_ANYWHERE, TEMPLATE_FULL] {
+        let bench = bench(way, 3, 1, false);
+        assert_done(&bench.apply().await, way.boot);
+        bench.assert_converged(way.boot).await;
+        let (world, _) = bench.look().await;
+        assert_eq!(world.addresses.len(), 4, "{:?}", world.addresses);
+        let first = world.addresses["cp-1"].to_string();
+        assert!(first.starts_with("10.0.9."), "{first}");
+        assert!(output(&bench, "kubeconfig").contains(&format!("server: https://{first}:6443")));
+        for address in world.addresses.values().take(3) {
+            assert!(output(&bench, "talosconfig").contains(&address.to_string()), "{address}");
+        }
+        let config = output(&bench, "nodes/worker-1.yaml");
+        assert!(config.contains(&format!("endpoint: https://{first}:6443")), "{config}");
+        let status = bench.engine().status(&bench.cluster).await.unwrap();
+        assert!(status.healthy, "{status:#?}");
+        assert_eq!(status.endpoint, format!("https://{first}:6443"));
+        assert_done(&bench.destroy().await, way.boot);
+        bench.assert_destroyed(way.boot);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_virtual_address_is_the_endpoint_of_discovered_nodes() {
+    let bench = bench(IMAGE_ANYWHERE, 3, 1, true);
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("apply").await;
+    assert!(output(&bench, "kubeconfig").contains("server: https://10.0.0.20:6443"));
+    // The address that they share is nobody's own.
+    let found = bench.look().await.0.addresses;
+    assert!(found.values().all(|address| address.to_string() != "10.0.0.20"), "{found:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_to_discovered_addresses_is_survived() {
+    crate::crash::sweep_of(|| bench(IMAGE_ANYWHERE, 1, 1, false)).await;
+}
