@@ -15,9 +15,34 @@ struct Suite {
     told_in: Option<&'static str>,
     /// What to do where the peer is not there.
     wanted: &'static str,
-    cargo: &'static [&'static str],
+    run: Way,
     /// What runs instead under `--built-only`, where every change waits for it and nothing may be downloaded.
-    quick: Option<&'static [&'static str]>,
+    quick: Option<Way>,
+}
+
+/// How a suite is run.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Tests of a package, or only those with one of these in their names.
+    Tests { package: &'static str, name: &'static str, only: &'static [&'static str] },
+    /// A program of a package.
+    Example { package: &'static str, name: &'static str, release: bool, args: &'static [&'static str] },
+}
+
+impl Way {
+    fn command(self) -> Command {
+        let mut command = cargo();
+        match self {
+            Self::Tests { package, name, only } => {
+                command.args(["test", "--package", package, "--test", name, "--", "--nocapture"]).args(only);
+            }
+            Self::Example { package, name, release, args } => {
+                command.args(["run", "--quiet"]).args(release.then_some("--release"));
+                command.args(["--package", package, "--example", name, "--"]).args(args);
+            }
+        }
+        command
+    }
 }
 
 /// How a suite went.
@@ -68,7 +93,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("config-tool-", "config-tool"),
         told_in: None,
         wanted: "build config-tool",
-        cargo: &["test", "--package", "daedal-talos", "--test", "conformance", "--", "--nocapture"],
+        run: Way::Tests { package: "daedal-talos", name: "conformance", only: &[] },
         quick: None,
     },
     Suite {
@@ -77,7 +102,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("schematic-id-", "schematic-id"),
         told_in: None,
         wanted: "build schematic-id",
-        cargo: &["test", "--package", "daedal-image-factory", "--test", "conformance", "--", "--nocapture"],
+        run: Way::Tests { package: "daedal-image-factory", name: "conformance", only: &[] },
         quick: None,
     },
     Suite {
@@ -86,7 +111,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of recorded exchanges",
-        cargo: &["test", "--package", "daedal-proxmox", "--test", "recordings", "--", "--nocapture"],
+        run: Way::Tests { package: "daedal-proxmox", name: "recordings", only: &[] },
         quick: None,
     },
     Suite {
@@ -95,17 +120,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of recorded exchanges",
-        cargo: &[
-            "test",
-            "--package",
-            "daedal-lab",
-            "--test",
-            "proxmox",
-            "--",
-            "--nocapture",
-            "replay::",
-            "schema::",
-        ],
+        run: Way::Tests { package: "daedal-lab", name: "proxmox", only: &["replay::", "schema::"] },
         quick: None,
     },
     Suite {
@@ -114,7 +129,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of API schemas",
-        cargo: &["test", "--package", "daedal-proxmox", "--test", "schema", "--", "--nocapture"],
+        run: Way::Tests { package: "daedal-proxmox", name: "schema", only: &[] },
         quick: None,
     },
     Suite {
@@ -123,16 +138,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("proxmoxer-", "bin/python"),
         told_in: Some("DAEDAL_PROXMOXER"),
         wanted: "build proxmoxer (CONTRIBUTING.md)",
-        cargo: &[
-            "test",
-            "--package",
-            "daedal",
-            "--test",
-            "proxmox_clients",
-            "proxmoxer",
-            "--",
-            "--nocapture",
-        ],
+        run: Way::Tests { package: "daedal", name: "proxmox_clients", only: &["proxmoxer"] },
         quick: None,
     },
     Suite {
@@ -141,16 +147,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("go-proxmox-", "go-proxmox"),
         told_in: Some("DAEDAL_GO_PROXMOX"),
         wanted: "build go-proxmox (CONTRIBUTING.md)",
-        cargo: &[
-            "test",
-            "--package",
-            "daedal",
-            "--test",
-            "proxmox_clients",
-            "go_proxmox",
-            "--",
-            "--nocapture",
-        ],
+        run: Way::Tests { package: "daedal", name: "proxmox_clients", only: &["go_proxmox"] },
         quick: None,
     },
     Suite {
@@ -159,7 +156,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("ansible-", "bin/ansible-playbook"),
         told_in: Some("DAEDAL_ANSIBLE"),
         wanted: "build ansible (CONTRIBUTING.md)",
-        cargo: &["test", "--package", "daedal", "--test", "proxmox_clients", "ansible", "--", "--nocapture"],
+        run: Way::Tests { package: "daedal", name: "proxmox_clients", only: &["ansible"] },
         quick: None,
     },
     Suite {
@@ -168,18 +165,13 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("helm-v3.", "helm"),
         told_in: None,
         wanted: "build helm",
-        cargo: &["run", "--quiet", "--release", "--package", "daedal-helm", "--example", "conformance"],
-        quick: Some(&[
-            "run",
-            "--quiet",
-            "--package",
-            "daedal-helm",
-            "--example",
-            "conformance",
-            "--",
-            "--offline",
-            "1000",
-        ]),
+        run: Way::Example { package: "daedal-helm", name: "conformance", release: true, args: &[] },
+        quick: Some(Way::Example {
+            package: "daedal-helm",
+            name: "conformance",
+            release: false,
+            args: &["--offline", "1000"],
+        }),
     },
     Suite {
         name: "helm4",
@@ -187,17 +179,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("helm-v4.", "helm"),
         told_in: None,
         wanted: "build helm 4",
-        cargo: &[
-            "run",
-            "--quiet",
-            "--release",
-            "--package",
-            "daedal-helm",
-            "--example",
-            "conformance",
-            "--",
-            "--helm4",
-        ],
+        run: Way::Example { package: "daedal-helm", name: "conformance", release: true, args: &["--helm4"] },
         quick: None,
     },
     Suite {
@@ -206,7 +188,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::on_path("kubectl").or_else(|| peers::built("kubernetes-", "kubectl")),
         told_in: Some("DAEDAL_KUBECTL"),
         wanted: "install or build kubectl",
-        cargo: &["test", "--package", "daedal", "--test", "real_clients", "kubectl", "--", "--nocapture"],
+        run: Way::Tests { package: "daedal", name: "real_clients", only: &["kubectl"] },
         quick: None,
     },
     Suite {
@@ -215,7 +197,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("talos-v1.12", "talosctl"),
         told_in: Some("DAEDAL_TALOSCTL"),
         wanted: "build talosctl v1.12",
-        cargo: &["test", "--package", "daedal", "--test", "real_talosctl", "1_12", "--", "--nocapture"],
+        run: Way::Tests { package: "daedal", name: "real_talosctl", only: &["1_12"] },
         quick: None,
     },
     Suite {
@@ -224,7 +206,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("talos-v1.13", "talosctl"),
         told_in: Some("DAEDAL_TALOSCTL_1_13"),
         wanted: "build talosctl v1.13",
-        cargo: &["test", "--package", "daedal", "--test", "real_talosctl", "1_13", "--", "--nocapture"],
+        run: Way::Tests { package: "daedal", name: "real_talosctl", only: &["1_13"] },
         quick: None,
     },
     Suite {
@@ -233,7 +215,7 @@ const SUITES: &[Suite] = &[
         peer: kit,
         told_in: Some("DAEDAL_REAL_PEERS"),
         wanted: "build talos, and set DAEDAL_REAL_PEERS to the kit that runs it",
-        cargo: &["test", "--package", "daedal", "--test", "real_nodes", "--", "--nocapture"],
+        run: Way::Tests { package: "daedal", name: "real_nodes", only: &[] },
         quick: None,
     },
 ];
@@ -264,9 +246,8 @@ pub fn run(args: &[String]) -> ExitCode {
             }
             Some(peer) => {
                 println!("beside {}", peer.display());
-                let mut command = cargo();
-                let args = suite.quick.filter(|_| built_only).unwrap_or(suite.cargo);
-                command.args(args).env("DAEDAL_PEERS", peers::folder());
+                let mut command = suite.quick.filter(|_| built_only).unwrap_or(suite.run).command();
+                command.env("DAEDAL_PEERS", peers::folder());
                 command.envs(suite.told_in.map(|variable| (variable, peer)));
                 compared(&mut command)
             }
