@@ -8,6 +8,20 @@ use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node};
 use daedal_proxmox::GuestInterface;
 
+/// Stands where an address is not known: nothing ever answers to such a name.
+const NOWHERE: &str = "address-not-known.invalid";
+
+/// What a connection to a node at its declared address is made to.
+pub(crate) fn target(node: &Node, port: u16) -> Target {
+    Addresses::default().target(node, port)
+}
+
+/// What a connection to the cluster's endpoint is made to.
+pub(crate) fn endpoint(cluster: &Cluster) -> Target {
+    let kubernetes = &cluster.kubernetes;
+    Target::new(kubernetes.endpoint_host.as_deref().unwrap_or(NOWHERE), kubernetes.endpoint_port)
+}
+
 /// The addresses known in one run. Whoever finds one puts it here for all; those that are declared need not be.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Addresses(Arc<Mutex<BTreeMap<String, IpAddr>>>);
@@ -23,12 +37,9 @@ impl Addresses {
         node.ip().or_else(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&node.name).copied())
     }
 
-    /// What a connection to a node is made to. Nothing ever answers to the name of one whose address is not known.
+    /// What a connection to a node is made to.
     pub(crate) fn target(&self, node: &Node, port: u16) -> Target {
-        match self.of(node) {
-            Some(address) => Target::new(address.to_string(), port),
-            None => Target::new(format!("{}.address-not-known.invalid", node.name), port),
-        }
+        Target::new(self.of(node).map_or_else(|| NOWHERE.to_owned(), |address| address.to_string()), port)
     }
 
     /// A node was found.

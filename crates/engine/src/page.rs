@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::addresses::Addresses;
+use crate::addresses;
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::kubernetes::{API_SERVER_PORT, Kubernetes};
@@ -313,7 +313,7 @@ impl Engine {
     ) -> Result<KubernetesPage, String> {
         let patience = self.parts.limits.call_timeout;
         let asked = cluster.control_planes().map(|plane| {
-            let target = Addresses::default().target(plane, API_SERVER_PORT);
+            let target = addresses::target(plane, API_SERVER_PORT);
             let name = &node.name;
             Box::pin(async move { kubernetes.node(&target, name, patience).await })
         });

@@ -12,6 +12,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::addresses;
 use crate::error::{Error, chain};
 use crate::event::{Event, stage};
 use crate::execute::give::Heard;
@@ -272,9 +273,7 @@ impl Executor<'_> {
 
     /// The endpoint, declared or found.
     pub(super) fn endpoint(&self) -> Target {
-        let cluster = self.located();
-        let host = cluster.kubernetes.endpoint_host.as_deref();
-        Target::new(host.unwrap_or("address-not-known.invalid"), cluster.kubernetes.endpoint_port)
+        addresses::endpoint(&self.located())
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{ConfigView, EtcdView, NodeView, Ownership, TalosView, World};
 use daedal_talos::SecretsBundle;
@@ -11,7 +10,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
 
-use crate::addresses::Addresses;
+use crate::addresses;
 use crate::engine::Engine;
 use crate::kubernetes::{API_SERVER_PORT, KubeNodes, Kubernetes};
 use crate::limits::Limits;
@@ -67,8 +66,7 @@ pub(crate) async fn look(
     let asked: Vec<_> = running.iter().map(|node| question.ask(node)).collect();
     let probes = stream::iter(asked).buffered(limits.probes).collect::<Vec<_>>();
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
-    let host = cluster.kubernetes.endpoint_host.as_deref().unwrap_or("address-not-known.invalid");
-    let endpoint = Target::new(host, cluster.kubernetes.endpoint_port);
+    let endpoint = addresses::endpoint(cluster);
     let (mut probes, known, answers) = tokio::join!(
         probes,
         known(&kubernetes, &planes, limits.probe_timeout),
@@ -205,7 +203,7 @@ async fn known(kubernetes: &Kubernetes, planes: &[&Node], patience: Duration) ->
         return KubeNodes::new();
     }
     let asked = planes.iter().map(|node| {
-        let target = Addresses::default().target(node, API_SERVER_PORT);
+        let target = addresses::target(node, API_SERVER_PORT);
         Box::pin(async move { kubernetes.nodes(&target, patience).await })
     });
     match futures::future::select_ok(asked.collect::<Vec<_>>()).await {
