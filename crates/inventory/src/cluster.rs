@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use crate::arch::Arch;
-use crate::hardware::Hardware;
+pub use crate::boot::{Boot, BootConfig, BootFrom, Templates};
 pub use crate::image::{Bootloader, Overlay, OverlayOption};
-use crate::options::{Machine, Registry, RegistryMirror, Route, SecretText, Text};
+pub use crate::node::{Disk, Nic, Node, Role};
+use crate::options::{Registry, RegistryMirror, SecretText, Text};
 
 /// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -248,125 +249,6 @@ pub struct Network {
     pub discovered: bool,
 }
 
-/// How a node boots and gets its config: its boot path, from which everything that differs between paths follows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-pub struct Boot {
-    /// What the VM boots from.
-    pub from: BootFrom,
-    /// How the config reaches it.
-    pub config: BootConfig,
-    /// Volume id of a boot ISO that is on a storage already, such as `local:iso/talos-1.12.0.iso`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub iso: Option<String>,
-    /// Where the templates are, if VMs are cloned from them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template: Option<Templates>,
-}
-
-/// The templates that VMs are cloned from: one for each role, on each host where disks are local.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Templates {
-    /// VMID of the control planes' template on the first host.
-    pub control_plane: u32,
-    /// VMID of the workers' template on the first host.
-    pub worker: u32,
-    /// Whether clones are full copies.
-    pub full: bool,
-    /// Whether an ISO installs them; else a disk image is imported.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_iso: bool,
-}
-
-impl Templates {
-    /// The VMID of a role's template on a host, by the host's place in the inventory.
-    pub fn vmid(&self, role: Role, host: usize) -> u32 {
-        let first = match role {
-            Role::ControlPlane => self.control_plane,
-            Role::Worker => self.worker,
-        };
-        u32::try_from(host).map_or(0, |host| first.saturating_sub(host.saturating_mul(2)))
-    }
-}
-
-impl Boot {
-    /// Whether the config travels on a medium of ours, in a CD drive.
-    pub fn by_medium(&self) -> bool {
-        self.config == BootConfig::Cidata
-    }
-
-    /// Whether the node first waits in maintenance mode, where it is given its config.
-    pub fn through_maintenance(&self) -> bool {
-        matches!(self.config, BootConfig::CloudInitDrive | BootConfig::Maintenance | BootConfig::Meta)
-    }
-
-    /// Whether the system disk is made from a disk image, directly or for the template.
-    pub fn imports(&self) -> bool {
-        self.from == BootFrom::DiskImage || (self.clones() && !self.installs_templates())
-    }
-
-    /// Whether templates are installed by an ISO.
-    pub fn installs_templates(&self) -> bool {
-        self.template.is_some_and(|templates| templates.by_iso)
-    }
-
-    /// Whether what the factory gives is an ISO.
-    pub fn takes_iso(&self) -> bool {
-        self.installs() || self.installs_templates()
-    }
-
-    /// Whether a new VM's disk has the size of what it was made from, and must grow.
-    pub fn grows(&self) -> bool {
-        !self.installs()
-    }
-
-    /// Whether VMs are cloned.
-    pub fn clones(&self) -> bool {
-        self.from == BootFrom::Template
-    }
-
-    /// Whether a boot ISO installs to an empty disk.
-    pub fn installs(&self) -> bool {
-        self.from == BootFrom::Iso
-    }
-
-    /// Whether every node has an image of its own, with its network in it.
-    pub fn own_images(&self) -> bool {
-        self.config == BootConfig::Meta
-    }
-}
-
-/// What a VM boots from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "kebab-case")]
-pub enum BootFrom {
-    /// The Image Factory's nocloud qcow2, imported.
-    #[default]
-    DiskImage,
-    /// A clone of a template.
-    Template,
-    /// An ISO that installs to disk.
-    Iso,
-}
-
-/// How a config reaches its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "kebab-case")]
-pub enum BootConfig {
-    /// Our own ISO with the label `cidata`.
-    #[default]
-    Cidata,
-    /// Proxmox's cloud-init drive for the network, then maintenance mode.
-    CloudInitDrive,
-    /// Maintenance mode at a discovered or reserved address.
-    Maintenance,
-    /// META key 0xa in a per-node schematic.
-    Meta,
-    /// `cicustom` user-data over SSH.
-    Snippet,
-}
-
 /// Where nodes go.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -386,104 +268,6 @@ pub struct Patch {
     /// The role it is for, if not both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-}
-
-/// A node's role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Runs etcd and the API server.
-    ControlPlane,
-    /// Runs workloads.
-    Worker,
-}
-
-/// One node with everything decided.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Node {
-    /// `<pool>-<n>` (from 1) or as listed; a DNS label, unique in the cluster; also VM name and hostname.
-    pub name: String,
-    /// Pool it belongs to.
-    pub pool: String,
-    /// Role.
-    pub role: Role,
-    /// VMID.
-    pub vmid: u32,
-    /// SMBIOS uuid: UUIDv5 of cluster uuid and node name.
-    pub uuid: Uuid,
-    /// MAC of the first NIC, upper-case with colons.
-    pub mac: String,
-    /// Address with the network's prefix length; none where it is discovered and was not found yet.
-    pub address: Option<IpNet>,
-    /// vCPUs.
-    pub cores: u32,
-    /// Memory in bytes (whole MiB).
-    pub memory: u64,
-    /// System disk in bytes (whole GiB).
-    pub disk: u64,
-    /// Tags besides the cluster's.
-    pub tags: Vec<String>,
-    /// Kubernetes labels.
-    pub labels: BTreeMap<String, String>,
-    /// Kubernetes taints, `key=value:Effect` by key → `value:Effect`.
-    pub taints: BTreeMap<String, String>,
-    /// Machine-config patches of its pool and of itself, in order (after the cluster's).
-    pub patches: Vec<Patch>,
-    /// Machine settings of the cluster, its pool and itself.
-    #[serde(default, skip_serializing_if = "Machine::is_empty")]
-    pub machine: Machine,
-    /// Hardware of the cluster and its pool.
-    #[serde(default, skip_serializing_if = "Hardware::is_empty")]
-    pub hardware: Hardware,
-    /// Disks besides the system disk.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub disks: Vec<Disk>,
-    /// Network cards besides the first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nics: Vec<Nic>,
-}
-
-/// An empty disk besides the system disk.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Disk {
-    /// Storage, if another than the system disk's.
-    pub storage: Option<String>,
-    /// Bytes (whole GiB).
-    pub size: u64,
-}
-
-/// A network card besides the first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Nic {
-    /// MAC, upper-case with colons.
-    pub mac: String,
-    /// Bridge.
-    pub bridge: String,
-    /// VLAN tag.
-    pub vlan: Option<u16>,
-    /// MTU, if not the default.
-    pub mtu: Option<u16>,
-    /// Whether it gets its address by DHCP.
-    pub dhcp: bool,
-    /// Its address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<IpNet>,
-    /// Routes through it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub routes: Vec<Route>,
-    /// Whether it is part of the bond.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub bonded: bool,
-}
-
-impl Node {
-    /// Bytes of all its disks on the storage of the system disks.
-    pub fn disk_in_all(&self) -> u64 {
-        self.disk + self.disks.iter().filter(|disk| disk.storage.is_none()).map(|disk| disk.size).sum::<u64>()
-    }
 }
 
 impl Cluster {

@@ -9,6 +9,7 @@
 //! ```
 
 mod arch;
+mod boot;
 mod check;
 mod cluster;
 mod diagnostic;
@@ -17,6 +18,7 @@ pub mod hardware;
 mod image;
 mod load;
 mod located;
+mod node;
 pub mod options;
 mod path;
 mod redact;

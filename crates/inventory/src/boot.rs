@@ -1,0 +1,124 @@
+//! How nodes boot and get their configs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::node::Role;
+
+/// How a node boots and gets its config: its boot path, from which everything that differs between paths follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct Boot {
+    /// What the VM boots from.
+    pub from: BootFrom,
+    /// How the config reaches it.
+    pub config: BootConfig,
+    /// Volume id of a boot ISO that is on a storage already, such as `local:iso/talos-1.12.0.iso`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iso: Option<String>,
+    /// Where the templates are, if VMs are cloned from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<Templates>,
+}
+
+/// The templates that VMs are cloned from: one for each role, on each host where disks are local.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Templates {
+    /// VMID of the control planes' template on the first host.
+    pub control_plane: u32,
+    /// VMID of the workers' template on the first host.
+    pub worker: u32,
+    /// Whether clones are full copies.
+    pub full: bool,
+    /// Whether an ISO installs them; else a disk image is imported.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_iso: bool,
+}
+
+impl Templates {
+    /// The VMID of a role's template on a host, by the host's place in the inventory.
+    pub fn vmid(&self, role: Role, host: usize) -> u32 {
+        let first = match role {
+            Role::ControlPlane => self.control_plane,
+            Role::Worker => self.worker,
+        };
+        u32::try_from(host).map_or(0, |host| first.saturating_sub(host.saturating_mul(2)))
+    }
+}
+
+impl Boot {
+    /// Whether the config travels on a medium of ours, in a CD drive.
+    pub fn by_medium(&self) -> bool {
+        self.config == BootConfig::Cidata
+    }
+
+    /// Whether the node first waits in maintenance mode, where it is given its config.
+    pub fn through_maintenance(&self) -> bool {
+        matches!(self.config, BootConfig::CloudInitDrive | BootConfig::Maintenance | BootConfig::Meta)
+    }
+
+    /// Whether the system disk is made from a disk image, directly or for the template.
+    pub fn imports(&self) -> bool {
+        self.from == BootFrom::DiskImage || (self.clones() && !self.installs_templates())
+    }
+
+    /// Whether templates are installed by an ISO.
+    pub fn installs_templates(&self) -> bool {
+        self.template.is_some_and(|templates| templates.by_iso)
+    }
+
+    /// Whether what the factory gives is an ISO.
+    pub fn takes_iso(&self) -> bool {
+        self.installs() || self.installs_templates()
+    }
+
+    /// Whether a new VM's disk has the size of what it was made from, and must grow.
+    pub fn grows(&self) -> bool {
+        !self.installs()
+    }
+
+    /// Whether VMs are cloned.
+    pub fn clones(&self) -> bool {
+        self.from == BootFrom::Template
+    }
+
+    /// Whether a boot ISO installs to an empty disk.
+    pub fn installs(&self) -> bool {
+        self.from == BootFrom::Iso
+    }
+
+    /// Whether every node has an image of its own, with its network in it.
+    pub fn own_images(&self) -> bool {
+        self.config == BootConfig::Meta
+    }
+}
+
+/// What a VM boots from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum BootFrom {
+    /// The Image Factory's nocloud qcow2, imported.
+    #[default]
+    DiskImage,
+    /// A clone of a template.
+    Template,
+    /// An ISO that installs to disk.
+    Iso,
+}
+
+/// How a config reaches its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum BootConfig {
+    /// Our own ISO with the label `cidata`.
+    #[default]
+    Cidata,
+    /// Proxmox's cloud-init drive for the network, then maintenance mode.
+    CloudInitDrive,
+    /// Maintenance mode at a discovered or reserved address.
+    Maintenance,
+    /// META key 0xa in a per-node schematic.
+    Meta,
+    /// `cicustom` user-data over SSH.
+    Snippet,
+}
