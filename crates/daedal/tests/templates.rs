@@ -1,0 +1,54 @@
+//! Templates through the command line: listed, pruned when they are old, never under a clone and never unasked.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
+
+mod common;
+
+use common::{Changed, Lab, SMALL, good, text};
+
+const CLONES: (&str, &str) = ("  network:\n", "  boot: {from: template, config: cidata}\n\n  network:\n");
+
+/// M15: what is old can be seen and goes when somebody says so.
+#[test]
+fn templates_are_listed_and_go_when_somebody_says_so() {
+    let lab = Lab::new();
+    let before = Changed::new("home", &[SMALL, &[CLONES]].concat());
+    let said = good(&before.run(&lab, &["templates", "list"]));
+    assert_eq!(said.trim(), "There are no templates of this cluster.");
+    good(&before.run(&lab, &["apply", "--yes"]));
+
+    let said = good(&before.run(&lab, &["templates", "list"]));
+    for (vmid, role, node) in [("998", "control plane", "cp-1"), ("999", "worker", "worker-1")] {
+        let row = said.lines().find(|line| line.starts_with(vmid)).unwrap();
+        for word in ["atlas", role, "current", node, "v1-12-0"] {
+            assert!(row.contains(word), "{word} in {row}");
+        }
+    }
+    let said = good(&before.run(&lab, &["templates", "prune"]));
+    assert_eq!(said.trim(), "There is nothing to prune.");
+
+    // Another version: both are old, and stay under their clones, whoever asks.
+    let newer = ("version: v1.12.0", "version: v1.12.1");
+    let after = Changed::new("home", &[SMALL, &[CLONES, newer]].concat());
+    let rows = after.json(&lab, &["templates", "list"]);
+    let told: Vec<_> = rows.as_array().unwrap().iter().map(|row| (&row["vmid"], &row["current"])).collect();
+    assert_eq!(told, [(&998.into(), &false.into()), (&999.into(), &false.into())]);
+    let said = good(&after.run(&lab, &["templates", "prune", "--all", "--yes"]));
+    for line in [
+        "kept       template 998 on atlas: the disks of cp-1 are linked to it",
+        "kept       template 999 on atlas: the disks of worker-1 are linked to it",
+    ] {
+        assert!(said.lines().any(|said| said == line), "{said}");
+    }
+
+    // Their clones are gone. Nobody is there to ask: nothing goes. Asked for, they do, and once only.
+    good(&before.run(&lab, &["destroy", "--confirm", "home"]));
+    let run = after.run(&lab, &["templates", "prune"]);
+    let said = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(64), "{said}");
+    assert!(said.contains("998") && said.contains("Give --yes"), "{said}");
+    let gone = after.json(&lab, &["templates", "prune", "--yes"]);
+    let told: Vec<_> = gone.as_array().unwrap().iter().map(|one| (&one["vmid"], &one["kept"])).collect();
+    assert_eq!(told, [(&998.into(), &serde_json::Value::Null), (&999.into(), &serde_json::Value::Null)]);
+    let said = good(&after.run(&lab, &["templates", "list"]));
+    assert_eq!(said.trim(), "There are no templates of this cluster.");
+}
