@@ -153,3 +153,31 @@ async fn one_seed_gives_one_world_and_another_seed_another() {
         assert_ne!(first[at], other[at], "{what} are made up from the seed");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_other_clients_ask_besides() {
+    let lab = Lab::new().with_image().await;
+    // What a URL leads to, before it is downloaded.
+    let url = ("url", "http://files.lan/talos.qcow2");
+    let seen = lab.call("GET", "/nodes/pve1/query-url-metadata", &[url]).await;
+    assert_eq!(seen.data()["filename"], "talos.qcow2");
+    assert_eq!(seen.data()["size"], support::image().len());
+    let gone = ("url", "http://files.lan/gone.qcow2");
+    assert_eq!(lab.call("GET", "/nodes/pve1/query-url-metadata", &[gone]).await.status, 400);
+    // Some say what stands in the path once more; who says something else there is told.
+    let again = [("node", "pve1"), ("vmid", "900"), ("name", "again")];
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu", &again).await, "OK");
+    let path = "/nodes/pve1/qemu/900/config";
+    assert_eq!(lab.call("PUT", path, &[("node", "pve1"), ("vmid", "900"), ("cores", "2")]).await.status, 200);
+    let other = lab.call("PUT", path, &[("vmid", "901"), ("cores", "2")]).await;
+    assert_eq!(other.status, 400, "{other:?}");
+    assert!(other.body["errors"]["vmid"].to_string().contains("conflicting values"), "{other:?}");
+    // One pool is listed with all that is in it.
+    assert_eq!(lab.call("POST", "/pools", &[("poolid", "mine"), ("comment", "ours")]).await.status, 200);
+    assert_eq!(lab.call("PUT", "/pools/mine", &[("vms", "900")]).await.status, 200);
+    let pools = lab.call("GET", "/pools", &[("poolid", "mine"), ("type", "qemu")]).await;
+    let pool = &pools.data()[0];
+    assert_eq!((&pool["poolid"], &pool["comment"]), (&"mine".into(), &"ours".into()));
+    assert_eq!(pool["members"][0]["vmid"], 900);
+    assert_eq!(lab.call("GET", "/pools", &[]).await.data()[0].get("members"), None);
+}

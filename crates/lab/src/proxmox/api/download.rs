@@ -1,12 +1,13 @@
 //! Downloads by the host itself: names, checksums, and what is verified.
 
+use serde_json::json;
 use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use crate::faults::TaskFault;
 use crate::proxmox::blob::qcow2;
 use crate::proxmox::context::Context;
-use crate::proxmox::fail::{Answer, Fail};
+use crate::proxmox::fail::{Answer, Data, Fail};
 use crate::proxmox::fetch::fetch;
 use crate::proxmox::schema::{Kind, opt, req, verify};
 use crate::proxmox::state::Volume;
@@ -47,14 +48,42 @@ pub(super) fn digest(algorithm: &str, bytes: &[u8]) -> Option<String> {
     })
 }
 
+/// Whether somebody may let a host reach out into the network.
+fn need_network(context: &Context, host: &str) -> Result<(), Fail> {
+    let may = context.may(&format!("/nodes/{host}"), "Sys.AccessNetwork")
+        || context.may("/", "Sys.Audit") && context.may("/", "Sys.Modify");
+    if may { Ok(()) } else { Err(Fail::forbidden_bare()) }
+}
+
+/// What of a URL can be downloaded at all.
+fn need_http(url: &str) -> Result<(), Fail> {
+    match url.starts_with("http://") || url.starts_with("https://") {
+        true => Ok(()),
+        false => Err(Fail::parameter("url", "value does not match the regex pattern")),
+    }
+}
+
+/// `GET /nodes/{node}/query-url-metadata`
+pub(super) async fn metadata(context: &Context, host: &str) -> Answer {
+    need_network(context, host)?;
+    verify(&context.params, &[req("url", Kind::Text), opt("verify-certificates", Kind::Bool)])?;
+    let url = context.param("url").unwrap_or_default();
+    need_http(url)?;
+    let bytes = fetch(&context.dc, url)
+        .await
+        .map_err(|failed| Fail::parameter("url", &format!("invalid server response: '{}'", failed.line)))?;
+    let path = url.split(['?', '#']).next().unwrap_or(url);
+    Ok(Data::from(json!({
+        "filename": path.rsplit('/').next(),
+        "mimetype": "application/octet-stream",
+        "size": bytes.len(),
+    })))
+}
+
 /// `POST /nodes/{node}/storage/{storage}/download-url`
 pub(super) fn start(context: &Context, host: &str, id: &str) -> Answer {
-    let network = context.may(&format!("/nodes/{host}"), "Sys.AccessNetwork")
-        || context.may("/", "Sys.Audit") && context.may("/", "Sys.Modify");
     context.need(&format!("/storage/{id}"), &["Datastore.AllocateTemplate"])?;
-    if !network {
-        return Err(Fail::forbidden_bare());
-    }
+    need_network(context, host)?;
     verify(
         &context.params,
         &[
@@ -89,9 +118,7 @@ pub(super) fn start(context: &Context, host: &str, id: &str) -> Answer {
         Ok(())
     })?;
     let url = context.param("url").unwrap_or_default().to_owned();
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        return Err(Fail::parameter("url", "value does not match the regex pattern"));
-    }
+    need_http(&url)?;
     let filename = safe_name(context.param("filename").unwrap_or_default());
     check_name(&content, &filename)
         .map_err(|()| Fail::parameter("filename", "invalid filename or wrong extension"))?;

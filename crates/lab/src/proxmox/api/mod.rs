@@ -22,6 +22,7 @@ mod resize;
 mod storage;
 mod tasks;
 mod template;
+mod twice;
 mod upload;
 
 use percent_encoding::percent_decode_str;
@@ -30,7 +31,7 @@ use super::context::Context;
 use super::fail::{Answer, Data, Fail};
 
 /// Finds the host that must do the work, waits for one of its processes, and does it.
-pub(super) async fn call(context: Context) -> Answer {
+pub(super) async fn call(mut context: Context) -> Answer {
     let segments: Vec<String> = context
         .path
         .split('/')
@@ -43,6 +44,7 @@ pub(super) async fn call(context: Context) -> Answer {
         ["nodes", host, ..] => reachable(&context, host)?,
         _ => context.local.clone(),
     };
+    twice::merge(&mut context, &parts)?;
     if writes {
         quorate(&context, &parts)?;
     }
@@ -129,6 +131,7 @@ async fn node(context: &Context, host: &str, parts: &[&str]) -> Answer {
         ("GET", ["version"]) => nodes::version(context),
         ("GET", ["time"]) => nodes::time(context, host),
         ("GET", ["network"]) => nodes::network(context, host),
+        ("GET", ["query-url-metadata"]) => download::metadata(context, host).await,
         ("GET", ["storage"]) => storage::list(context, host),
         ("GET", ["storage", id, "status"]) => storage::status(context, host, id),
         ("GET", ["storage", id, "content"]) => content::list(context, host, id),

@@ -1,6 +1,6 @@
 //! Resource pools.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::rows;
 use crate::proxmox::context::Context;
@@ -12,17 +12,22 @@ fn missing(id: &str) -> Fail {
     Fail::internal(format!("no such pool '{id}'"))
 }
 
-/// `GET /pools`
+/// `GET /pools`: all of them, or one with what is in it.
 pub(super) fn list(context: &Context) -> Answer {
     verify(
         &context.params,
         &[opt("poolid", Kind::Text), opt("type", Kind::OneOf(&["qemu", "lxc", "storage"]))],
     )?;
+    if let Some(id) = context.param("poolid") {
+        let mut row = whole(context, id)?;
+        row["poolid"] = id.into();
+        return rows(vec![row]);
+    }
     context.dc.with(|state| {
-        let seen = state.pools.iter().filter(|(id, _)| {
-            context.param("poolid").is_none_or(|wanted| wanted == *id)
-                && state.privileges(&context.who, &format!("/pool/{id}")).has("Pool.Audit")
-        });
+        let seen = state
+            .pools
+            .iter()
+            .filter(|(id, _)| state.privileges(&context.who, &format!("/pool/{id}")).has("Pool.Audit"));
         rows(
             seen.map(|(id, pool)| {
                 let mut row = json!({ "poolid": id });
@@ -38,6 +43,11 @@ pub(super) fn list(context: &Context) -> Answer {
 
 /// `GET /pools/{pool}`
 pub(super) fn show(context: &Context, id: &str) -> Answer {
+    whole(context, id).map(Data::from)
+}
+
+/// A pool with its members, of one type if that is asked for.
+fn whole(context: &Context, id: &str) -> Result<Value, Fail> {
     context.need(&format!("/pool/{id}"), &["Pool.Audit"])?;
     context.dc.with(|state| {
         let pool = state.pools.get(id).ok_or_else(|| missing(id))?;
@@ -52,7 +62,13 @@ pub(super) fn show(context: &Context, id: &str) -> Answer {
             .storages
             .iter()
             .map(|id| json!({ "id": format!("storage/{id}"), "storage": id, "type": "storage" }));
-        Ok(Data::from(json!({ "comment": pool.comment, "members": vms.chain(storages).collect::<Vec<_>>() })))
+        let wanted = |member: &Value| context.param("type").is_none_or(|wanted| member["type"] == wanted);
+        let members: Vec<Value> = vms.chain(storages).filter(wanted).collect();
+        let mut row = json!({ "members": members });
+        if let Some(comment) = &pool.comment {
+            row["comment"] = comment.clone().into();
+        }
+        Ok(row)
     })
 }
 
