@@ -160,6 +160,15 @@ const SUITES: &[Suite] = &[
         quick: None,
     },
     Suite {
+        name: "terraform",
+        what: "the unmodified bpg provider of Terraform, under OpenTofu, against a served lab",
+        peer: || peers::built("opentofu-", "tofu"),
+        told_in: Some("DAEDAL_TOFU"),
+        wanted: "build opentofu and the provider (CONTRIBUTING.md)",
+        run: Way::Tests { package: "daedal", name: "proxmox_clients", only: &["terraform"] },
+        quick: None,
+    },
+    Suite {
         name: "helm",
         what: "real charts and 10,000 generated template snippets beside helm template",
         peer: || peers::built("helm-v3.", "helm"),
