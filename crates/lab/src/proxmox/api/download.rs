@@ -71,7 +71,7 @@ pub(super) async fn metadata(context: &Context, host: &str) -> Answer {
     need_http(url)?;
     let bytes = fetch(&context.dc, url)
         .await
-        .map_err(|failed| Fail::parameter("url", &format!("invalid server response: '{}'", failed.line)))?;
+        .map_err(|failed| Fail::parameter("url", format!("invalid server response: '{}'", failed.line)))?;
     let path = url.split(['?', '#']).next().unwrap_or(url);
     Ok(Data::from(json!({
         "filename": path.rsplit('/').next(),
