@@ -76,7 +76,7 @@ pub fn platform_resource(links: &mut [Link], text_: &str) {
 
 /// Where nobody configured any card, all of them ask for an address.
 pub fn ask_dhcp(links: &mut [Link], network: &crate::Fabric) {
-    if links.iter().any(|link| !link.addresses.is_empty()) {
+    if !asks(links) {
         return;
     }
     for link in links {
@@ -85,6 +85,11 @@ pub fn ask_dhcp(links: &mut [Link], network: &crate::Fabric) {
             link.gateway = gateway;
         }
     }
+}
+
+/// Whether a machine has been told no address, so that it asks.
+pub(crate) fn asks(links: &[Link]) -> bool {
+    links.iter().all(|link| link.addresses.is_empty())
 }
 
 fn documents(links: &mut [Link], config: &MachineConfig) {

@@ -11,6 +11,7 @@ use tonic::Status;
 use super::Api;
 use crate::talos::config::MachineConfig;
 use crate::talos::life::store_config;
+use crate::talos::network;
 use crate::talos::node::{Order, Stage};
 use crate::talos::version_at_least;
 use crate::talos::world::chain;
@@ -196,7 +197,23 @@ impl Api {
             self.node.disk.as_deref().and_then(|d| world.disks.get(d)?.network_config.clone())
         };
         let metal = { self.node.state().image.as_ref().is_some_and(|i| i.platform == "metal") };
-        let links = crate::talos::network::configure(&macs, Some(config), network_config.as_deref(), metal);
+        let told = |config: &MachineConfig| {
+            network::configure(&macs, Some(config), network_config.as_deref(), metal)
+        };
+        let mut links = told(config);
+        let (before, now) = {
+            let state = self.node.state();
+            (state.config.clone(), state.links.clone())
+        };
+        // One that asked for its address before has a lease, and does not ask anew.
+        let asked = before.is_some_and(|before| network::asks(&told(&before)));
+        if asked && network::asks(&links) {
+            for link in &mut links {
+                let kept = now.iter().find(|known| known.mac == link.mac);
+                link.addresses = kept.map(|known| known.addresses.clone()).unwrap_or_default();
+            }
+        }
+        network::ask_dhcp(&mut links, &self.shared.fabric);
         let (moved, tls_changed) = self.node.update(|s| {
             let address = links.iter().flat_map(|l| &l.addresses).next().map(|n| n.addr());
             let moved = address != s.address;
