@@ -74,7 +74,7 @@ pub(crate) fn patched(
 ) -> Result<MachineConfig, Error> {
     let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
     let mut config =
-        MachineConfig::generate(secrets, &cluster_options(cluster), &node_options(cluster, node)?)
+        MachineConfig::generate(secrets, &cluster_options(cluster)?, &node_options(cluster, node)?)
             .map_err(failed)?;
     let patches = cluster.patches.iter().chain(&node.patches).filter(|patch| patch.is_for(node.role));
     for patch in patches {
@@ -93,7 +93,8 @@ pub(crate) fn role_config(cluster: &Cluster, role: Role, secrets: &SecretsBundle
     let failed = |source| Error::MachineConfig { node: name.to_owned(), source: Box::new(source) };
     let mut options = NodeOptions::new(talos_role(role), Hostname::Stable);
     options.install = install(cluster);
-    let mut config = MachineConfig::generate(secrets, &cluster_options(cluster), &options).map_err(failed)?;
+    let mut config =
+        MachineConfig::generate(secrets, &cluster_options(cluster)?, &options).map_err(failed)?;
     // What speaks of one node has no place in what all have in common.
     let shared = cluster.patches.iter().filter(|patch| patch.is_for(role) && !patch.speaks_of_nodes());
     for (patch, node) in shared.flat_map(|patch| cluster.nodes.first().map(|node| (patch, node))) {
@@ -110,11 +111,11 @@ fn talos_role(role: Role) -> TalosRole {
     }
 }
 
-fn cluster_options(cluster: &Cluster) -> ClusterOptions {
+fn cluster_options(cluster: &Cluster) -> Result<ClusterOptions, Error> {
     let kubernetes = &cluster.kubernetes;
     let mut options = ClusterOptions::new(
         &cluster.name,
-        cluster.kubernetes.endpoint_url().unwrap_or_default(),
+        kubernetes.endpoint_url().ok_or(Error::Unlocated)?,
         format!("v{}", cluster.talos.version),
         format!("v{}", kubernetes.version),
     );
@@ -146,7 +147,7 @@ fn cluster_options(cluster: &Cluster) -> ClusterOptions {
         })
         .collect();
     settings::registries(&cluster.registries, &mut options);
-    options
+    Ok(options)
 }
 
 fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions, Error> {

@@ -64,11 +64,12 @@ impl Executor<'_> {
         let giving = async {
             let config = loop {
                 let cluster = self.located();
-                if cluster.kubernetes.endpoint_host.is_some() {
-                    let node = cluster.node(&node.name).unwrap_or(node);
-                    break machine::config(&cluster, node, &secrets)?;
+                let located = cluster.node(&node.name).filter(|node| node.address.is_some());
+                match (located, &cluster.kubernetes.endpoint_host) {
+                    (Some(node), Some(_)) => break machine::config(&cluster, node, &secrets)?,
+                    (None, _) => wait.pause("its guest agent has not said where it is".to_owned()).await?,
+                    (_, None) => wait.pause("the first control plane has no address yet".to_owned()).await?,
                 }
-                wait.pause("the first control plane has no address yet".to_owned()).await?;
             };
             let mut asked = false;
             loop {

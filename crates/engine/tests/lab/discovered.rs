@@ -1,8 +1,11 @@
 //! Addresses that nobody declares: DHCP gives any, and the guest agents say which.
 
 use daedal_inventory::Cluster;
+use daedal_lab::Dhcp;
+use daedal_planner::Action;
+use daedal_proxmox::TaskWatcher;
 
-use crate::boot::{IMAGE_ANYWHERE, ISO_ANYWHERE, TEMPLATE_FULL};
+use crate::boot::{IMAGE_ANYWHERE, ISO_ANYWHERE, TEMPLATE_FULL, client};
 use crate::support::{Bench, Giving, Way, assert_done};
 
 /// The cluster with all addresses taken out.
@@ -66,4 +69,35 @@ async fn a_virtual_address_is_the_endpoint_of_discovered_nodes() {
 #[tokio::test(start_paused = true)]
 async fn every_death_on_the_way_to_discovered_addresses_is_survived() {
     crate::crash::sweep_of(|| bench(IMAGE_ANYWHERE, 1, 1, false)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_moved_is_told_to_all_nodes() {
+    let bench = bench(IMAGE_ANYWHERE, 1, 1, false);
+    assert_done(&bench.apply().await, "apply");
+    let (world, _) = bench.look().await;
+    let (cp, worker) = (&bench.cluster.nodes[0], world.addresses["worker-1"]);
+    let proxmox = client(&bench);
+    let upid = proxmox.stop_vm(&world.guests[&cp.vmid].host, cp.vmid).await.unwrap();
+    TaskWatcher::new(&proxmox).wait(&upid).await.unwrap();
+    bench.lab.fabric().serve_dhcp(Dhcp::from("10.0.8.1/16".parse().unwrap()));
+    // While nobody knows where it is, nobody's config is held against it.
+    let (_, plan) = bench.look().await;
+    let plan = plan.unwrap();
+    assert!(plan.steps.iter().any(|step| matches!(step.action, Action::StartVm { .. })), "{:#?}", plan.steps);
+    assert!(
+        !plan.steps.iter().any(|step| matches!(step.action, Action::ApplyConfig { .. })),
+        "{:#?}",
+        plan.steps
+    );
+    assert_done(&bench.apply().await, "start");
+    let (world, plan) = bench.look().await;
+    assert_eq!(world.addresses["cp-1"].to_string(), "10.0.8.1");
+    assert_eq!(world.addresses["worker-1"], worker);
+    let told = plan.unwrap();
+    let told = told.steps.iter().filter(|step| matches!(step.action, Action::ApplyConfig { .. })).count();
+    assert_eq!(told, 2);
+    assert_done(&bench.apply().await, "tell");
+    bench.assert_converged("tell").await;
+    assert!(output(&bench, "kubeconfig").contains("server: https://10.0.8.1:6443"));
 }
