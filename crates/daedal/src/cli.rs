@@ -192,6 +192,9 @@ pub enum Command {
     /// Single nodes.
     #[command(subcommand)]
     Node(crate::commands::node::NodeCommand),
+    /// Snapshots of etcd: take, list, restore.
+    #[command(subcommand)]
+    Backup(crate::commands::backup::BackupCommand),
     /// The cluster's secrets: bring in, take out, look at; mint talosconfig and kubeconfig.
     #[command(subcommand)]
     Secrets(crate::commands::secrets::SecretsCommand),

@@ -16,6 +16,11 @@ pub(crate) fn target(node: &Node, port: u16) -> Target {
     Addresses::default().target(node, port)
 }
 
+/// What a connection to an address is made to.
+pub(crate) fn at(address: Option<IpAddr>, port: u16) -> Target {
+    Target::new(address.map_or_else(|| NOWHERE.to_owned(), |address| address.to_string()), port)
+}
+
 /// What a connection to the cluster's endpoint is made to.
 pub(crate) fn endpoint(cluster: &Cluster) -> Target {
     let kubernetes = &cluster.kubernetes;
@@ -39,7 +44,7 @@ impl Addresses {
 
     /// What a connection to a node is made to.
     pub(crate) fn target(&self, node: &Node, port: u16) -> Target {
-        Target::new(self.of(node).map_or_else(|| NOWHERE.to_owned(), |address| address.to_string()), port)
+        at(self.of(node), port)
     }
 
     /// A node was found.

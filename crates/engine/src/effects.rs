@@ -45,6 +45,10 @@ pub enum EffectKind {
     ResetNode,
     /// A running node gets a machine config.
     ApplyConfig,
+    /// A snapshot is uploaded to the node whose etcd is to begin with it.
+    UploadSnapshot,
+    /// A snapshot is written to a file.
+    StoreBackup,
     /// etcd is bootstrapped.
     Bootstrap,
     /// Config media is taken out of the drive.
@@ -53,6 +57,16 @@ pub enum EffectKind {
     DeleteMedia,
     /// An output file is written.
     WriteOutput,
+    /// A node of Kubernetes is told to take no new pods.
+    Cordon,
+    /// A pod is evicted.
+    EvictPod,
+    /// A node leaves etcd.
+    LeaveEtcd,
+    /// A member is taken out of etcd.
+    RemoveMember,
+    /// A node's object is deleted from Kubernetes.
+    ForgetNode,
     /// A VM is stopped.
     StopVm,
     /// A VM is deleted.

@@ -11,11 +11,13 @@ use daedal_talos::SecretsBundle;
 use jiff::Timestamp;
 use rand::rngs::StdRng;
 
+use crate::addresses;
 use crate::clock::Clock;
 use crate::effects::Effects;
 use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::image;
+use crate::kubernetes::Kubernetes;
 use crate::limits::Limits;
 use crate::outputs::Outputs;
 use crate::status::StatusReport;
@@ -85,6 +87,15 @@ impl Engine {
         let mut report = StatusReport::of(cluster, &self.observe(cluster).await?);
         report.credentials = self.outputs.credentials(self.parts.clock.now()).await;
         Ok(report)
+    }
+
+    /// A client of the cluster's API server, as an administrator. Nothing is asked yet.
+    pub async fn kubernetes(&self, cluster: &Cluster) -> Result<kube::Client, Error> {
+        let (parts, secrets) = (&self.parts, self.stored_secrets().await?.ok_or(Error::NoSecrets)?);
+        let kubernetes =
+            Kubernetes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), &parts.clock)?;
+        let found = self.outputs.addresses().await;
+        kubernetes.client(&addresses::endpoint(&cluster.located(&found)))
     }
 
     /// The stored secrets bundle; none if there never was one.

@@ -1,6 +1,7 @@
 //! What can go wrong while observing or executing.
 
 use std::error::Error as StdError;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::effects::Refused;
@@ -230,6 +231,50 @@ pub enum Error {
     /// Work on another thread was cut short.
     #[error("background work was cut short")]
     Interrupted(#[source] tokio::task::JoinError),
+    /// A snapshot file cannot be used.
+    #[error("the snapshot {} cannot be used: {why}", path.display())]
+    Backup {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A snapshot that was just taken or read is not whole.
+    #[error("the snapshot {} is not whole", path.display())]
+    BackupDamaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: daedal_talos::Error,
+    },
+    /// A snapshot file cannot be read or written.
+    #[error("cannot {what} {}", path.display())]
+    BackupFile {
+        /// What was attempted.
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// No control plane gives a snapshot.
+    #[error("no control plane gives a snapshot of etcd: {why}")]
+    NoSnapshot {
+        /// What they say.
+        why: String,
+    },
+    /// An etcd is there where a snapshot was to be restored; nothing was changed.
+    #[error("node {node} has an etcd that did not begin with this snapshot")]
+    EtcdExists {
+        /// Which node.
+        node: String,
+    },
+    /// A node that is to be stopped is a member of etcd; it was not touched.
+    #[error("node {node} is a member of etcd, and was not stopped")]
+    StillMember {
+        /// Which node.
+        node: String,
+    },
     /// The run is being stopped; not a failure.
     #[error("the run is being stopped")]
     Stopped,
@@ -252,6 +297,12 @@ impl Error {
             Self::TokenExists { id } => Some(format!(
                 "give the file that has it, or rotate it, which cuts off whoever uses {id} with the old one"
             )),
+            Self::EtcdExists { .. } => Some(
+                "if a restore that was interrupted began it, `daedal apply` brings up the rest; else destroy the \
+                 cluster first"
+                    .to_owned(),
+            ),
+            Self::StillMember { .. } => Some("run again: it will leave etcd first".to_owned()),
             Self::Maintenance { .. } => Some("run again: the config media will be attached anew".to_owned()),
             _ => None,
         }

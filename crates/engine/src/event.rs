@@ -12,7 +12,7 @@ use serde::Serialize;
 pub enum Event {
     /// The run begins.
     RunStarted {
-        /// Apply or destroy.
+        /// What it is for.
         purpose: Purpose,
         /// Cluster name.
         cluster: String,
@@ -125,7 +125,8 @@ pub fn stage(action: &Action) -> &'static str {
         Action::GiveConfig { .. } => "giving it its config",
         Action::ApplyConfig { .. } => "changing its config",
         Action::AwaitApi => "booting Talos",
-        Action::Bootstrap => "bootstrapping etcd",
+        Action::Bootstrap { recover: None } => "bootstrapping etcd",
+        Action::Bootstrap { .. } => "restoring etcd",
         Action::AwaitEtcd => "joining etcd",
         Action::AwaitEndpoint => "waiting for the API endpoint",
         Action::AwaitReady => "becoming Ready",
@@ -133,6 +134,11 @@ pub fn stage(action: &Action) -> &'static str {
         Action::MarkConfigured { .. } => "noting that it has its config",
         Action::DeleteMedia { .. } => "deleting the config media",
         Action::WriteOutputs => "writing the outputs",
+        Action::Cordon => "keeping new pods away",
+        Action::Drain => "evicting its pods",
+        Action::LeaveEtcd { .. } => "leaving etcd",
+        Action::RemoveMember { .. } => "being taken out of etcd",
+        Action::ForgetNode => "being deleted from Kubernetes",
         Action::StopVm { .. } => "stopping the VM",
         Action::DestroyVm { .. } => "deleting the VM",
     }

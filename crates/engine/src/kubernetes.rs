@@ -1,6 +1,7 @@
 //! The Kubernetes side: a client over dialled streams with credentials minted from the secrets, and a shared watch.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use daedal_talos::SecretsBundle;
 use daedal_talos::pki::{Leaf, Usage, certificate_from_pem};
 use futures::TryStreamExt;
 use hyper_util::rt::TokioExecutor;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use kube::client::{Body, middleware::BaseUriLayer};
@@ -33,8 +34,14 @@ const LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
 pub(crate) struct KubeNode {
     /// Its Ready condition.
     pub(crate) ready: bool,
+    /// When it last reported that.
+    pub(crate) heartbeat: Option<Timestamp>,
     /// Kubelet version.
     pub(crate) kubelet: String,
+    /// Its address inside the cluster.
+    pub(crate) address: Option<IpAddr>,
+    /// Whether it says that it is a control plane.
+    pub(crate) control_plane: bool,
 }
 
 /// All nodes Kubernetes knows, by name.
@@ -251,14 +258,20 @@ pub(crate) struct Followed {
 fn seen(node: &Node) -> Option<(String, KubeNode)> {
     let name = node.metadata.name.clone()?;
     let status = node.status.as_ref();
-    let ready = status
-        .and_then(|status| status.conditions.as_ref())
-        .is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"));
+    let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+    let condition = conditions.clone().find(|one| one.type_ == "Ready");
+    let ready = condition.is_some_and(|one| one.status == "True");
+    let heartbeat = condition.and_then(|one| one.last_heartbeat_time.as_ref()).map(|time| time.0);
     let kubelet = status
         .and_then(|status| status.node_info.as_ref())
         .map(|info| info.kubelet_version.clone())
         .unwrap_or_default();
-    Some((name, KubeNode { ready, kubelet }))
+    let addresses = status.and_then(|status| status.addresses.as_ref()).into_iter().flatten();
+    let mut internal = addresses.filter(|address| address.type_ == "InternalIP");
+    let address = internal.find_map(|address| address.address.parse().ok());
+    let labels = node.metadata.labels.as_ref();
+    let control_plane = labels.is_some_and(|all| all.contains_key("node-role.kubernetes.io/control-plane"));
+    Some((name, KubeNode { ready, heartbeat, kubelet, address, control_plane }))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@
 mod access;
 mod account;
 mod addresses;
+mod backup;
 mod clock;
 mod effects;
 mod engine;
@@ -52,6 +53,7 @@ mod templates;
 
 pub use access::{Credential, kubeconfig, talosconfig};
 pub use account::{Account, Ensured, Secret};
+pub use backup::{Backup, Kept};
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};
 pub use engine::{Engine, NewSecrets, Parts};

@@ -39,6 +39,10 @@ pub struct Limits {
     pub boot: Duration,
     /// Longest wait for etcd to take a member.
     pub etcd: Duration,
+    /// Longest wait for etcd to be whole and to let a member go.
+    pub leave: Duration,
+    /// Longest wait for a node's pods to be gone.
+    pub drain: Duration,
     /// Longest wait for the API endpoint.
     pub endpoint: Duration,
     /// Longest wait for a node to be Ready.
@@ -64,6 +68,8 @@ impl Default for Limits {
             task: Duration::from_secs(30 * 60),
             boot: Duration::from_secs(15 * 60),
             etcd: Duration::from_secs(10 * 60),
+            leave: Duration::from_secs(3 * 60),
+            drain: Duration::from_secs(10 * 60),
             endpoint: Duration::from_secs(10 * 60),
             ready: Duration::from_secs(15 * 60),
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use uuid::Uuid;
 
-use crate::addresses::Addresses;
+use crate::addresses::{self, Addresses};
+use crate::backup;
 use crate::clock::Clock;
 use crate::error::{Error, chain};
 
@@ -67,11 +69,16 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// Whether it says that it is this node's VM: by its SMBIOS uuid, or where it has none, by its MAC.
     pub(crate) fn is(&self, node: &Node) -> bool {
-        match self.uuid {
-            // Some firmware writes the first fields the other way round.
-            Some(uuid) => uuid == node.uuid || Uuid::from_bytes_le(*uuid.as_bytes()) == node.uuid,
-            None => self.macs.iter().any(|mac| mac.eq_ignore_ascii_case(&node.mac)),
-        }
+        is_node(self.uuid, &self.macs, node)
+    }
+}
+
+/// A uuid that is told decides; only where none is, a card with the node's MAC must be there.
+fn is_node(uuid: Option<Uuid>, macs: &[String], node: &Node) -> bool {
+    match uuid {
+        // Some firmware writes the first fields the other way round.
+        Some(uuid) => uuid == node.uuid || Uuid::from_bytes_le(*uuid.as_bytes()) == node.uuid,
+        None => macs.iter().any(|mac| mac.eq_ignore_ascii_case(&node.mac)),
     }
 }
 
@@ -86,11 +93,50 @@ pub(crate) enum Membership {
     Unreachable(String),
 }
 
+/// Someone whose Talos API can be asked.
+pub(crate) trait Peer: Sync {
+    /// Its name.
+    fn name(&self) -> &str;
+    /// Where it answers, with what was found of nodes whose addresses are not declared.
+    fn address(&self, found: &Addresses) -> Option<IpAddr>;
+}
+
+impl Peer for Node {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn address(&self, found: &Addresses) -> Option<IpAddr> {
+        found.of(self)
+    }
+}
+
+/// A node that the inventory does not name, at the address that others know of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Former {
+    pub(crate) name: String,
+    pub(crate) address: IpAddr,
+}
+
+impl Peer for Former {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn address(&self, _: &Addresses) -> Option<IpAddr> {
+        Some(self.address)
+    }
+}
+
 /// One etcd member.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
+    /// Its id.
+    pub(crate) id: u64,
     /// Its node's name; empty until it has started.
     pub(crate) name: String,
+    /// Where it says that others reach it.
+    pub(crate) address: Option<IpAddr>,
     /// It may not vote yet.
     pub(crate) learner: bool,
 }
@@ -116,8 +162,20 @@ async fn membership(client: &Client, patience: Duration) -> Result<Membership, T
 }
 
 fn of(members: Vec<EtcdMember>) -> Membership {
-    let member = |member: EtcdMember| Member { name: member.hostname, learner: member.is_learner };
+    let member = |member: EtcdMember| Member {
+        id: member.id,
+        address: member.peer_urls.iter().chain(&member.client_urls).find_map(|url| host(url)),
+        name: member.hostname,
+        learner: member.is_learner,
+    };
     Membership::Of(members.into_iter().map(member).collect())
+}
+
+/// The address in a URL such as `https://10.0.0.11:2380` or `https://[fd00::11]:2380`.
+fn host(url: &str) -> Option<IpAddr> {
+    let rest = url.split_once("://")?.1;
+    let host = rest.rsplit_once(':').map_or(rest, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 /// No call takes longer. A node waits up to five seconds for its clock before it answers a bootstrap.
@@ -136,6 +194,17 @@ pub(crate) enum Bootstrapped {
     Refused(TalosError),
     /// The answer was lost: it may have happened.
     Unknown(String),
+}
+
+/// How a change of etcd's members went.
+#[derive(Debug)]
+pub(crate) enum Changed {
+    /// It is done.
+    Done,
+    /// Not now, or the answer was lost: whoever asks looks again.
+    NotYet(String),
+    /// It will not.
+    Refused(TalosError),
 }
 
 /// How a node took a machine config.
@@ -190,8 +259,8 @@ impl Nodes {
         Self { addresses, ..self }
     }
 
-    fn target(&self, node: &Node) -> Target {
-        self.addresses.target(node, API_PORT)
+    fn target(&self, node: &dyn Peer) -> Target {
+        addresses::at(node.address(&self.addresses), API_PORT)
     }
 
     fn options(&self, patience: Duration) -> ConnectOptions {
@@ -205,21 +274,24 @@ impl Nodes {
     }
 
     /// A connection to a node: the one there is, or a new one.
-    async fn connect(&self, node: &Node, patience: Duration) -> Result<Client, TalosError> {
-        let known = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(&node.name).cloned();
+    async fn connect(&self, node: &dyn Peer, patience: Duration) -> Result<Client, TalosError> {
+        let known = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(node.name()).cloned();
         if let Some(client) = known {
             return Ok(client);
         }
         let options = self.options(patience);
         let client =
             Client::connect(self.dialer.clone(), self.target(node), &self.credentials, &options).await?;
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(node.name.clone(), client.clone());
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(node.name().to_owned(), client.clone());
         Ok(client)
     }
 
     /// Forgets a connection on which a call did not come through.
-    fn forget(&self, node: &Node) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&node.name);
+    fn forget(&self, node: &dyn Peer) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(node.name());
     }
 
     /// Opens a new connection. A node that lets one be opened has our config: its certificate is of our authority.
@@ -246,7 +318,7 @@ impl Nodes {
     }
 
     /// What answers at a node's address.
-    pub(crate) async fn probe(&self, node: &Node, patience: Duration) -> Probe {
+    pub(crate) async fn probe(&self, node: &dyn Peer, patience: Duration) -> Probe {
         let ask = async {
             let client = self.connect(node, patience).await?;
             let version = client.version().await?;
@@ -266,7 +338,7 @@ impl Nodes {
     }
 
     /// What a failed call says of the node.
-    async fn explain(&self, node: &Node, error: &TalosError, patience: Duration) -> Probe {
+    async fn explain(&self, node: &dyn Peer, error: &TalosError, patience: Duration) -> Probe {
         // A certificate that is not ours is another cluster's, or that of a node without a config.
         if error.kind() != Some(FailureKind::OtherCluster) {
             return Probe::Unreachable(chain(error));
@@ -316,7 +388,7 @@ impl Nodes {
     }
 
     /// What a control plane says of etcd.
-    pub(crate) async fn members(&self, node: &Node, patience: Duration) -> Membership {
+    pub(crate) async fn members(&self, node: &dyn Peer, patience: Duration) -> Membership {
         let client = match tokio::time::timeout(patience, self.connect(node, patience)).await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => return Membership::Unreachable(chain(&error)),
@@ -347,7 +419,7 @@ impl Nodes {
     }
 
     /// A client of a node, for whoever wants to ask much.
-    pub(crate) async fn client(&self, node: &Node, patience: Duration) -> Result<Client, TalosError> {
+    pub(crate) async fn client(&self, node: &dyn Peer, patience: Duration) -> Result<Client, TalosError> {
         self.connect(node, patience).await
     }
 
@@ -423,8 +495,86 @@ impl Nodes {
         }
     }
 
-    /// Bootstraps etcd on a node.
-    pub(crate) async fn bootstrap(&self, node: &Node, patience: Duration) -> Bootstrapped {
+    /// Uploads a snapshot to a node whose etcd is to begin with it.
+    pub(crate) async fn upload_snapshot(&self, node: &Node, file: &Path, patience: Duration) -> Changed {
+        let parts = backup::parts(file.to_owned());
+        let call = async |client: Client| client.etcd_recover(parts).await.map(|()| None);
+        self.change(node, patience, call).await
+    }
+
+    /// Lets a node leave etcd by itself. What answers at its address must say that it is that node.
+    pub(crate) async fn leave_etcd(&self, node: &Former, patience: Duration) -> Changed {
+        let call = async |client: Client| {
+            let hostname = client.hostname().await?;
+            if hostname != node.name {
+                return Ok(Some(format!("{} answers as {hostname}", node.address)));
+            }
+            // A leader that hands over costs the others no election; one that cannot may leave all the same.
+            let _ = client.etcd_forfeit_leadership().await;
+            client.etcd_leave_cluster().await.map(|()| None)
+        };
+        self.change(node, patience, call).await
+    }
+
+    /// Has a node take another's member out of etcd.
+    pub(crate) async fn remove_member(&self, through: &dyn Peer, member: u64, patience: Duration) -> Changed {
+        let call = async |client: Client| client.etcd_remove_member(member).await.map(|()| None);
+        self.change(through, patience, call).await
+    }
+
+    async fn change(
+        &self,
+        node: &dyn Peer,
+        patience: Duration,
+        call: impl AsyncFnOnce(Client) -> Result<Option<String>, TalosError>,
+    ) -> Changed {
+        let client = match tokio::time::timeout(patience, self.connect(node, patience)).await {
+            Ok(Ok(client)) => client,
+            // Nothing was asked yet.
+            Ok(Err(error)) => return Changed::NotYet(chain(&error)),
+            Err(_) => return Changed::NotYet("no answer in time".to_owned()),
+        };
+        match tokio::time::timeout(patience, call(client)).await {
+            Ok(Ok(None)) => Changed::Done,
+            Ok(Ok(Some(why))) => Changed::NotYet(why),
+            Ok(Err(error)) if error.kind().is_some_and(|kind| !kind.may_pass()) => Changed::Refused(error),
+            Ok(Err(error)) => {
+                self.forget(node);
+                Changed::NotYet(chain(&error))
+            }
+            Err(_) => {
+                self.forget(node);
+                Changed::NotYet("no answer in time".to_owned())
+            }
+        }
+    }
+
+    /// Whether a member serves: it follows a leader, votes, and complains of nothing. An error says what is wrong.
+    pub(crate) async fn serves(&self, node: &dyn Peer, patience: Duration) -> Result<(), String> {
+        let ask = async {
+            let client = self.connect(node, patience).await?;
+            client.etcd_status().await
+        };
+        match tokio::time::timeout(patience, ask).await {
+            Ok(Ok(status)) if status.is_learner => Err("it is a learner".to_owned()),
+            Ok(Ok(status)) if status.leader == 0 => Err("it has no leader".to_owned()),
+            Ok(Ok(status)) => match status.errors.first() {
+                None => Ok(()),
+                Some(error) => Err(error.clone()),
+            },
+            Ok(Err(error)) => {
+                self.forget(node);
+                Err(chain(&error))
+            }
+            Err(_) => {
+                self.forget(node);
+                Err("no answer in time".to_owned())
+            }
+        }
+    }
+
+    /// Bootstraps etcd on a node, empty or with the snapshot that was uploaded.
+    pub(crate) async fn bootstrap(&self, node: &Node, recover: bool, patience: Duration) -> Bootstrapped {
         let client = match self.connect(node, patience).await {
             Ok(client) => client,
             Err(error) if error.kind() == Some(FailureKind::OtherCluster) => {
@@ -433,7 +583,13 @@ impl Nodes {
             // Nothing was asked yet.
             Err(error) => return Bootstrapped::NotYet(chain(&error)),
         };
-        let Ok(answer) = tokio::time::timeout(patience, client.bootstrap()).await else {
+        let call = async {
+            match recover {
+                true => client.bootstrap_recovered(false).await,
+                false => client.bootstrap().await,
+            }
+        };
+        let Ok(answer) = tokio::time::timeout(patience, call).await else {
             self.forget(node);
             return Bootstrapped::Unknown("no answer in time".to_owned());
         };
@@ -449,5 +605,17 @@ impl Nodes {
                 _ => Bootstrapped::Refused(error),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_in_a_members_url_is_found() {
+        assert_eq!(host("https://10.0.0.11:2380"), Some("10.0.0.11".parse().unwrap()));
+        assert_eq!(host("https://[fd00::11]:2380"), Some("fd00::11".parse().unwrap()));
+        assert_eq!(host("https://cp-1.lan:2380"), None);
     }
 }

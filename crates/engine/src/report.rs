@@ -12,7 +12,7 @@ use crate::event::{seconds, stage};
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Apply or destroy.
+    /// What it is for.
     pub purpose: Purpose,
     /// Cluster name.
     pub cluster: String,

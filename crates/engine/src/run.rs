@@ -1,5 +1,7 @@
 //! What a caller gives to one run: where events go, and how it is stopped.
 
+use std::path::PathBuf;
+
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -14,18 +16,33 @@ pub struct Run {
     pub stop: CancellationToken,
     /// Cancelled: what is in flight is dropped as well.
     pub abandon: CancellationToken,
+    /// The snapshot file that a new etcd begins with, where the plan says so.
+    pub snapshot: Option<PathBuf>,
 }
 
 impl Run {
     /// A run and the receiving end of its events.
     pub fn new() -> (Self, mpsc::UnboundedReceiver<Event>) {
         let (events, receiver) = mpsc::unbounded_channel();
-        (Self { events, stop: CancellationToken::new(), abandon: CancellationToken::new() }, receiver)
+        (
+            Self {
+                events,
+                stop: CancellationToken::new(),
+                abandon: CancellationToken::new(),
+                snapshot: None,
+            },
+            receiver,
+        )
     }
 
     /// A run nobody listens to.
     pub fn silent() -> Self {
         Self::new().0
+    }
+
+    /// The same run with a snapshot to restore.
+    pub fn restoring(self, snapshot: impl Into<PathBuf>) -> Self {
+        Self { snapshot: Some(snapshot.into()), ..self }
     }
 
     pub(crate) fn tell(&self, event: Event) {

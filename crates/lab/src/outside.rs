@@ -275,9 +275,13 @@ impl Guests for Outside {
 
 /// The network cards as the machine's config and platform data configure them.
 fn links(macs: &[String], cidata: &Cidata) -> Option<Vec<Link>> {
-    let text = cidata.machine_config()?.ok()?;
+    let text = cidata.machine_config().and_then(Result::ok);
     // Any version will do: only the network part is read.
-    let config = MachineConfig::load(&text, "v1.12.0").ok();
+    let config = text.and_then(|text| MachineConfig::load(&text, "v1.12.0").ok());
+    // A drive with a network and no config is for one that waits for its config there.
+    if config.is_none() && cidata.network_config.is_none() {
+        return None;
+    }
     Some(network::configure(macs, config.as_ref(), cidata.network_config.as_deref(), false))
 }
 

@@ -118,7 +118,7 @@ pub fn plan_destroy(cluster: &Cluster, world: &World) -> Result<Plan, PlanError>
 }
 
 /// Why a VM of ours cannot be destroyed, and what would help.
-fn obstacle(
+pub(crate) fn obstacle(
     guest: &GuestView,
     declared_vmid: Option<u32>,
     world: &World,

@@ -20,6 +20,25 @@ pub enum PlanError {
         /// Cluster name.
         cluster: String,
     },
+    /// A snapshot cannot be restored into this cluster.
+    #[error("the snapshot is not restored into cluster {cluster}: {why}")]
+    NoRestore {
+        /// Cluster name.
+        cluster: String,
+        /// Why, as one or two sentences.
+        why: String,
+    },
+    /// Removal of a node that is declared.
+    #[error(
+        "node {node} is declared in the inventory of cluster {cluster}, so it stays: take it out of there first \
+         (lower its pool's count, or delete its entry), and run again"
+    )]
+    StillDeclared {
+        /// Cluster name.
+        cluster: String,
+        /// Node name.
+        node: String,
+    },
     /// VMs exist whose secrets are not in the store; new secrets would make strangers of them.
     #[error(
         "the secrets of cluster {cluster} are not in the store although {vms} of its VMs exist ({example} …): \

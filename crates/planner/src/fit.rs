@@ -4,12 +4,13 @@ use std::collections::HashSet;
 
 use daedal_inventory::Cluster;
 
-use crate::apply::{FORMAT, plan_apply};
+use crate::apply::{FORMAT, plan_apply, plan_restore};
 use crate::destroy::plan_destroy;
 use crate::digest;
 use crate::error::PlanError;
 use crate::names::Images;
-use crate::plan::{Plan, Purpose, Step};
+use crate::plan::{Action, Plan, Purpose, Step};
+use crate::remove::{Removal, plan_remove};
 use crate::world::World;
 
 /// Why a saved plan is refused.
@@ -48,8 +49,22 @@ pub fn fits(plan: &Plan, cluster: &Cluster, images: &Images, world: &World) -> R
         return Err(Unfit::Inventory);
     }
     let now = match plan.purpose {
-        Purpose::Apply => plan_apply(cluster, images, world),
+        Purpose::Apply => {
+            let recovery = plan.steps.iter().find_map(|step| match &step.action {
+                Action::Bootstrap { recover } => recover.as_ref(),
+                _ => None,
+            });
+            match recovery {
+                Some(snapshot) => plan_restore(cluster, images, world, snapshot),
+                None => plan_apply(cluster, images, world),
+            }
+        }
         Purpose::Destroy => plan_destroy(cluster, world),
+        Purpose::Remove => {
+            let nodes: Vec<String> = plan.nodes.iter().map(|node| node.name.clone()).collect();
+            let drain = plan.steps.iter().any(|step| step.action == Action::Drain);
+            plan_remove(cluster, world, &Removal { nodes: &nodes, drain })
+        }
     }
     .map_err(Unfit::NoPlan)?;
     if now.steps.len() == plan.steps.len() && now.steps.iter().zip(&plan.steps).all(|(a, b)| same(a, b)) {

@@ -1,6 +1,6 @@
 //! `(Cluster, World) → Plan`. Pure: no I/O, no clock, no randomness; same input, same plan, byte for byte.
 //!
-//! [`plan_apply`] and [`plan_destroy`] turn a declared cluster and what was observed ([`World`]) into a [`Plan`]: an
+//! [`plan_apply`], [`plan_remove`] and [`plan_destroy`] turn a declared cluster and what was observed ([`World`]) into a [`Plan`]: an
 //! immutable graph of typed steps with reasons. [`check`] judges any plan, however it was made; [`render`] tells it to
 //! people; [`fits`] says whether a saved one may still be executed. [`Judge`] decides whose a guest is, [`names`] what
 //! our files are called.
@@ -30,6 +30,7 @@ mod mark;
 pub mod names;
 mod placement;
 mod plan;
+mod remove;
 mod size;
 mod survey;
 #[cfg(test)]
@@ -38,7 +39,7 @@ mod text;
 mod volumes;
 mod world;
 
-pub use apply::plan_apply;
+pub use apply::{plan_apply, plan_restore};
 pub use check::{Finding, Rule, check};
 pub use destroy::plan_destroy;
 pub use digest::{intent, node_digest, template_digest};
@@ -50,5 +51,6 @@ pub use mark::{
 };
 pub use names::{Content, ImageRef, Images};
 pub use plan::*;
+pub use remove::{Removal, plan_remove};
 pub use text::{RenderOptions, render, summary};
 pub use world::*;

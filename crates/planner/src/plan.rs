@@ -14,6 +14,8 @@ pub enum Purpose {
     Apply,
     /// Remove everything that is ours, but images.
     Destroy,
+    /// Take nodes that are no longer declared out of the cluster, and remove their VMs.
+    Remove,
 }
 
 /// An immutable plan. Same cluster and world, same bytes.
@@ -275,7 +277,11 @@ pub enum Action {
     AwaitApi,
     /// Bootstrap etcd here unless some control plane already has it. Every other control plane whose VM existed
     /// before this plan must say positively that it has not joined an etcd; silence is not an answer.
-    Bootstrap,
+    Bootstrap {
+        /// The snapshot that it begins with; none for an empty one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recover: Option<Recovery>,
+    },
     /// Wait until the node is a voting etcd member.
     AwaitEtcd,
     /// Wait until the API server answers on the declared endpoint.
@@ -299,6 +305,24 @@ pub enum Action {
     },
     /// Write talosconfig, kubeconfig, machine configs and machines.json.
     WriteOutputs,
+    /// Let no new pods come to the node.
+    Cordon,
+    /// Evict the node's pods, and wait until they are gone. Pods of daemon sets and static pods stay.
+    Drain,
+    /// Let the node leave etcd by itself, once all other members are whole.
+    LeaveEtcd {
+        /// Its member id, as etcd writes it.
+        member: String,
+        /// Where it answers.
+        address: String,
+    },
+    /// Have another member take the node's member out of etcd, once all others are whole: it cannot leave by itself.
+    RemoveMember {
+        /// Its member id, as etcd writes it.
+        member: String,
+    },
+    /// Delete the node's object from Kubernetes.
+    ForgetNode,
     /// Stop the VM hard.
     StopVm {
         /// VMID.
@@ -309,6 +333,20 @@ pub enum Action {
         /// VMID.
         vmid: u32,
     },
+}
+
+/// A snapshot that a new etcd begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Recovery {
+    /// The file's name, for people.
+    pub file: String,
+    /// Its bytes.
+    pub size: u64,
+    /// Lower-case hex SHA-256 of the whole file.
+    pub sha256: String,
+    /// The newest revision in it.
+    pub revision: i64,
 }
 
 /// What a VM is cloned from.

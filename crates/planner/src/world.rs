@@ -27,6 +27,12 @@ pub struct World {
     pub volumes: Vec<VolumeView>,
     /// What the nodes say of themselves, by node name. Absent: not asked (no VM).
     pub nodes: BTreeMap<String, NodeView>,
+    /// The members of etcd, as one of them lists them; empty if none told.
+    pub members: Vec<MemberView>,
+    /// Whether an API server told which nodes it knows.
+    pub kubernetes_told: bool,
+    /// Nodes that the inventory does not name although a VM of ours, etcd or Kubernetes does, by name.
+    pub former: BTreeMap<String, FormerView>,
     /// Whether the secrets bundle is in the store.
     pub secrets_stored: bool,
     /// What is known of the images, once they were seen: size and SHA-256.
@@ -268,6 +274,36 @@ pub struct NodeView {
     pub kubelet: Option<String>,
     /// The machine config it runs on, beside the declared one.
     pub config: ConfigView,
+}
+
+/// A member of etcd.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemberView {
+    /// Its id, as etcd writes it: hexadecimal.
+    pub id: String,
+    /// Its node's name; empty until it has started.
+    pub name: String,
+    /// Where it says it is.
+    pub address: Option<String>,
+    /// It follows, but does not vote yet.
+    pub learner: bool,
+    /// Whether it answered itself: it runs, and sees a quorum.
+    pub serves: bool,
+}
+
+/// What is known of a node that the inventory does not name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FormerView {
+    /// Where it is, as etcd or Kubernetes tell.
+    pub address: Option<String>,
+    /// Its role, as etcd or Kubernetes tell.
+    pub role: Option<Role>,
+    /// The Talos API at that address.
+    pub talos: TalosView,
+    /// Its Kubernetes node object's Ready condition; none if there is no object or no API server.
+    pub ready: Option<bool>,
 }
 
 /// A node's machine config beside the declared one. Digests are of what the configs say, not of their texts.

@@ -52,7 +52,10 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
         return Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done });
     }
     if !options.yes && options.saved.is_none() {
-        consent(&session)?;
+        consent(
+            &session,
+            "Give --yes, or approve a plan with `daedal plan --save FILE` and `daedal apply FILE`.",
+        )?;
     }
     let canvas = options.timeline.as_deref().map(Canvas::open).transpose()?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
@@ -79,7 +82,7 @@ fn still_fits(session: &Session, world: &World, plan: Plan) -> Outcome<Plan> {
             Exit::BadDocument,
             "the saved plan destroys; `apply` executes plans that build",
         )
-        .hint("To remove a cluster: daedal destroy"));
+        .hint("To remove a cluster: daedal destroy; to remove nodes: daedal node remove"));
     }
     daedal_planner::fits(&plan, &session.cluster, &session.image, world).map_err(|why| {
         Failure::new(Exit::Failed, "the saved plan no longer fits and was not executed")
@@ -89,18 +92,18 @@ fn still_fits(session: &Session, world: &World, plan: Plan) -> Outcome<Plan> {
     plan::judged(session, world, plan)
 }
 
-fn consent(session: &Session) -> Outcome<()> {
+/// Asks whether to go on; where there is nobody to ask, says how to do without.
+pub fn consent(session: &Session, otherwise: &str) -> Outcome<()> {
     let question = format!("Do this to cluster {}? [y/N]", session.cluster.name);
     match console::ask(&question) {
         Some(answer) if matches!(answer.to_lowercase().as_str(), "y" | "yes") => Ok(()),
         Some(_) => Err(Failure::new(Exit::Failed, "nothing was done: the answer was not yes")),
-        None => Err(Failure::new(Exit::Usage, "nothing was done: there is nobody to ask")
-            .hint("Give --yes, or approve a plan with `daedal plan --save FILE` and `daedal apply FILE`.")),
+        None => Err(Failure::new(Exit::Usage, "nothing was done: there is nobody to ask").hint(otherwise)),
     }
 }
 
 /// How it went, and what to try next.
-async fn summary(session: &Session, target: &Target, plan: &Plan, report: &Report) -> String {
+pub async fn summary(session: &Session, target: &Target, plan: &Plan, report: &Report) -> String {
     let cluster = &session.cluster;
     let url = cluster.located(&session.engine.outputs().addresses().await).kubernetes.endpoint_url();
     let created = plan.steps.iter().filter(|step| matches!(step.action, Action::CreateVm { .. })).count();

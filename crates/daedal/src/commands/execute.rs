@@ -23,7 +23,23 @@ pub async fn execute(
     format: Format,
     color: bool,
 ) -> Outcome<Report> {
+    execute_with(session, world, plan, None, format, color).await
+}
+
+/// The same with a snapshot that a new etcd begins with.
+pub async fn execute_with(
+    session: &Session,
+    world: &World,
+    plan: &Plan,
+    snapshot: Option<&Path>,
+    format: Format,
+    color: bool,
+) -> Outcome<Report> {
     let (run, events) = Run::new();
+    let run = match snapshot {
+        Some(file) => run.restoring(file),
+        None => run,
+    };
     let interrupts = tokio::spawn(listen_for_interrupts(run.clone()));
     let shown = {
         let (plan, style) = (plan.clone(), Style::choose(format, color));

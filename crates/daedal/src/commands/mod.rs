@@ -1,6 +1,7 @@
 //! The commands, one per file.
 
 mod apply;
+pub(crate) mod backup;
 mod check;
 mod completions;
 mod destroy;
@@ -11,6 +12,8 @@ mod init_survey;
 mod inventory;
 mod lab;
 pub(crate) mod node;
+mod node_list;
+mod node_remove;
 mod outputs;
 mod plan;
 pub(crate) mod proxmox;
@@ -43,6 +46,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         }
         Command::Outputs { target, name } => outputs::outputs(&target, name.as_deref(), format, color),
         Command::Env { target, shell } => outputs::env(&target, shell, format, color).await,
+        Command::Backup(command) => backup::run(&command, format, color).await,
         Command::Node(command) => node::run(&command, format, color).await,
         Command::Secrets(command) => secrets::run(command, format, color).await,
         Command::Inventory(command) => inventory::run(&command, format, color),

@@ -1,4 +1,4 @@
-//! `daedal node show`: one node on one page, from all three sides.
+//! `daedal node`: single nodes, listed, shown from all three sides, or removed.
 
 use std::fmt::Write as _;
 
@@ -7,6 +7,7 @@ use daedal_engine::{KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage};
 use daedal_inventory::Role;
 
 use crate::cli::{Format, Target};
+use crate::commands::{node_list, node_remove};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -15,6 +16,31 @@ use crate::session::{Session, engine_failure};
 /// Single nodes.
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
+    /// List the nodes: those that are declared, and those that still are there although they no longer are.
+    List {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Take nodes out that the inventory no longer names: evict their pods, leave etcd, delete them from Kubernetes and
+    /// destroy their VMs.
+    Remove {
+        /// Names of nodes that were taken out of the inventory.
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// Do not ask.
+        #[arg(short, long)]
+        yes: bool,
+        /// Only show what would be done.
+        #[arg(long)]
+        plan_only: bool,
+        /// Do not evict pods first; they end with their node.
+        #[arg(long)]
+        no_drain: bool,
+    },
     /// Show everything about one node: what Proxmox, Talos and Kubernetes say of it.
     Show {
         /// The node's name.
@@ -27,7 +53,17 @@ pub enum NodeCommand {
 
 /// Runs the command.
 pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome {
-    let NodeCommand::Show { name, target } = command;
+    match command {
+        NodeCommand::List { target } => node_list::run(target, format, color).await,
+        NodeCommand::Remove { names, target, yes, plan_only, no_drain } => {
+            let options = node_remove::Options { yes: *yes, plan_only: *plan_only, drain: !no_drain };
+            node_remove::run(names, target, &options, format, color).await
+        }
+        NodeCommand::Show { name, target } => show(name, target, format, color).await,
+    }
+}
+
+async fn show(name: &str, target: &Target, format: Format, color: bool) -> Outcome {
     let session = Session::open(target, color).await?;
     let Some(node) = session.cluster.node(name) else {
         let names: Vec<&str> = session.cluster.nodes.iter().map(|node| node.name.as_str()).collect();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use daedal_planner::{Level, Plan, World};
+use daedal_planner::{Level, Plan, Recovery, Removal, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::saved;
@@ -55,6 +55,20 @@ pub fn for_apply(session: &Session, world: &World) -> Outcome<Plan> {
 /// A plan to remove the cluster, judged by the checker.
 pub fn for_destroy(session: &Session, world: &World) -> Outcome<Plan> {
     let plan = daedal_planner::plan_destroy(&session.cluster, world).map_err(|error| refused(&error))?;
+    judged(session, world, plan)
+}
+
+/// A plan to take nodes out that are no longer declared, judged by the checker.
+pub fn for_removal(session: &Session, world: &World, removal: &Removal<'_>) -> Outcome<Plan> {
+    let plan =
+        daedal_planner::plan_remove(&session.cluster, world, removal).map_err(|error| refused(&error))?;
+    judged(session, world, plan)
+}
+
+/// A plan to make the world what the inventory says, beginning with a snapshot, judged by the checker.
+pub fn for_restore(session: &Session, world: &World, snapshot: &Recovery) -> Outcome<Plan> {
+    let plan = daedal_planner::plan_restore(&session.cluster, &session.image, world, snapshot)
+        .map_err(|error| refused(&error))?;
     judged(session, world, plan)
 }
 

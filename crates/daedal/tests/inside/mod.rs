@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use daedal_dial::{Dialer, Target};
 use daedal_talos::client::{
-    ApplyMode, Bootstrap, Client, ConnectOptions, FailureKind, ImageNamespace, Probe, Service, Snapshot,
-    Tail, probe,
+    ApplyMode, Bootstrap, Client, ConnectOptions, FailureKind, ImageNamespace, Probe, Snapshot, Tail, probe,
 };
 use daedal_talos::{ClientCredentials, Secret, Talosconfig};
 use futures::StreamExt as _;
@@ -15,7 +14,6 @@ use futures::StreamExt as _;
 pub const FOLDER: &str = "DAEDAL_REAL_NODES_FOLDER";
 
 const CP: &str = "10.77.0.11";
-const LEAVING: &str = "10.77.0.13";
 const NEW: &str = "10.77.0.22";
 
 fn folder() -> PathBuf {
@@ -73,15 +71,6 @@ pub fn mac_of(config: &str) -> String {
     line.split('"').find(|part| part.matches(':').count() == 5).unwrap().to_owned()
 }
 
-async fn snapshot(client: &Client) -> Vec<u8> {
-    let mut parts = Box::pin(client.etcd_snapshot().await.unwrap());
-    let mut file = Vec::new();
-    while let Some(part) = parts.next().await {
-        file.extend_from_slice(&part.unwrap());
-    }
-    file
-}
-
 #[test]
 #[ignore = "run by the suite of real nodes, in their network"]
 fn every_harmless_call_is_answered() {
@@ -134,21 +123,6 @@ fn every_harmless_call_is_answered() {
 
 #[test]
 #[ignore = "run by the suite of real nodes, in their network"]
-fn a_snapshot_is_taken_and_verified() {
-    run(async {
-        let file = snapshot(&client(CP).await).await;
-        println!("{}", described(&file));
-        let info = Snapshot::read(&file).unwrap().info();
-        assert!(info.revision > 100 && info.keys > 100, "{info:?}");
-        let mut wrong = file.clone();
-        wrong[5_000] ^= 1;
-        assert!(Snapshot::read(&wrong).is_err() && Snapshot::read(&file[..file.len() - 1]).is_err());
-        std::fs::write(folder().join("ours.db"), file).unwrap();
-    });
-}
-
-#[test]
-#[ignore = "run by the suite of real nodes, in their network"]
 fn maintenance_is_found_pinned_and_configured() {
     run(async {
         let credentials = credentials();
@@ -192,72 +166,6 @@ fn maintenance_is_found_pinned_and_configured() {
         ) {
             assert!(begin.elapsed() < Duration::from_secs(60));
             tokio::time::sleep(Duration::from_millis(300)).await;
-        }
-    });
-}
-
-/// A node whose etcd does not run says nothing about members; its service says why. The lab does the same
-/// (`etcd_that_does_not_run_does_not_answer`).
-async fn no_answer(client: &Client) -> Service {
-    let (members, status) = tokio::join!(client.etcd_members(), client.etcd_status());
-    assert_eq!(members.unwrap_err().kind(), Some(FailureKind::Timeout));
-    assert_eq!(status.unwrap_err().kind(), Some(FailureKind::Timeout));
-    client.service_list().await.unwrap().into_iter().find(|service| service.id == "etcd").unwrap()
-}
-
-#[test]
-#[ignore = "run by the suite of real nodes, in their network"]
-fn a_control_plane_leaves_and_the_quorum_stays() {
-    run(async {
-        let (first, leaving) = (client(CP).await, client(LEAVING).await);
-        leaving.etcd_forfeit_leadership().await.unwrap();
-        leaving.etcd_leave_cluster().await.unwrap();
-        let members = first.etcd_members().await.unwrap();
-        assert_eq!(members.len(), 2, "{members:?}");
-        assert!(members.iter().all(|m| m.hostname != "cp-3" && !m.is_learner), "{members:?}");
-        assert!(first.etcd_status().await.unwrap().leader != 0);
-        // It stays out by itself, and says that its etcd does not run.
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        assert_eq!(first.etcd_members().await.unwrap().len(), 2);
-        // Its health is told as it was found last, or that it does not run.
-        assert_eq!(no_answer(&leaving).await.state, "Finished");
-    });
-}
-
-#[test]
-#[ignore = "run by the suite of real nodes, in their network"]
-fn a_fresh_cluster_begins_with_the_snapshot() {
-    run(async {
-        let file = std::fs::read(folder().join("ours.db")).unwrap();
-        let client = client(CP).await;
-        let etcd = no_answer(&client).await;
-        assert_eq!((etcd.state.as_str(), etcd.healthy), ("Preparing", None), "{etcd:?}");
-        let status = client.machine_status().await.unwrap().unwrap();
-        assert_eq!((status.stage.as_str(), status.ready), ("booting", false), "{status:?}");
-        let unmet =
-            [("services", "etcd not running"), ("nodeReady", "node \"cp-1\" status is not available yet")];
-        assert_eq!(status.unmet, unmet.map(|(name, why)| (name.to_owned(), why.to_owned())));
-        let begin = tokio::time::Instant::now();
-        loop {
-            let parts: Vec<Vec<u8>> = file.chunks(64 * 1024).map(<[u8]>::to_vec).collect();
-            let uploaded = client.etcd_recover(futures::stream::iter(parts)).await;
-            let started = match uploaded {
-                Ok(()) => client.bootstrap_recovered(false).await,
-                Err(error) => Err(error),
-            };
-            match started {
-                Ok(Bootstrap::Started) => break,
-                Err(error) if error.kind().is_some_and(FailureKind::may_pass) => {
-                    assert!(begin.elapsed() < Duration::from_secs(60), "{error:?}");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        let begin = tokio::time::Instant::now();
-        while client.etcd_members().await.map_or(0, |members| members.len()) != 1 {
-            assert!(begin.elapsed() < Duration::from_secs(90));
-            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     });
 }

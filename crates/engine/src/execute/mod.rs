@@ -7,6 +7,7 @@ mod give;
 mod graph;
 mod image;
 mod install;
+mod remove;
 mod template;
 mod trying;
 mod vm;
@@ -17,10 +18,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_inventory::{Cluster, Node};
-use daedal_planner::{Action, Judge, Plan, Step, World};
+use daedal_planner::{Action, Judge, Plan, Purpose, Step, World};
 use daedal_proxmox::TaskWatcher;
 use daedal_store::{Entry, Journal};
 use daedal_talos::SecretsBundle;
+use jiff::Timestamp;
 use tokio::sync::{OnceCell, Semaphore};
 
 use self::install::Install;
@@ -91,6 +93,8 @@ pub(crate) struct Executor<'a> {
     pub(crate) tasks: TaskWatcher,
     pub(crate) readiness: Readiness,
     pub(crate) addresses: Addresses,
+    /// When the run began, if it restores a snapshot: nodes that reported before are memories.
+    pub(crate) reborn: Option<Timestamp>,
     secrets: OnceCell<Arc<SecretsBundle>>,
     nodes: OnceCell<Nodes>,
     kubernetes: OnceCell<Kubernetes>,
@@ -125,6 +129,7 @@ impl<'a> Executor<'a> {
             tasks: TaskWatcher::new(&engine.parts.proxmox),
             readiness: Readiness::default(),
             addresses: Addresses::new(world.addresses.clone()),
+            reborn: restores(plan).then(|| engine.parts.clock.now()),
             secrets: OnceCell::new(),
             nodes: OnceCell::new(),
             kubernetes: OnceCell::new(),
@@ -175,14 +180,24 @@ impl<'a> Executor<'a> {
                 self.apply_config(step, running, declared, *reboot).await
             }
             Action::AwaitApi => self.await_api(step).await,
-            Action::Bootstrap => self.bootstrap(step).await,
+            Action::Bootstrap { recover } => Box::pin(self.bootstrap(step, recover.as_ref())).await,
             Action::AwaitEtcd => self.await_etcd(step).await,
             Action::AwaitEndpoint => self.await_endpoint(step).await,
             Action::AwaitReady => self.await_ready(step).await,
             Action::EjectMedia { vmid } | Action::MarkConfigured { vmid } => self.settle(step, *vmid).await,
             Action::DeleteMedia { volid } => self.delete_media(step, volid).await,
             Action::WriteOutputs => self.write_outputs().await,
-            Action::StopVm { vmid } => self.stop_vm(step, *vmid).await,
+            Action::Cordon => self.cordon(step).await,
+            Action::Drain => self.drain(step).await,
+            Action::LeaveEtcd { member, address } => self.leave_etcd(step, member, Some(address)).await,
+            Action::RemoveMember { member } => self.leave_etcd(step, member, None).await,
+            Action::ForgetNode => self.forget_node(step).await,
+            Action::StopVm { vmid } => {
+                if self.plan.purpose == Purpose::Remove {
+                    self.has_left(step).await?;
+                }
+                self.stop_vm(step, *vmid).await
+            }
             Action::DestroyVm { vmid } => self.destroy_vm(step, *vmid).await,
         }
     }
@@ -309,6 +324,11 @@ impl Worker for Executor<'_> {
             Some(Ended::Failed { error, .. }) => self.journal("failed", &subject, error),
         }
     }
+}
+
+/// Whether a new etcd begins with a snapshot.
+fn restores(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| matches!(step.action, Action::Bootstrap { recover: Some(_) }))
 }
 
 /// What steps queue at.

@@ -17,7 +17,7 @@ use crate::error::{Error, chain};
 use crate::event::{Event, stage};
 use crate::execute::give::Heard;
 use crate::execute::{Executor, Outcome};
-use crate::kubernetes::{API_SERVER_PORT, Beginning, Followed, Kubernetes};
+use crate::kubernetes::{API_SERVER_PORT, Beginning, Followed, KubeNode, Kubernetes};
 use crate::limits::Limits;
 use crate::nodes::{Membership, Nodes, Probe};
 
@@ -251,7 +251,12 @@ impl Executor<'_> {
         loop {
             let state = {
                 let now = followed.borrow_and_update();
+                let memory =
+                    |seen: &KubeNode| self.reborn.is_some_and(|at| seen.heartbeat.is_none_or(|h| h < at));
                 match (now.nodes.get(&node.name), &now.trouble) {
+                    (Some(seen), _) if seen.ready && memory(seen) => {
+                        "it has not reported since the restore".to_owned()
+                    }
                     (Some(seen), _) if seen.ready => {
                         return Ok(if first { Outcome::AlreadyDone } else { Outcome::Done });
                     }

@@ -123,6 +123,9 @@ impl Engine {
             world.credentials_end = due.min().map(|ends| ends.strftime("%Y-%m-%d").to_string());
             world.outputs_current = current && world.credentials_end.is_none();
             world.nodes = seen.nodes;
+            world.members = seen.members;
+            world.kubernetes_told = seen.kubernetes_told;
+            world.former = seen.former;
             world.endpoint_answers = seen.endpoint_answers;
         }
         world.blind = blinds.take();

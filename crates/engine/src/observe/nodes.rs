@@ -1,20 +1,20 @@
 //! What the nodes say of themselves: Talos, etcd, Kubernetes; asked in parallel and with little patience.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{ConfigView, EtcdView, NodeView, Ownership, TalosView, World};
+use daedal_planner::{ConfigView, EtcdView, FormerView, MemberView, NodeView, Ownership, TalosView, World};
 use daedal_talos::SecretsBundle;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
 
 use crate::addresses;
 use crate::engine::Engine;
-use crate::kubernetes::{API_SERVER_PORT, KubeNodes, Kubernetes};
+use crate::kubernetes::{API_SERVER_PORT, KubeNode, KubeNodes, Kubernetes};
 use crate::limits::Limits;
-use crate::nodes::{Membership, Nodes, PREPARING_PASSES, Probe};
+use crate::nodes::{Former, Member, Membership, Nodes, PREPARING_PASSES, Probe};
 use crate::observe::{Blinds, config};
 
 /// What was seen.
@@ -22,6 +22,9 @@ use crate::observe::{Blinds, config};
 pub(crate) struct Seen {
     pub(crate) nodes: BTreeMap<String, NodeView>,
     pub(crate) endpoint_answers: bool,
+    pub(crate) members: Vec<MemberView>,
+    pub(crate) kubernetes_told: bool,
+    pub(crate) former: BTreeMap<String, FormerView>,
 }
 
 /// Asks every node whose VM is ours and runs.
@@ -92,6 +95,8 @@ pub(crate) async fn look(
     let mut seen = Seen { endpoint_answers: answers.is_ok(), ..Seen::default() };
     // One member's list tells of all. Lists that have no member in common are two clusters under one name.
     let mut members: BTreeMap<String, bool> = BTreeMap::new();
+    let mut listed: BTreeMap<u64, Member> = BTreeMap::new();
+    let mut serving: HashSet<u64> = HashSet::new();
     for (node, answer) in running.iter().zip(&probes) {
         let Some(Membership::Of(list)) = &answer.etcd else { continue };
         if !members.is_empty() && !list.iter().any(|member| members.contains_key(&member.name)) {
@@ -99,7 +104,41 @@ pub(crate) async fn look(
             continue;
         }
         members.extend(list.iter().map(|member| (member.name.clone(), member.learner)));
+        serving.extend(list.iter().filter(|member| member.name == node.name).map(|member| member.id));
+        listed.extend(list.iter().map(|member| (member.id, member.clone())));
     }
+    seen.kubernetes_told = known.is_some();
+    let known = known.unwrap_or_default();
+    let declared: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
+    let names: BTreeSet<&str> = world
+        .guests
+        .values()
+        .filter_map(|guest| match &guest.ownership {
+            Ownership::Ours { node, .. } => Some(node.as_str()),
+            _ => None,
+        })
+        .chain(listed.values().map(|member| member.name.as_str()))
+        .chain(known.keys().map(String::as_str))
+        .filter(|name| !name.is_empty() && !declared.contains(name))
+        .collect();
+    let asked = names.into_iter().map(|name| {
+        let member = listed.values().find(|member| member.name == name);
+        former(&nodes, name, member, known.get(name), limits)
+    });
+    for (name, view, serves) in join_all(asked).await {
+        serving.extend(serves);
+        seen.former.insert(name, view);
+    }
+    seen.members = listed
+        .into_values()
+        .map(|member| MemberView {
+            id: format!("{:x}", member.id),
+            serves: serving.contains(&member.id),
+            address: member.address.map(|address| address.to_string()),
+            name: member.name,
+            learner: member.learner,
+        })
+        .collect();
     for (node, Answer { talos, etcd, config }) in running.iter().zip(probes) {
         let talos = match talos {
             Probe::Configured { version, stage } => TalosView::Configured { version, stage },
@@ -198,17 +237,55 @@ impl<'a> Question<'a> {
 }
 
 /// The nodes as Kubernetes knows them, from the first control plane that answers.
-async fn known(kubernetes: &Kubernetes, planes: &[&Node], patience: Duration) -> KubeNodes {
+async fn known(kubernetes: &Kubernetes, planes: &[&Node], patience: Duration) -> Option<KubeNodes> {
     if planes.is_empty() {
-        return KubeNodes::new();
+        return None;
     }
     let asked = planes.iter().map(|node| {
         let target = addresses::target(node, API_SERVER_PORT);
         Box::pin(async move { kubernetes.nodes(&target, patience).await })
     });
     match futures::future::select_ok(asked.collect::<Vec<_>>()).await {
-        Ok((nodes, _)) => nodes,
+        Ok((nodes, _)) => Some(nodes),
         // Before bootstrap no API server answers; the endpoint's silence says so already.
-        Err(_) => KubeNodes::new(),
+        Err(_) => None,
     }
+}
+
+/// A node that the inventory does not name, asked at the address that etcd or Kubernetes knows of it; and its member, if
+/// that serves.
+async fn former(
+    nodes: &Nodes,
+    name: &str,
+    member: Option<&Member>,
+    known: Option<&KubeNode>,
+    limits: &Limits,
+) -> (String, FormerView, Option<u64>) {
+    let address = member.and_then(|member| member.address).or(known.and_then(|node| node.address));
+    let role = match (member, known) {
+        (Some(_), _) => Some(Role::ControlPlane),
+        (None, Some(known)) if known.control_plane => Some(Role::ControlPlane),
+        (None, Some(_)) => Some(Role::Worker),
+        (None, None) => None,
+    };
+    let ready = known.map(|node| node.ready);
+    let mut view =
+        FormerView { address: address.map(|a| a.to_string()), role, ready, ..FormerView::default() };
+    let Some(address) = address else { return (name.to_owned(), view, None) };
+    let peer = Former { name: name.to_owned(), address };
+    view.talos = match nodes.probe(&peer, limits.probe_timeout).await {
+        Probe::Configured { version, stage } => TalosView::Configured { version, stage },
+        Probe::Maintenance => TalosView::Maintenance,
+        Probe::OtherCluster => TalosView::OtherCluster,
+        Probe::Unreachable(_) => TalosView::Unreachable,
+    };
+    let serves = match (member, &view.talos) {
+        (Some(member), TalosView::Configured { .. }) if !member.learner => {
+            let answer = nodes.members(&peer, limits.probe_timeout).await;
+            matches!(&answer, Membership::Of(list) if list.iter().any(|one| one.id == member.id))
+                .then_some(member.id)
+        }
+        _ => None,
+    };
+    (name.to_owned(), view, serves)
 }

@@ -1,7 +1,7 @@
 //! Every way to boot: a cluster from nothing, an empty second plan, destruction; and what only some ways know.
 
 use daedal_lab::faults::{Fault, When};
-use daedal_lab::proxmox::TokenSpec;
+use daedal_lab::proxmox::{HostSpec, TokenSpec};
 use daedal_planner::{Action, Level, Step, plan_destroy};
 
 use daedal_lab::{Format, SystemImage};
@@ -508,5 +508,67 @@ async fn hardware_of_every_kind() {
         }
         assert_done(&bench.destroy().await, boot);
         bench.assert_destroyed_with(boot, 3);
+    }
+}
+
+/// Two workers whose addresses the network has mixed up, each where the other should be, and no agent to say so.
+fn swapped() -> Bench {
+    let mut bench = Bench::booting(IMAGE_MAINTENANCE, 1, 2);
+    let address = |name: &str| bench.cluster.node(name).unwrap().address;
+    let (first, second) = (address("worker-1"), address("worker-2"));
+    let reserved = bench.cluster.nodes.iter().map(|node| {
+        let address = match node.name.as_str() {
+            "worker-1" => second,
+            "worker-2" => first,
+            _ => node.address,
+        };
+        (node.mac.clone(), address.unwrap())
+    });
+    let dhcp = daedal_lab::Dhcp::reserved(reserved.collect::<Vec<_>>());
+    let datacenter = daedal_lab::proxmox::DatacenterSpec {
+        hosts: vec![HostSpec::new("atlas", 64, 256 << 30), HostSpec::new("boreas", 64, 256 << 30)],
+        tokens: vec![TokenSpec::minimal(TOKEN, CANARY)],
+        ..Default::default()
+    };
+    let spec = daedal_lab::LabSpec {
+        datacenter,
+        epoch: 1_790_000_000,
+        dhcp: Some(dhcp),
+        ..daedal_lab::LabSpec::default()
+    };
+    bench.lab = daedal_lab::Lab::new(spec).unwrap();
+    let asked = When::call("GET", "/nodes/*/qemu/*/agent/*");
+    bench.lab.faults().inject(asked, Fault::Status(500));
+    bench
+}
+
+/// Who waits at a node's address is known by the uuid it tells, and by its MAC only where it tells none: the wrong one gets
+/// nothing either way.
+#[tokio::test(start_paused = true)]
+async fn a_machine_in_anothers_place_gets_no_config() {
+    for firmware in [true, false] {
+        let bench = swapped();
+        if !firmware {
+            bench.lab.machines().without_firmware();
+        }
+        // They would be waited for for a quarter of an hour.
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(100), bench.apply()).await;
+        assert!(ended.is_err(), "{:?}", ended.map(|report| crate::support::errors(&report)));
+        let waiting = bench.look().await.0;
+        assert!(waiting.guests.values().all(|guest| guest.running), "{:?}", waiting.guests);
+        let log = bench.lab.faults().log();
+        let given =
+            log.iter().filter(|call| call.service == "talos" && call.path.contains("ApplyConfiguration"));
+        assert_eq!(given.count(), 1, "firmware: {firmware}: only the control plane got one");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_that_tell_no_uuid_are_known_by_their_macs() {
+    for way in [IMAGE_MAINTENANCE, IMAGE_ANYWHERE, CLOUD_INIT] {
+        let bench = Bench::booting(way, 1, 1);
+        bench.lab.machines().without_firmware();
+        assert_done(&bench.apply().await, way.boot);
+        bench.assert_converged(way.boot).await;
     }
 }

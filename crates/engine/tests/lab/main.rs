@@ -5,6 +5,7 @@
 
 mod access;
 mod arm;
+mod backup;
 mod boot;
 mod commands;
 mod config;
@@ -17,6 +18,7 @@ mod images;
 mod lateness;
 mod privileges;
 mod realities;
+mod removal;
 mod scale;
 mod stopping;
 mod story;

@@ -176,7 +176,8 @@ async fn a_cluster_that_boots_is_never_taken_for_one_without_etcd() {
         tokio::time::sleep(Duration::from_millis(tenths * 100)).await;
         let (world, plan) = bench.look().await;
         not_there_yet += usize::from(world.nodes.values().all(|node| node.etcd != EtcdView::Member));
-        let bootstraps = |plan: Plan| plan.steps.iter().any(|step| matches!(step.action, Action::Bootstrap));
+        let bootstraps =
+            |plan: Plan| plan.steps.iter().any(|step| matches!(step.action, Action::Bootstrap { .. }));
         assert!(!plan.is_ok_and(bootstraps), "{tenths} tenths after the start: {:#?}", world.nodes);
     }
     assert!(not_there_yet > 0);

@@ -16,6 +16,13 @@ pub(crate) fn new_cluster(config: &MachineConfig, now: i64) -> Store {
             "status": {"phase": "Active"},
         });
         store.put(&Key::new("namespaces", "", name), object, now);
+        // A controller gives every namespace the authority by which its pods know the API server.
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "kube-root-ca.crt", "namespace": name},
+            "data": {"ca.crt": config.pem_at("/cluster/ca/crt").unwrap_or_default()},
+        });
+        store.put(&Key::new("configmaps", name, "kube-root-ca.crt"), object, now);
     }
     let service_ip = config
         .list_at("/cluster/network/serviceSubnets")
@@ -75,7 +82,12 @@ pub(crate) fn on_node(
             let image = format!("registry.k8s.io/{name}:{version}");
             let mut pod = pod(&format!("{name}-{node}"), node, address, name, &image, now);
             pod["metadata"]["labels"] = json!({"k8s-app": name, "component": name, "tier": "control-plane"});
-            pod["metadata"]["annotations"] = json!({"kubernetes.io/config.source": "file"});
+            let hash = suffix(&format!("{name}{image}"));
+            pod["metadata"]["annotations"] = json!({
+                "kubernetes.io/config.source": "file",
+                "kubernetes.io/config.hash": hash,
+                "kubernetes.io/config.mirror": hash,
+            });
             put(store, pod, now);
         }
     }

@@ -49,6 +49,10 @@ impl Refusal {
         Self::new(StatusCode::CONFLICT, "Conflict", message.into())
     }
 
+    pub(crate) fn too_many_requests(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message.into())
+    }
+
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message.into())
     }

@@ -369,7 +369,12 @@ pub(crate) fn act(call: &Call) -> Result<Response<Body>, Refusal> {
     match (call.resource.plural.as_str(), call.subresource.as_str()) {
         ("pods", "eviction") => {
             let key = call.key();
-            call.store.get(&key).ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
+            let pod = call.store.get(&key).ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
+            if !may_go(call, &pod) {
+                return Err(Refusal::too_many_requests(
+                    "Cannot evict pod as it would violate the pod's disruption budget.",
+                ));
+            }
             remove(&call.store, &key, false, call.now);
             Ok(crate::http::json(StatusCode::CREATED, &success))
         }
@@ -384,6 +389,27 @@ pub(crate) fn act(call: &Call) -> Result<Response<Body>, Refusal> {
         }
         _ => Err(Refusal::no_such_page()),
     }
+}
+
+/// Whether every disruption budget that is about a pod allows that it goes: what its `minAvailable` (a number) leaves
+/// over, counted among the running pods it selects.
+fn may_go(call: &Call, pod: &Value) -> bool {
+    let (budgets, _) = call.store.list("policy/poddisruptionbudgets", Some(&call.namespace));
+    let (pods, _) = call.store.list("pods", Some(&call.namespace));
+    budgets.iter().all(|budget| {
+        let wanted = budget["spec"]["selector"]["matchLabels"].as_object();
+        let fits = |pod: &Value| {
+            wanted.is_some_and(|all| all.iter().all(|(key, value)| pod["metadata"]["labels"][key] == *value))
+        };
+        let least = budget["spec"]["minAvailable"].as_u64().unwrap_or(0);
+        let alive = |pod: &Value| {
+            pod["spec"]["nodeName"].is_string()
+                && !pod["metadata"]["deletionTimestamp"].is_string()
+                && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+        };
+        let healthy = pods.iter().filter(|pod| fits(pod) && alive(pod)).count();
+        !fits(pod) || healthy as u64 > least
+    })
 }
 
 /// The scale of an object with replicas.

@@ -95,6 +95,11 @@ impl Machines {
         }
     }
 
+    /// From now on the machines know nothing of their firmware, as those in containers do: they tell no uuid.
+    pub fn without_firmware(&self) {
+        self.shared.without_firmware.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// While set, machines that are powered on come back to where they were without waiting: the lab's process was
     /// restarted, not its datacenter.
     pub fn set_resuming(&self, resuming: bool) {

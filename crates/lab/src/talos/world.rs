@@ -79,6 +79,8 @@ pub(crate) struct Shared {
     world: Mutex<World>,
     changed: watch::Sender<u64>,
     pub(crate) resuming: std::sync::atomic::AtomicBool,
+    /// Whether machines know nothing of their firmware, as containers do.
+    pub(crate) without_firmware: std::sync::atomic::AtomicBool,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) faults: Faults,
     /// Which extensions a schematic holds, once the factory knows it.
@@ -121,6 +123,7 @@ impl Shared {
             world: Mutex::new(world),
             changed: watch::Sender::new(0),
             resuming: std::sync::atomic::AtomicBool::new(false),
+            without_firmware: std::sync::atomic::AtomicBool::new(false),
             runtime: tokio::runtime::Handle::current(),
         }
     }

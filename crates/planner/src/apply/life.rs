@@ -6,7 +6,7 @@ use super::Planner;
 use crate::bootstrap::{self, Verdict};
 use crate::error::some_of;
 use crate::graph::Subject;
-use crate::plan::{Action, Impact, Level, Quorum, StepId};
+use crate::plan::{Action, Impact, Level, Quorum, Recovery, StepId};
 use crate::survey::{Sight, State, Survey};
 use crate::world::EtcdView;
 
@@ -190,11 +190,18 @@ impl<'w> Planner<'w> {
                 let name = &survey.nodes[*target].node.name;
                 let subject = Subject { node: Some(name), host: None };
                 let first = control_planes.first() == Some(target);
-                let reason = match first {
-                    true => "no control plane has an etcd yet; once, on the first",
-                    false => "no control plane has an etcd yet; the first is in trouble, so here",
+                let reason = match (self.recover, first) {
+                    (None, true) => "no control plane has an etcd yet; once, on the first".to_owned(),
+                    (None, false) => {
+                        "no control plane has an etcd yet; the first is in trouble, so here".to_owned()
+                    }
+                    (Some(Recovery { size, revision, .. }), _) => format!(
+                        "no control plane has an etcd yet; it begins at revision {revision} ({})",
+                        crate::size::show(*size)
+                    ),
                 };
-                Some(self.graph.add(subject, Action::Bootstrap, reason, asked))
+                let action = Action::Bootstrap { recover: self.recover.cloned() };
+                Some(self.graph.add(subject, action, reason, asked))
             }
             Verdict::Exists | Verdict::Nowhere => None,
             Verdict::Unsure(suspects) => {

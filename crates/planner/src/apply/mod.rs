@@ -13,7 +13,7 @@ use daedal_inventory::{BootConfig, BootFrom, Cluster, Host, Node, Role};
 
 use self::config::NewConfig;
 use crate::basis;
-use crate::bootstrap::Voters;
+use crate::bootstrap::{self, Voters};
 use crate::capacity::Rooms;
 use crate::digest::{self, NodeDigests};
 use crate::error::PlanError;
@@ -21,7 +21,7 @@ use crate::graph::{Graph, Subject};
 use crate::image::ImageSteps;
 use crate::names::Images;
 use crate::placement::place;
-use crate::plan::{Action, Change, Fate, Plan, PlannedNode, Purpose, StepId, Versions};
+use crate::plan::{Action, Change, Fate, Plan, PlannedNode, Purpose, Recovery, StepId, Versions};
 use crate::survey::{Notes, Sight, State, Survey, full_name};
 use crate::volumes::{Place, Volumes};
 use crate::world::World;
@@ -32,6 +32,43 @@ pub(crate) const FORMAT: u32 = 1;
 /// Plans how to make the world what the inventory says. Nodes that something stands in the way of are left alone and
 /// named in a note; the rest goes on as far as it can.
 pub fn plan_apply(cluster: &Cluster, images: &Images, world: &World) -> Result<Plan, PlanError> {
+    plan(cluster, images, world, None)
+}
+
+/// Plans the same for a cluster that has no etcd, which then begins with a snapshot. Refused where it may have one, and
+/// where the secrets with which the snapshot can be read are not in the store.
+pub fn plan_restore(
+    cluster: &Cluster,
+    images: &Images,
+    world: &World,
+    snapshot: &Recovery,
+) -> Result<Plan, PlanError> {
+    let refused = |why: String| PlanError::NoRestore { cluster: cluster.name.clone(), why };
+    if !world.secrets_stored {
+        let why = "its secrets are not in the store, and without them the snapshot is of no use; bring the store's \
+                   folder back, or import them (daedal secrets import)";
+        return Err(refused(why.to_owned()));
+    }
+    if bootstrap::exists(cluster, world) || !world.members.is_empty() {
+        let why = "its etcd lives, and what it holds would be lost. If a restore that was interrupted began it, \
+                   `daedal apply` brings up the rest; else destroy the cluster first";
+        return Err(refused(why.to_owned()));
+    }
+    let plan = plan(cluster, images, world, Some(snapshot))?;
+    if plan.steps.iter().any(|step| matches!(step.action, Action::Bootstrap { .. })) {
+        return Ok(plan);
+    }
+    let etcd = plan.notes.iter().find(|note| note.about == "etcd").or(plan.notes.first());
+    let why = etcd.map_or_else(|| "no control plane can come up".to_owned(), |note| note.text.clone());
+    Err(refused(why))
+}
+
+fn plan(
+    cluster: &Cluster,
+    images: &Images,
+    world: &World,
+    recover: Option<&Recovery>,
+) -> Result<Plan, PlanError> {
     supported(cluster, world)?;
     let survey = Survey::new(cluster, world);
     let vms = Survey::vms_with_secrets(world);
@@ -76,6 +113,7 @@ pub fn plan_apply(cluster: &Cluster, images: &Images, world: &World) -> Result<P
         known_media: HashSet::new(),
         first_contacts: Vec::new(),
         templates: HashMap::new(),
+        recover,
     };
     planner.general_notes(&survey);
     planner.room_notes(&rooms, &hosts);
@@ -201,6 +239,8 @@ struct Planner<'w> {
     first_contacts: Vec<String>,
     /// Templates by role and host, as far as they were asked for.
     templates: HashMap<(Role, String), Option<template::Ready>>,
+    /// What a new etcd begins with.
+    recover: Option<&'w Recovery>,
 }
 
 impl<'w> Planner<'w> {

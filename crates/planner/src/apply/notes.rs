@@ -10,6 +10,7 @@ use crate::error::some_of;
 use crate::plan::Level;
 use crate::size;
 use crate::survey::{Sight, State, Survey, full_name};
+use crate::world::Ownership;
 
 impl<'w> Planner<'w> {
     /// What concerns the whole plan.
@@ -31,10 +32,13 @@ impl<'w> Planner<'w> {
             self.notes.warning(blind.what.clone(), format!("Could not be seen: {}", blind.why));
         }
         for guest in &survey.undeclared {
-            self.notes.info(
-                full_name(guest),
-                "Belongs to this cluster, but the inventory no longer names its node. It is left as it is.",
-            );
+            let text =
+                "Belongs to this cluster, but the inventory no longer names its node. It is left as it is.";
+            let fix = match &guest.ownership {
+                Ownership::Ours { node, .. } => Some(format!("to remove it: daedal node remove {node}")),
+                _ => None,
+            };
+            self.notes.add(Level::Info, full_name(guest), text, fix);
         }
         let waits =
             |sight: &&Sight<'w>| !self.can_come_up(sight) && !matches!(sight.state, State::Blocked { .. });

@@ -4,12 +4,17 @@ use daedal_inventory::Role;
 
 use super::{Checker, Rule, is_up};
 use crate::names;
-use crate::plan::{Action, Purpose, Step};
+use crate::plan::{Action, Purpose, Recovery, Step};
 use crate::world::{EtcdView, Ownership, TalosView};
 
 impl Checker<'_> {
-    pub(super) fn bootstrap_step(&mut self, step: &Step) {
+    pub(super) fn bootstrap_step(&mut self, step: &Step, recover: Option<&Recovery>) {
         let Some(target) = self.declared(step) else { return };
+        // What a snapshot holds can be read with the secrets that it was written with.
+        let readable = recover.is_none() || self.world.secrets_stored;
+        self.demand(readable, Rule::Secrets, step, "A snapshot is restored under secrets that are new");
+        let unlisted = recover.is_none() || self.world.members.is_empty();
+        self.demand(unlisted, Rule::Etcd, step, "A snapshot is restored beside members that are listed");
         let control_plane = target.role == Role::ControlPlane;
         self.demand(control_plane, Rule::Etcd, step, "etcd is bootstrapped on a worker");
         self.demand(self.bootstrap == Some(step.id), Rule::Etcd, step, "etcd is bootstrapped twice");
@@ -97,8 +102,10 @@ impl Checker<'_> {
             |name: &str| self.world.nodes.get(name).is_some_and(|view| view.etcd == EtcdView::Member);
         let members = self.cluster.control_planes().filter(|node| is_member(&node.name)).count();
         let quorum = self.plan.quorum;
-        if self.plan.purpose == Purpose::Destroy {
-            return;
+        match self.plan.purpose {
+            Purpose::Destroy => return,
+            Purpose::Remove => return self.quorum_of_removal(),
+            Purpose::Apply => {}
         }
         if usize::try_from(quorum.before) != Ok(members) {
             let text = format!("The plan counts {} voting members, but {members} were seen.", quorum.before);

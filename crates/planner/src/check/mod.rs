@@ -4,6 +4,7 @@
 mod etcd;
 mod files;
 mod graph;
+mod remove;
 mod room;
 mod template;
 mod vm;
@@ -122,7 +123,7 @@ impl<'a> Checker<'a> {
                     control_plane_apis.push(step.id);
                 }
                 (Action::AwaitEtcd, Some(node)) => joins.entry(node).or_default().push(step.id),
-                (Action::Bootstrap, _) => bootstrap = Some(step.id),
+                (Action::Bootstrap { .. }, _) => bootstrap = Some(step.id),
                 (Action::AwaitEndpoint, _) => endpoint = Some(step.id),
                 _ => {}
             }
@@ -205,8 +206,12 @@ impl<'a> Checker<'a> {
         if plan.intent != digest::intent(self.cluster) {
             self.find(Rule::Identity, None, "The inventory is not the one the plan was made from.");
         }
-        if plan.purpose == Purpose::Destroy && self.cluster.protect {
-            self.find(Rule::Destruction, None, "The cluster is protected, but the plan destroys it.");
+        if plan.purpose != Purpose::Apply && self.cluster.protect {
+            self.find(
+                Rule::Destruction,
+                None,
+                "The cluster is protected, but the plan destroys it, or a part.",
+            );
         }
     }
 
@@ -252,13 +257,15 @@ impl<'a> Checker<'a> {
                 self.apply_config(step, running, declared, *reboot);
             }
             Action::AwaitApi => self.await_api(step),
-            Action::Bootstrap => self.bootstrap_step(step),
+            Action::Bootstrap { recover } => self.bootstrap_step(step, recover.as_ref()),
             Action::AwaitEtcd => self.await_etcd(step),
             Action::AwaitEndpoint => {
                 self.after_bootstrap(step);
                 self.vouched(step, "The API server is awaited before a control plane that runs it");
             }
             Action::AwaitReady => self.await_ready(step),
+            Action::Cordon | Action::Drain | Action::ForgetNode => self.of_kubernetes(step),
+            Action::LeaveEtcd { .. } | Action::RemoveMember { .. } => self.leaves(step),
         }
     }
 
@@ -270,13 +277,31 @@ impl<'a> Checker<'a> {
                 | Action::DestroyVm { .. }
                 | Action::DeleteMedia { .. }
         );
-        if self.plan.purpose == Purpose::Destroy {
-            self.demand(of_destroy, Rule::Destruction, step, "A plan to destroy only stops and deletes");
-        }
-        let least = match step.action {
-            Action::DestroyVm { .. } | Action::DeleteImage { .. } | Action::DropTemplate { .. } => {
-                Impact::Destroy
+        let of_remove = matches!(
+            step.action,
+            Action::Cordon
+                | Action::Drain
+                | Action::LeaveEtcd { .. }
+                | Action::RemoveMember { .. }
+                | Action::ForgetNode
+        );
+        let fits = match self.plan.purpose {
+            Purpose::Destroy => of_destroy,
+            Purpose::Remove => {
+                of_remove
+                    || step.action == Action::AwaitEndpoint
+                    || (of_destroy && !matches!(step.action, Action::AwaitCreate { .. }))
             }
+            Purpose::Apply => !of_remove,
+        };
+        self.demand(fits, Rule::Destruction, step, "The plan is not for such a step");
+        let least = match step.action {
+            Action::DestroyVm { .. }
+            | Action::DeleteImage { .. }
+            | Action::DropTemplate { .. }
+            | Action::LeaveEtcd { .. }
+            | Action::RemoveMember { .. }
+            | Action::ForgetNode => Impact::Destroy,
             Action::StopVm { .. } | Action::ApplyConfig { reboot: true, .. } => Impact::Restart,
             _ => Impact::None,
         };

@@ -16,7 +16,7 @@ struct Load {
 impl Checker<'_> {
     /// Counts anew, from the plan's own steps, what every host that gets more would carry.
     pub(super) fn room(&mut self) {
-        if self.plan.purpose == Purpose::Destroy {
+        if self.plan.purpose != Purpose::Apply {
             return;
         }
         let mut others: HashMap<&str, Load> = HashMap::new();

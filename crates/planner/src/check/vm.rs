@@ -256,8 +256,10 @@ impl Checker<'_> {
 
     pub(super) fn stop(&mut self, step: &Step, vmid: u32) {
         self.owned(step, vmid);
-        if self.plan.purpose == Purpose::Destroy {
-            return;
+        match self.plan.purpose {
+            Purpose::Destroy => return,
+            Purpose::Remove => return self.takes_vm(step),
+            Purpose::Apply => {}
         }
         let Some(node) = self.declared(step) else { return };
         let waits = self.world.nodes.get(&node.name).is_some_and(|view| view.talos == TalosView::Maintenance);
@@ -277,7 +279,10 @@ impl Checker<'_> {
 
     pub(super) fn destroy(&mut self, step: &Step, vmid: u32) {
         self.owned(step, vmid);
-        let meant = self.plan.purpose == Purpose::Destroy && !self.cluster.protect;
+        let meant = self.plan.purpose != Purpose::Apply && !self.cluster.protect;
+        if self.plan.purpose == Purpose::Remove {
+            self.takes_vm(step);
+        }
         self.demand(meant, Rule::Destruction, step, "A VM is destroyed, which nobody asked for");
         if self.world.guests.get(&vmid).is_some_and(|guest| guest.running) {
             let stopped = self.after(step, |s| s.action == Action::StopVm { vmid });

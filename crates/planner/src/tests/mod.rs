@@ -4,6 +4,7 @@ mod golden;
 mod laws;
 mod mutations;
 mod placement;
+mod removal;
 mod rules;
 mod simulator;
 mod speed;

@@ -81,7 +81,7 @@ fn damage(plan: &Plan, kind: u8, at: usize) -> Option<(String, Plan)> {
             if !matches!(
                 twin.action,
                 Action::CreateVm { .. }
-                    | Action::Bootstrap
+                    | Action::Bootstrap { .. }
                     | Action::DeleteMedia { .. }
                     | Action::CreateSecrets
             ) {

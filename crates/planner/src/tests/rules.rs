@@ -11,7 +11,7 @@ fn made() -> Sim {
 }
 
 fn bootstraps(plan: &Plan) -> Vec<&str> {
-    let steps = plan.steps.iter().filter(|step| step.action == Action::Bootstrap);
+    let steps = plan.steps.iter().filter(|step| matches!(step.action, Action::Bootstrap { .. }));
     steps.filter_map(|step| step.node.as_deref()).collect()
 }
 
@@ -56,7 +56,7 @@ fn silence_of_a_control_plane_that_once_lived_keeps_others_from_bootstrapping() 
         needs: vec![await_first.unwrap().id],
         node: Some("cp-1".into()),
         host: None,
-        action: Action::Bootstrap,
+        action: Action::Bootstrap { recover: None },
         reason: String::new(),
         impact: Impact::None,
     };
@@ -73,7 +73,7 @@ fn one_silent_control_plane_that_never_answered_is_asked_first() {
     sim.run(&plan, |at| !matches!(plan.steps[at].action, Action::AwaitApi));
     let plan = sim.plan();
     assert_eq!(bootstraps(&plan), ["cp-1"]);
-    let bootstrap = plan.steps.iter().find(|step| step.action == Action::Bootstrap).unwrap();
+    let bootstrap = plan.steps.iter().find(|step| matches!(step.action, Action::Bootstrap { .. })).unwrap();
     let asked: Vec<_> =
         bootstrap.needs.iter().map(|id| plan.steps[*id as usize].node.as_deref().unwrap()).collect();
     assert_eq!(asked, ["cp-1", "cp-2", "cp-3"]);
@@ -510,4 +510,40 @@ fn nobody_waits_for_a_node_that_is_left_as_it_is() {
     assert_eq!(fate, Some(Fate::Blocked));
     let steps: Vec<_> = plan.steps.iter().filter(|step| step.node.as_deref() == Some("worker-1")).collect();
     assert!(steps.is_empty(), "{steps:#?}");
+}
+
+fn snapshot() -> Recovery {
+    Recovery { file: "etcd-1.db".into(), size: 3 << 20, sha256: "ab".repeat(32), revision: 4711 }
+}
+
+#[test]
+fn a_snapshot_is_restored_only_where_no_etcd_is_and_under_the_old_secrets() {
+    let (cluster, images) = (fixture::home(), fixture::images(&fixture::home()));
+    let mut world = fixture::home_world();
+    let refused = |world: &World| match plan_restore(&cluster, &images, world, &snapshot()) {
+        Err(PlanError::NoRestore { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(&world).contains("secrets are not in the store"));
+    world.secrets_stored = true;
+    let plan = plan_restore(&cluster, &images, &world, &snapshot()).unwrap();
+    assert_eq!(check(&cluster, &world, &plan), []);
+    assert_eq!(fits(&plan, &cluster, &images, &world), Ok(()));
+    let told = render(&plan, RenderOptions::default());
+    assert!(told.contains("bootstrap etcd from the snapshot etcd-1.db"), "{told}");
+    assert!(told.contains("it begins at revision 4711"), "{told}");
+    // Under secrets that this very plan makes, nobody could read it.
+    let mut fresh = fixture::home_world();
+    fresh.secrets_stored = false;
+    assert!(check(&cluster, &fresh, &plan).iter().any(|finding| finding.rule == Rule::Secrets));
+    // A living cluster keeps what it has.
+    let sim = made();
+    assert!(refused(&sim.world).contains("its etcd lives"));
+    // Neither does one that may hold an etcd and is silent.
+    let mut silent = made();
+    silent.world.endpoint_answers = false;
+    for node in &sim.cluster.nodes {
+        silent.world.nodes.insert(node.name.clone(), NodeView::default());
+    }
+    assert!(refused(&silent.world).contains("may hold this cluster's etcd"));
 }

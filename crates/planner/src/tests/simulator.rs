@@ -313,9 +313,38 @@ impl Sim {
                 assert!(!guest.running, "VM {vmid} already running");
                 guest.running = true;
             }
+            Action::Cordon | Action::Drain => {
+                assert!(self.world.kubernetes_told, "nobody to ask");
+            }
+            Action::LeaveEtcd { member, .. } | Action::RemoveMember { member } => {
+                let alive = |members: &[MemberView]| {
+                    let voters = members.iter().filter(|m| !m.learner).count();
+                    let serving = members.iter().filter(|m| !m.learner && m.serves).count();
+                    serving * 2 > voters
+                };
+                assert!(alive(&self.world.members), "etcd refuses without a quorum");
+                self.world.members.retain(|m| m.id != *member);
+                assert!(alive(&self.world.members), "the quorum is lost: {:?}", self.world.members);
+                self.forget_former();
+            }
+            Action::ForgetNode => {
+                self.world.former.get_mut(step.node.as_deref().unwrap()).unwrap().ready = None;
+                self.forget_former();
+            }
             Action::StopVm { vmid } => {
                 self.ours(*vmid, step).running = false;
-                self.world.nodes.insert(step.node.clone().unwrap(), NodeView::default());
+                let name = step.node.clone().unwrap();
+                if self.cluster.node(&name).is_some() {
+                    self.world.nodes.insert(name, NodeView::default());
+                } else if plan.purpose == Purpose::Remove {
+                    assert!(self.world.members.iter().all(|m| m.name != name), "a member is stopped");
+                    self.world.former.entry(name).or_default().talos = TalosView::Unreachable;
+                }
+            }
+            Action::DestroyVm { vmid } if plan.purpose == Purpose::Remove => {
+                assert!(!self.ours(*vmid, step).running, "VM {vmid} is running - destroy failed");
+                self.world.guests.remove(vmid);
+                self.forget_former();
             }
             Action::DestroyVm { vmid } => {
                 assert!(!self.ours(*vmid, step).running, "VM {vmid} is running - destroy failed");
@@ -360,7 +389,7 @@ impl Sim {
                 view.config = ConfigView::AsDeclared;
             }
             Action::AwaitApi
-            | Action::Bootstrap
+            | Action::Bootstrap { .. }
             | Action::AwaitEtcd
             | Action::AwaitEndpoint
             | Action::AwaitReady => {
@@ -368,6 +397,17 @@ impl Sim {
             }
         }
         true
+    }
+
+    /// Of a former node, nothing is known once nothing of it is left.
+    fn forget_former(&mut self) {
+        let World { former, members, guests, .. } = &mut self.world;
+        former.retain(|name, view| {
+            let vm = guests
+                .values()
+                .any(|guest| matches!(&guest.ownership, Ownership::Ours { node, .. } if node == name));
+            vm || view.ready.is_some() || members.iter().any(|member| member.name == *name)
+        });
     }
 
     fn update(&mut self, vmid: u32, step: &Step, changes: &[Change]) {
@@ -432,7 +472,7 @@ impl Sim {
                 }
                 self.show(&node.name);
             }
-            Action::Bootstrap => {
+            Action::Bootstrap { .. } => {
                 // Whoever may hold an etcd must have been asked before.
                 for (other, disk) in &self.disks {
                     let asked = |id: &StepId| {

@@ -40,7 +40,10 @@ impl fmt::Display for Action {
             Self::GiveConfig { .. } => f.write_str("give it its config in maintenance mode"),
             Self::ApplyConfig { .. } => f.write_str("change its machine config"),
             Self::AwaitApi => f.write_str("wait until its Talos API answers"),
-            Self::Bootstrap => f.write_str("bootstrap etcd"),
+            Self::Bootstrap { recover: None } => f.write_str("bootstrap etcd"),
+            Self::Bootstrap { recover: Some(snapshot) } => {
+                write!(f, "bootstrap etcd from the snapshot {}", snapshot.file)
+            }
             Self::AwaitEtcd => f.write_str("wait until it votes in etcd"),
             Self::AwaitEndpoint => f.write_str("wait for the API server"),
             Self::AwaitReady => f.write_str("wait until it is Ready"),
@@ -48,6 +51,11 @@ impl fmt::Display for Action {
             Self::MarkConfigured { .. } => f.write_str("note on its VM that it has its config"),
             Self::DeleteMedia { .. } => f.write_str("delete the config medium"),
             Self::WriteOutputs => f.write_str("write the output files"),
+            Self::Cordon => f.write_str("let no new pods come to it"),
+            Self::Drain => f.write_str("evict its pods"),
+            Self::LeaveEtcd { .. } => f.write_str("let it leave etcd"),
+            Self::RemoveMember { member } => write!(f, "take its member {member} out of etcd"),
+            Self::ForgetNode => f.write_str("delete it from Kubernetes"),
             Self::StopVm { vmid } => write!(f, "stop VM {vmid}"),
             Self::DestroyVm { vmid } => write!(f, "destroy VM {vmid}"),
         }
@@ -70,9 +78,13 @@ pub(super) fn phrase(step: &Step, node: Option<&PlannedNode>) -> String {
 /// What kind of step it is, as one sign.
 pub(super) fn mark(step: &Step) -> (&'static str, Style) {
     match &step.action {
-        Action::DestroyVm { .. } | Action::DeleteImage { .. } | Action::DropTemplate { .. } => {
-            ("-", Style::Red)
-        }
+        Action::DestroyVm { .. }
+        | Action::DeleteImage { .. }
+        | Action::DropTemplate { .. }
+        | Action::LeaveEtcd { .. }
+        | Action::RemoveMember { .. }
+        | Action::ForgetNode => ("-", Style::Red),
+        Action::Cordon | Action::Drain => ("~", Style::Yellow),
         Action::StopVm { .. } => ("-", if step.impact == Impact::None { Style::Plain } else { Style::Red }),
         Action::UpdateVm { .. }
         | Action::GrowDisk { .. }
@@ -94,7 +106,7 @@ pub(super) fn mark(step: &Step) -> (&'static str, Style) {
         | Action::CreateVm { .. }
         | Action::StartVm { .. }
         | Action::GiveConfig { .. }
-        | Action::Bootstrap
+        | Action::Bootstrap { .. }
         | Action::WriteOutputs => ("+", Style::Green),
     }
 }

@@ -73,6 +73,7 @@ impl<'p> Page<'p> {
         let verb = match purpose {
             Purpose::Apply => "apply",
             Purpose::Destroy => "destroy",
+            Purpose::Remove => "remove nodes from",
         };
         let title = self.paint.bold(&format!("Plan to {verb} cluster {cluster}"));
         self.line(title);
@@ -167,6 +168,9 @@ impl<'p> Page<'p> {
         let address = if node.address.is_empty() { String::new() } else { format!(", {}", node.address) };
         let name = self.paint.bold(&node.name);
         let mark = self.paint.styled(mark, style);
+        if node.vmid == 0 {
+            return self.line(format!("{mark} {name}  {role}, no VM{address}"));
+        }
         self.line(format!(
             "{mark} {name}  {role}, VM {}{host}{address}: {} vCPU, {}, disk {}",
             node.vmid,
@@ -218,8 +222,8 @@ impl<'p> Page<'p> {
             names
         };
         let quorum = self.plan.quorum;
-        if self.plan.purpose == Purpose::Destroy {
-            let dying = self.plan.nodes.iter().filter(|node| node.fate == Fate::Destroy);
+        if matches!(self.plan.purpose, Purpose::Destroy | Purpose::Remove) {
+            let dying = self.plan.nodes.iter().filter(|node| node.fate == Fate::Destroy && node.vmid > 0);
             let dying: Vec<String> = dying.map(|node| format!("{} (VM {})", node.name, node.vmid)).collect();
             if !dying.is_empty() {
                 let text = format!("These VMs die with everything on their disks: {}.", dying.join(", "));
@@ -228,8 +232,17 @@ impl<'p> Page<'p> {
                     self.line(line);
                 }
             }
-            if quorum.before > 0 {
-                self.line(format!("etcd: {} voting members now, {} after.", quorum.before, quorum.after));
+            match (quorum.before, quorum.after) {
+                (0, _) => {}
+                (before, after @ 1..) if self.plan.purpose == Purpose::Remove => {
+                    let majority = after / 2 + 1;
+                    self.line(format!(
+                        "etcd: {before} voting members now, {after} after, of which {majority} must live (its quorum)."
+                    ));
+                }
+                (before, after) => {
+                    self.line(format!("etcd: {before} voting members now, {after} after."));
+                }
             }
             self.line("");
             return;
@@ -284,6 +297,9 @@ impl<'p> Page<'p> {
             ),
             (Purpose::Destroy, false) => {
                 format!("No changes: nothing of cluster {cluster} is left to destroy.")
+            }
+            (Purpose::Remove, false) => {
+                format!("No changes: nothing of this is left in cluster {cluster}.")
             }
             (_, true) => format!(
                 "No changes: nothing can be done for cluster {cluster} until the above is out of the way."

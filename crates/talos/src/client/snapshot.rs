@@ -94,6 +94,17 @@ impl<'a> Snapshot<'a> {
         self.buckets.iter().find(|(bucket, _)| *bucket == name).map(|(_, entries)| entries.as_slice())
     }
 
+    /// The newest value of a key; none if it is not there or was deleted.
+    pub fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let revisions = self.bucket(b"key").unwrap_or_default();
+        let of_key = |(revision, value): &Entry<'a>| {
+            let pair = Revision::decode(*value).ok().filter(|pair| pair.key == key)?;
+            let deleted = revision.len() == MARKED && revision.ends_with(b"t");
+            Some((!deleted).then_some(pair.value))
+        };
+        revisions.iter().rev().find_map(of_key).flatten()
+    }
+
     /// What the snapshot holds.
     pub fn info(&self) -> SnapshotInfo {
         let mut hash = Crc32c::new();
@@ -122,11 +133,13 @@ impl<'a> Snapshot<'a> {
     }
 }
 
-/// What is read of a revision: the key that it is of.
+/// What is read of a revision: the key that it is of, and its value.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Revision {
     #[prost(bytes = "vec", tag = "1")]
     key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "5")]
+    value: Vec<u8>,
 }
 
 fn key_of(value: &[u8]) -> Option<Vec<u8>> {

@@ -33,7 +33,7 @@ pub(super) fn of(shared: &Arc<Shared>, node: &Arc<Node>, kind: &str) -> Vec<Item
         "PlatformMetadatas.talos.dev" => platform(node),
         "MetaKeys.runtime.talos.dev" => meta_keys(shared, node),
         "Services.v1alpha1.talos.dev" => services(node),
-        "SystemInformations.hardware.talos.dev" => system_information(node),
+        "SystemInformations.hardware.talos.dev" => system_information(shared, node),
         "HostnameStatuses.net.talos.dev" => {
             let name = { node.state().hostname.clone() };
             vec![item("hostname", json!({"hostname": name, "domainname": ""}), &two(&name, ""))]
@@ -199,7 +199,10 @@ fn services(node: &Node) -> Vec<Item> {
         .collect()
 }
 
-fn system_information(node: &Node) -> Vec<Item> {
+fn system_information(shared: &Shared, node: &Node) -> Vec<Item> {
+    if shared.without_firmware.load(std::sync::atomic::Ordering::Relaxed) {
+        return Vec::new();
+    }
     let uuid = node.hardware().uuid.to_ascii_lowercase();
     let yaml = json!({
         "manufacturer": "QEMU", "productName": "Standard PC (Q35 + ICH9, 2009)", "version": "pc-q35-10.1",

@@ -1,0 +1,181 @@
+//! `daedal backup`: snapshots of etcd, taken, listed, and restored into a fresh cluster.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use daedal_engine::Kept;
+
+use crate::cli::{Format, Target};
+use crate::commands::{apply, execute, plan};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::session::{Session, engine_failure};
+use crate::{console, table};
+
+/// Snapshots of etcd.
+#[derive(Debug, Subcommand)]
+pub enum BackupCommand {
+    /// Take a snapshot of etcd from a control plane, verify it, and keep it with a description beside it.
+    Create {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// The file [default: a dated one in the cluster's store].
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+    /// List the snapshots in the cluster's store.
+    List {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Make the world what the inventory says, with an etcd that begins with a snapshot. Refused where an etcd lives.
+    Restore {
+        /// The snapshot.
+        #[arg(value_name = "FILE")]
+        snapshot: PathBuf,
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// Do not ask.
+        #[arg(short, long)]
+        yes: bool,
+        /// Only show what would be done.
+        #[arg(long)]
+        plan_only: bool,
+    },
+}
+
+/// Runs the command.
+pub async fn run(command: &BackupCommand, format: Format, color: bool) -> Outcome {
+    match command {
+        BackupCommand::Create { target, to } => create(target, to.as_deref(), format, color).await,
+        BackupCommand::List { target } => list(target, format, color).await,
+        BackupCommand::Restore { snapshot, target, yes, plan_only } => {
+            restore(snapshot, target, *yes, *plan_only, format, color).await
+        }
+    }
+}
+
+/// What went wrong with a snapshot, under the exit code that fits.
+fn failed(error: &daedal_engine::Error) -> Failure {
+    use daedal_engine::Error;
+    let exit = match error {
+        Error::BackupFile { what: "read", .. } => Exit::NoInput,
+        Error::BackupFile { .. } => Exit::CannotWrite,
+        Error::Backup { .. } | Error::BackupDamaged { .. } => Exit::BadDocument,
+        Error::NoSnapshot { .. } => Exit::Unavailable,
+        _ => return engine_failure(error),
+    };
+    Failure { exit, ..engine_failure(error) }
+}
+
+async fn create(target: &Target, to: Option<&Path>, format: Format, color: bool) -> Outcome {
+    let session = Session::open(target, color).await?;
+    if let Some(file) = to.filter(|file| file.exists()) {
+        let message =
+            format!("{} exists already; a snapshot is never written over another file", file.display());
+        return Err(Failure::new(Exit::CannotWrite, message));
+    }
+    let kept = session.engine.backup(&session.cluster, to).await.map_err(|error| failed(&error))?;
+    match format {
+        Format::Json => console::json(&kept),
+        Format::Text => {
+            let told = kept.backup.as_ref().map_or_else(String::new, |backup| {
+                let (size, node) = (bytes(backup.size), &backup.node);
+                format!(
+                    ": {size} from {node}, revision {}, {} keys, checksum verified",
+                    backup.revision, backup.keys
+                )
+            });
+            console::result(&format!("{}{told}\n", kept.file.display()));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn list(target: &Target, format: Format, color: bool) -> Outcome {
+    let session = Session::open(target, color).await?;
+    let all = session.engine.backups().await.map_err(|error| failed(&error))?;
+    match format {
+        Format::Json => console::json(&all),
+        Format::Text if all.is_empty() => {
+            let command = apply::command(target, "backup create");
+            console::result(&format!("There are none. To take one: {command}\n"));
+        }
+        Format::Text => console::result(&render(&all)),
+    }
+    Ok(Exit::Done)
+}
+
+fn render(all: &[Kept]) -> String {
+    let row = |kept: &Kept| {
+        let cells = match &kept.backup {
+            Some(backup) => [
+                backup.taken.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+                bytes(backup.size),
+                backup.revision.to_string(),
+                backup.talos.clone(),
+                backup.kubernetes.clone(),
+            ],
+            None => {
+                ["no description".to_owned(), "?".to_owned(), "?".to_owned(), "?".to_owned(), "?".to_owned()]
+            }
+        };
+        cells.into_iter().chain([kept.file.display().to_string()]).collect()
+    };
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    table::render(&["TAKEN", "SIZE", "REVISION", "TALOS", "KUBERNETES", "FILE"], &rows)
+}
+
+async fn restore(
+    file: &Path,
+    target: &Target,
+    yes: bool,
+    plan_only: bool,
+    format: Format,
+    color: bool,
+) -> Outcome {
+    let session = Session::open(target, color).await?;
+    plan::say_warnings(&session, color);
+    let _lock = match plan_only {
+        true => None,
+        false => Some(session.lock("backup restore").await?),
+    };
+    let (recovery, backup) =
+        session.engine.examine(&session.cluster, file).await.map_err(|error| failed(&error))?;
+    let world = session.observe().await?;
+    let plan = plan::for_restore(&session, &world, &recovery)?;
+    if format == Format::Text || plan_only {
+        if let (Format::Text, Some(backup)) = (format, &backup) {
+            console::progress(&format!(
+                "The snapshot was taken on {} from {}: what happened since is not in it.",
+                backup.taken.strftime("%Y-%m-%d %H:%M UTC"),
+                backup.node
+            ));
+        }
+        plan::show(&plan, format, color);
+    }
+    if plan_only {
+        return Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done });
+    }
+    if !yes {
+        apply::consent(&session, "Give --yes.")?;
+    }
+    let report = execute::execute_with(&session, &world, &plan, Some(file), format, color).await?;
+    let again = apply::command(target, &format!("backup restore {}", file.display()));
+    execute::conclude(&plan, &report, &again)?;
+    match format {
+        Format::Json => console::json(&execute::as_json(&plan, &report)),
+        Format::Text => console::result(&apply::summary(&session, target, &plan, &report).await),
+    }
+    Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done })
+}
+
+fn bytes(number: u64) -> String {
+    match number {
+        0..0x10_0000 => format!("{} KiB", number.div_ceil(1 << 10)),
+        _ => format!("{:.1} MiB", number as f64 / f64::from(1 << 20)),
+    }
+}

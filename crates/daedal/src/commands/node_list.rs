@@ -1,0 +1,147 @@
+//! `daedal node list`: what is declared, and what is there although it no longer is.
+
+use daedal_engine::StatusReport;
+use daedal_inventory::Role;
+use daedal_planner::{Ownership, TalosView, World};
+use serde::Serialize;
+
+use crate::cli::{Format, Target};
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::session::Session;
+use crate::{console, table};
+
+/// One row.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    node: String,
+    /// Whether the inventory names it.
+    declared: bool,
+    role: Option<Role>,
+    host: Option<String>,
+    vmid: Option<u32>,
+    address: Option<String>,
+    vm: String,
+    talos: String,
+    etcd: String,
+    ready: String,
+}
+
+const NOTHING: &str = "–";
+
+/// Runs the command.
+pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
+    let session = Session::open(target, color).await?;
+    let world = session.observe().await?;
+    let mut rows: Vec<Row> = StatusReport::of(&session.cluster, &world)
+        .nodes
+        .into_iter()
+        .map(|node| Row {
+            node: node.node,
+            declared: true,
+            role: Some(node.role),
+            host: node.host,
+            vmid: Some(node.vmid),
+            address: Some(node.address),
+            vm: node.vm,
+            talos: node.talos,
+            etcd: node.etcd,
+            ready: node.ready,
+        })
+        .collect();
+    let declared = rows.len();
+    rows.extend(former(&world, |name| session.cluster.node(name).is_some()));
+    match format {
+        Format::Json => console::json(&rows),
+        Format::Text => {
+            let names: Vec<&str> = rows[declared..].iter().map(|row| row.node.as_str()).collect();
+            let mut text = render(&rows);
+            if !names.is_empty() {
+                text.push_str(&format!(
+                    "\nTo remove what is no longer declared: daedal node remove {}\n",
+                    names.join(" ")
+                ));
+            }
+            console::result(&text);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// What is there although it is not declared: VMs of ours, members of etcd, nodes of Kubernetes.
+fn former(world: &World, declared: impl Fn(&str) -> bool) -> Vec<Row> {
+    let vm_of = |name: &str| {
+        world
+            .guests
+            .values()
+            .find(|guest| matches!(&guest.ownership, Ownership::Ours { node, .. } if node == name))
+    };
+    let vms = world.guests.values().filter_map(|guest| match &guest.ownership {
+        Ownership::Ours { node, .. } if !declared(node) => Some(node),
+        _ => None,
+    });
+    let names: std::collections::BTreeSet<&String> = vms.chain(world.former.keys()).collect();
+    let row = |name: &String| {
+        let (guest, view) = (vm_of(name), world.former.get(name).cloned().unwrap_or_default());
+        let member = world.members.iter().find(|member| member.name == *name);
+        let word = |word: &str| word.to_owned();
+        Row {
+            node: name.clone(),
+            declared: false,
+            role: view.role,
+            host: guest.map(|guest| guest.host.clone()),
+            vmid: guest.map(|guest| guest.vmid),
+            address: view.address,
+            vm: match guest.map(|guest| guest.running) {
+                Some(true) => word("running"),
+                Some(false) => word("stopped"),
+                None => word("absent"),
+            },
+            talos: match view.talos {
+                TalosView::Configured { version, stage } => format!("{version} {stage}"),
+                TalosView::Maintenance => word("maintenance"),
+                TalosView::OtherCluster => word("other cluster"),
+                TalosView::Unreachable => word("unreachable"),
+            },
+            etcd: match member {
+                Some(member) if member.learner => word("learner"),
+                Some(_) => word("member"),
+                None => word(NOTHING),
+            },
+            ready: match view.ready {
+                Some(true) => word("Ready"),
+                Some(false) => word("NotReady"),
+                None => word(NOTHING),
+            },
+        }
+    };
+    names.into_iter().map(row).collect()
+}
+
+fn render(rows: &[Row]) -> String {
+    let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let role = row.role.map(|role| match role {
+                Role::ControlPlane => "control plane".to_owned(),
+                Role::Worker => "worker".to_owned(),
+            });
+            vec![
+                row.node.clone(),
+                if row.declared { "yes".to_owned() } else { "NO".to_owned() },
+                or_nothing(role),
+                or_nothing(row.host.clone()),
+                or_nothing(row.vmid.map(|vmid| vmid.to_string())),
+                or_nothing(row.address.clone()),
+                row.vm.clone(),
+                row.talos.clone(),
+                row.etcd.clone(),
+                row.ready.clone(),
+            ]
+        })
+        .collect();
+    let header = ["NODE", "DECLARED", "ROLE", "HOST", "VMID", "ADDRESS", "VM", "TALOS", "ETCD", "KUBERNETES"];
+    table::render(&header, &cells)
+}

@@ -1,0 +1,74 @@
+//! `daedal node remove`: nodes that are no longer declared leave the cluster, and their VMs go.
+
+use daedal_planner::{Fate, Removal};
+
+use crate::cli::{Format, Target};
+use crate::commands::{apply, execute, plan};
+use crate::console;
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::session::Session;
+use crate::words::count;
+
+/// What the command was told besides names and target.
+pub struct Options {
+    /// Do not ask.
+    pub yes: bool,
+    /// Only show what would be done.
+    pub plan_only: bool,
+    /// Evict pods first.
+    pub drain: bool,
+}
+
+/// Runs the command.
+pub async fn run(
+    names: &[String],
+    target: &Target,
+    options: &Options,
+    format: Format,
+    color: bool,
+) -> Outcome {
+    let session = Session::open(target, color).await?;
+    plan::say_warnings(&session, color);
+    let _lock = match options.plan_only {
+        true => None,
+        false => Some(session.lock("node remove").await?),
+    };
+    let world = session.observe().await?;
+    let plan = plan::for_removal(&session, &world, &Removal { nodes: names, drain: options.drain })?;
+    if format == Format::Text || options.plan_only {
+        plan::show(&plan, format, color);
+    }
+    let verdict = if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done };
+    if options.plan_only {
+        return Ok(verdict);
+    }
+    if plan.is_empty() {
+        if format == Format::Json {
+            console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
+        }
+        return Ok(verdict);
+    }
+    if !options.yes {
+        apply::consent(&session, "Give --yes.")?;
+    }
+    let report = execute::execute(&session, &world, &plan, format, color).await?;
+    let again = apply::command(target, &format!("node remove {}", names.join(" ")));
+    execute::conclude(&plan, &report, &again)?;
+    let gone: Vec<&str> = (plan.nodes.iter().filter(|node| node.fate == Fate::Destroy))
+        .map(|node| node.name.as_str())
+        .collect();
+    match format {
+        Format::Json => console::json(&execute::as_json(&plan, &report)),
+        Format::Text => console::result(&format!(
+            "\n{} {} gone from cluster {}, {} in {:.1} s. The output files still name what was: {}\n",
+            gone.join(", "),
+            if gone.len() == 1 { "is" } else { "are" },
+            plan.cluster,
+            count(report.steps.len(), "step"),
+            report.took.as_secs_f64(),
+            apply::command(target, "apply"),
+        )),
+    }
+    Ok(verdict)
+}

@@ -1,0 +1,98 @@
+//! Day two through the command line, in the lab.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+mod common;
+
+use common::{Changed, Lab, good, text};
+
+const FEWER: &[(&str, &str)] = &[("count: 3 ", "count: 1 "), ("count: 2\n", "count: 1\n")];
+
+#[test]
+fn a_lowered_count_and_node_remove_scale_a_cluster_down() {
+    let lab = Lab::new();
+    let whole = Changed::new("home", &[]);
+    good(&whole.run(&lab, &["apply", "--yes"]));
+
+    // What is declared stays.
+    let refused = whole.run(&lab, &["node", "remove", "worker-2", "--yes"]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("lower its pool's count"), "{said}");
+
+    let fewer = Changed::new("home", FEWER);
+    let going = ["node", "remove", "cp-2", "cp-3", "worker-2"];
+    let said = good(&fewer.run(&lab, &["plan"]));
+    assert!(said.contains("to remove it: daedal node remove cp-3"), "{said}");
+    let said = good(&fewer.run(&lab, &["node", "list"]));
+    assert!(said.contains("cp-3      NO        control plane"), "{said}");
+    assert!(said.contains("daedal node remove cp-2 cp-3 worker-2"), "{said}");
+
+    // Shown only, and not done without a yes.
+    let said = good(&fewer.run(&lab, &[&going[..], &["--plan-only"]].concat()));
+    assert!(said.contains("etcd: 3 voting members now, 1 after"), "{said}");
+    assert!(said.contains("These VMs die"), "{said}");
+    let unasked = fewer.run(&lab, &going);
+    assert_eq!(unasked.status.code(), Some(64), "{}", text(&unasked.stderr));
+    assert_eq!(fewer.json(&lab, &["node", "list"]).as_array().unwrap().len(), 5);
+
+    let said = good(&fewer.run(&lab, &[&going[..], &["--yes"]].concat()));
+    assert!(said.contains("cp-2, cp-3, worker-2 are gone from cluster home"), "{said}");
+    let list = fewer.json(&lab, &["node", "list"]);
+    assert!(list.as_array().unwrap().iter().all(|row| row["declared"] == true), "{list:#}");
+    let again = good(&fewer.run(&lab, &[&going[..], &["--yes"]].concat()));
+    assert!(again.contains("Nothing of it is left") && again.contains("No changes"), "{again}");
+
+    // The rest lives on, and the count can be raised again.
+    good(&fewer.run(&lab, &["apply", "--yes"]));
+    assert_eq!(fewer.json(&lab, &["status"])["healthy"], true);
+    good(&whole.run(&lab, &["apply", "--yes"]));
+    assert_eq!(whole.json(&lab, &["status"])["healthy"], true);
+    // A protected cluster loses nothing.
+    let mut protected = FEWER.to_vec();
+    protected.push(("  environment: lab ", "  protect: true\n  environment: lab "));
+    let refused = Changed::new("home", &protected).run(&lab, &[&going[..], &["--yes"]].concat());
+    assert!(text(&refused.stderr).contains("is protected"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn a_backup_is_taken_listed_and_restored_into_a_fresh_cluster() {
+    let lab = Lab::new();
+    let cluster = Changed::new("home", common::SMALL);
+    let none = good(&cluster.run(&lab, &["backup", "list"]));
+    assert!(none.contains("There are none"), "{none}");
+    good(&cluster.run(&lab, &["apply", "--yes"]));
+    let said = good(&cluster.run(&lab, &["backup", "create"]));
+    assert!(said.contains("from cp-1") && said.contains("checksum verified"), "{said}");
+    let kept = lab.dir().join("other.db");
+    let to = kept.display().to_string();
+    let made = cluster.json(&lab, &["backup", "create", "--to", &to]);
+    assert_eq!(made["backup"]["size"], std::fs::metadata(&kept).unwrap().len());
+    let again = cluster.run(&lab, &["backup", "create", "--to", &to]);
+    assert_eq!(again.status.code(), Some(73), "{}", text(&again.stderr));
+    let list = cluster.json(&lab, &["backup", "list"]);
+    assert_eq!(list.as_array().unwrap().len(), 1, "{list:#}");
+
+    // A living cluster keeps what it has; what is no snapshot is refused.
+    let refused = cluster.run(&lab, &["backup", "restore", &to, "--yes"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("its etcd lives"), "{}", text(&refused.stderr));
+    let other = Changed::new("home", &[common::SMALL, common::BESIDE].concat());
+    good(&other.run(&lab, &["apply", "--yes"]));
+    let refused = other.run(&lab, &["backup", "restore", &to, "--yes"]);
+    assert_eq!(refused.status.code(), Some(65), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("it is of cluster home"), "{}", text(&refused.stderr));
+    let missing = cluster.run(&lab, &["backup", "restore", "no-such-file.db", "--yes"]);
+    assert_eq!(missing.status.code(), Some(66), "{}", text(&missing.stderr));
+    let no_snapshot = lab.dir().join("nothing.db");
+    std::fs::write(&no_snapshot, "nothing").unwrap();
+    let refused = cluster.run(&lab, &["backup", "restore", &no_snapshot.display().to_string(), "--yes"]);
+    assert_eq!(refused.status.code(), Some(65), "{}", text(&refused.stderr));
+
+    good(&cluster.run(&lab, &["destroy", "--confirm", "home"]));
+    let said = good(&cluster.run(&lab, &["backup", "restore", &to, "--plan-only"]));
+    assert!(said.contains("bootstrap etcd from the snapshot other.db"), "{said}");
+    let said = good(&cluster.run(&lab, &["backup", "restore", &to, "--yes"]));
+    assert!(said.contains("Cluster home is up: 2 nodes Ready"), "{said}");
+    let plan = cluster.run(&lab, &["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+}

@@ -1,0 +1,331 @@
+//! Snapshots of etcd: taken through the Talos API into a private file, verified, described beside it, and read again.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use daedal_inventory::Cluster;
+use daedal_planner::Recovery;
+use daedal_talos::client::Snapshot;
+use futures::{Stream, StreamExt as _};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::addresses::Addresses;
+use crate::effects::EffectKind;
+use crate::engine::Engine;
+use crate::error::{Error, chain};
+use crate::nodes::{Membership, Nodes};
+
+/// Bytes sent at once.
+const PART: usize = 256 << 10;
+/// Parts read ahead.
+const AHEAD: usize = 4;
+/// Where every cluster keeps its own authority, readable by anybody in it.
+const ROOT_CA: &[u8] = b"/registry/configmaps/kube-system/kube-root-ca.crt";
+
+/// What is written beside a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Backup {
+    /// Cluster name.
+    pub cluster: String,
+    /// Cluster uuid.
+    pub uuid: Uuid,
+    /// Talos version, `v1.12.0`.
+    pub talos: String,
+    /// Kubernetes version, `v1.35.0`.
+    pub kubernetes: String,
+    /// The node it was taken from.
+    pub node: String,
+    /// When.
+    pub taken: Timestamp,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Lower-case hex SHA-256 of the whole file.
+    pub sha256: String,
+    /// The newest revision in it.
+    pub revision: i64,
+    /// Keys in it.
+    pub keys: u64,
+}
+
+/// A snapshot in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kept {
+    /// The file.
+    pub file: PathBuf,
+    /// What is written beside it; none if nothing is.
+    pub backup: Option<Backup>,
+}
+
+impl Engine {
+    /// Takes a snapshot from the first control plane that gives one. The file gets its name only when it is whole,
+    /// verified and described; without a name it is kept in the store.
+    pub async fn backup(&self, cluster: &Cluster, to: Option<&Path>) -> Result<Kept, Error> {
+        let taken = self.parts.clock.now();
+        let file = match to {
+            Some(file) => file.to_owned(),
+            None => {
+                let folder = self.backups_folder();
+                daedal_store::make_private_folder(&folder)?;
+                folder.join(format!("etcd-{}.db", taken.strftime("%Y%m%dT%H%M%SZ")))
+            }
+        };
+        let secrets = self.stored_secrets().await?.ok_or(Error::NoSecrets)?;
+        let parts = &self.parts;
+        let nodes = Nodes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), &parts.clock)?
+            .finding(Addresses::new(self.outputs.addresses().await));
+        let mut why = "there is none".to_owned();
+        for node in cluster.control_planes() {
+            let patience = parts.limits.probe_timeout;
+            why = match nodes.members(node, patience).await {
+                Membership::Of(_) => match nodes.client(node, patience).await {
+                    Ok(client) => {
+                        let taking = self.take(&client, &node.name, &file);
+                        let subject = file.display().to_string();
+                        let effects = &self.parts.effects;
+                        match Box::pin(effects.perform(EffectKind::StoreBackup, subject, taking)).await {
+                            Ok((size, sha256, revision, keys)) => {
+                                let backup = Backup {
+                                    cluster: cluster.name.clone(),
+                                    uuid: cluster.uuid,
+                                    talos: format!("v{}", cluster.talos.version),
+                                    kubernetes: format!("v{}", cluster.kubernetes.version),
+                                    node: node.name.clone(),
+                                    taken,
+                                    size,
+                                    sha256,
+                                    revision,
+                                    keys,
+                                };
+                                return self.keep(file, backup).await;
+                            }
+                            // Another one may do better; a file that cannot be written stays so.
+                            Err(error @ (Error::Talos { .. } | Error::BackupDamaged { .. })) => {
+                                format!("{}: {}", node.name, chain(&error))
+                            }
+                            Err(error) => return Err(error),
+                        }
+                    }
+                    Err(error) => format!("{}: {}", node.name, chain(&error)),
+                },
+                Membership::NotJoined(why) | Membership::Unreachable(why) => format!("{}: {why}", node.name),
+            };
+        }
+        Err(Error::NoSnapshot { why })
+    }
+
+    /// Streams a snapshot into a file beside the one that it will be, and verifies it there.
+    async fn take(
+        &self,
+        client: &daedal_talos::client::Client,
+        node: &str,
+        file: &Path,
+    ) -> Result<(u64, String, i64, u64), Error> {
+        let failed = |source| Error::Talos {
+            what: "take a snapshot of etcd",
+            node: node.to_owned(),
+            source: Box::new(source),
+        };
+        let path = beside(file);
+        let (sender, mut receiver) = tokio::sync::mpsc::channel::<Vec<u8>>(AHEAD);
+        let writing = {
+            let path = path.clone();
+            tokio::task::spawn_blocking(move || {
+                let unwritable =
+                    |source| Error::BackupFile { what: "write the snapshot", path: path.clone(), source };
+                let _ = std::fs::remove_file(&path);
+                let mut options = OpenOptions::new();
+                let mut file =
+                    options.write(true).create_new(true).mode(0o600).open(&path).map_err(unwritable)?;
+                while let Some(part) = receiver.blocking_recv() {
+                    file.write_all(&part).map_err(unwritable)?;
+                }
+                file.sync_all().map_err(unwritable)
+            })
+        };
+        let reading = async {
+            let mut stream = Box::pin(client.etcd_snapshot().await.map_err(failed)?);
+            while let Some(part) = stream.next().await {
+                if sender.send(part.map_err(failed)?).await.is_err() {
+                    // Who writes has given up, and says why.
+                    break;
+                }
+            }
+            drop(sender);
+            Ok::<_, Error>(())
+        };
+        let read = reading.await;
+        writing.await.map_err(Error::Interrupted)??;
+        read?;
+        let whole = tokio::task::spawn_blocking(move || verified(&path)).await.map_err(Error::Interrupted)?;
+        let (info, size, sha256) = whole?;
+        Ok((size, sha256, info.revision, info.keys))
+    }
+
+    /// Describes a snapshot and gives it its name: a description without a snapshot is of no account.
+    async fn keep(&self, file: PathBuf, backup: Backup) -> Result<Kept, Error> {
+        let kept = Kept { file, backup: Some(backup) };
+        let made = kept.clone();
+        let naming = move || {
+            let text = serde_json::to_vec_pretty(&made.backup).unwrap_or_default();
+            daedal_store::write_private(&manifest(&made.file), &text)?;
+            let unnamed =
+                |source| Error::BackupFile { what: "name the snapshot", path: made.file.clone(), source };
+            std::fs::rename(beside(&made.file), &made.file).map_err(unnamed)?;
+            let folder = made.file.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(unnamed)
+        };
+        tokio::task::spawn_blocking(naming).await.map_err(Error::Interrupted)??;
+        Ok(kept)
+    }
+
+    /// The snapshots in the store, oldest first.
+    pub async fn backups(&self) -> Result<Vec<Kept>, Error> {
+        let folder = self.backups_folder();
+        let listing = move || {
+            let unread = |source| Error::BackupFile { what: "list", path: folder.clone(), source };
+            let entries = match std::fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+                Err(error) => return Err(unread(error)),
+            };
+            let mut all = Vec::new();
+            for entry in entries {
+                let file = entry.map_err(unread)?.path();
+                let hidden = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+                if file.extension().is_some_and(|kind| kind == "db") && !hidden {
+                    let backup = described(&file)?;
+                    all.push(Kept { file, backup });
+                }
+            }
+            all.sort_by(|a, b| a.file.cmp(&b.file));
+            Ok(all)
+        };
+        tokio::task::spawn_blocking(listing).await.map_err(Error::Interrupted)?
+    }
+
+    /// Looks at a snapshot that is to be restored: it must be whole, what its description says, and this cluster's.
+    pub async fn examine(&self, cluster: &Cluster, file: &Path) -> Result<(Recovery, Option<Backup>), Error> {
+        let secrets = self.stored_secrets().await?.ok_or(Error::NoSecrets)?;
+        let (file, uuid, ca) = (file.to_owned(), cluster.uuid, secrets.k8s.crt.clone());
+        let looking = move || {
+            let unusable = |why: &str| Error::Backup { path: file.clone(), why: why.to_owned() };
+            let backup = described(&file)?;
+            let bytes = contents(&file)?;
+            let snapshot = Snapshot::read(&bytes).map_err(|source| damaged(&file, source))?;
+            let (size, sha256) = (bytes.len() as u64, hex::encode(Sha256::digest(&bytes)));
+            if let Some(backup) = &backup {
+                if (backup.size, &backup.sha256) != (size, &sha256) {
+                    return Err(unusable("its digest is not the one that its description has"));
+                }
+                if backup.uuid != uuid {
+                    return Err(unusable(&format!("it is of cluster {} ({})", backup.cluster, backup.uuid)));
+                }
+            }
+            match (belongs(&snapshot, &ca), &backup) {
+                (Some(false), _) => return Err(unusable("it is of a cluster with another authority")),
+                (None, None) => {
+                    return Err(unusable("neither its content nor a description beside it says whose it is"));
+                }
+                _ => {}
+            }
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let recovery = Recovery { file: name, size, sha256, revision: snapshot.info().revision };
+            Ok((recovery, backup))
+        };
+        tokio::task::spawn_blocking(looking).await.map_err(Error::Interrupted)?
+    }
+
+    /// Where snapshots are kept that nobody wants elsewhere.
+    fn backups_folder(&self) -> PathBuf {
+        self.parts.store.place().join("backups")
+    }
+}
+
+/// The file in the making: hidden, one fixed name, so that a crash leaves at most one.
+fn beside(file: &Path) -> PathBuf {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    file.with_file_name(format!(".{name}.new"))
+}
+
+fn manifest(file: &Path) -> PathBuf {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    file.with_file_name(format!("{name}.json"))
+}
+
+/// What is written beside a snapshot; none if nothing is.
+fn described(file: &Path) -> Result<Option<Backup>, Error> {
+    let path = manifest(file);
+    match std::fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|error| Error::Backup { path, why: format!("its description cannot be read: {error}") }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::BackupFile { what: "read", path, source }),
+    }
+}
+
+fn contents(file: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(file).map_err(|source| Error::BackupFile { what: "read", path: file.to_owned(), source })
+}
+
+fn damaged(file: &Path, source: daedal_talos::Error) -> Error {
+    Error::BackupDamaged { path: file.to_owned(), source }
+}
+
+fn verified(file: &Path) -> Result<(daedal_talos::client::SnapshotInfo, u64, String), Error> {
+    let bytes = contents(file)?;
+    let info = Snapshot::read(&bytes).map_err(|source| damaged(file, source))?.info();
+    Ok((info, bytes.len() as u64, hex::encode(Sha256::digest(&bytes))))
+}
+
+/// Whether the cluster in a snapshot has this authority; none if it does not tell. However its objects are written, the
+/// lines of the certificate are in there.
+fn belongs(snapshot: &Snapshot<'_>, ca: &str) -> Option<bool> {
+    let value = snapshot.value(ROOT_CA)?;
+    let mut lines = ca.lines().filter(|line| !line.starts_with("-----") && !line.is_empty());
+    Some(lines.all(|line| value.windows(line.len()).any(|part| part == line.as_bytes())))
+}
+
+/// Size and SHA-256 of a file, without holding it in memory.
+pub(crate) async fn digest(file: PathBuf) -> Result<(u64, String), Error> {
+    let reading = move || {
+        let unread = |source| Error::BackupFile { what: "read", path: file.clone(), source };
+        let (mut open, mut hash) = (File::open(&file).map_err(unread)?, Sha256::new());
+        let mut size = 0;
+        let mut part = vec![0; PART];
+        loop {
+            match open.read(&mut part).map_err(unread)? {
+                0 => return Ok((size, hex::encode(hash.finalize()))),
+                read => {
+                    hash.update(&part[..read]);
+                    size += read as u64;
+                }
+            }
+        }
+    };
+    tokio::task::spawn_blocking(reading).await.map_err(Error::Interrupted)?
+}
+
+/// A file in parts. One that ends early is refused by who gets it: its checksum is at its end.
+pub(crate) fn parts(file: PathBuf) -> impl Stream<Item = Vec<u8>> + Send + 'static {
+    let (sender, receiver) = tokio::sync::mpsc::channel(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let Ok(mut open) = File::open(&file) else { return };
+        let mut part = vec![0; PART];
+        while let Ok(read @ 1..) = open.read(&mut part) {
+            if sender.blocking_send(part[..read].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    futures::stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|part| (part, receiver))
+    })
+}

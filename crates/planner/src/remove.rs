@@ -1,0 +1,343 @@
+//! `plan_remove`: nodes that the inventory no longer names leave etcd and Kubernetes, and their VMs go.
+//!
+//! The VM goes last: as long as it is there it carries its mark, and a run that was cut short finds what is left to do.
+
+use std::collections::{HashMap, HashSet};
+
+use daedal_inventory::{Cluster, Role};
+
+use crate::apply::{FORMAT, versions};
+use crate::basis;
+use crate::capacity::{Need, Rooms};
+use crate::destroy::obstacle;
+use crate::digest;
+use crate::error::{PlanError, some_of};
+use crate::graph::{Graph, Subject};
+use crate::names;
+use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Quorum, StepId};
+use crate::survey::{Notes, Survey, claims, full_name};
+use crate::volumes::Volumes;
+use crate::world::{FormerView, GuestView, MemberView, Ownership, TalosView, World};
+
+/// What is to be removed, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Removal<'a> {
+    /// Names of nodes that are no longer declared.
+    pub nodes: &'a [String],
+    /// Whether pods are evicted before their node goes.
+    pub drain: bool,
+}
+
+/// A node that goes.
+struct Going<'w> {
+    name: &'w str,
+    guest: Option<&'w GuestView>,
+    former: FormerView,
+    member: Option<&'w MemberView>,
+}
+
+/// Plans the removal of nodes that are no longer declared: one after the other, each only if etcd is whole without it.
+/// Never anything under `protect: true`, nor a node that is declared.
+pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> Result<Plan, PlanError> {
+    if cluster.protect {
+        return Err(PlanError::Protected { cluster: cluster.name.clone() });
+    }
+    if let Some(node) = removal.nodes.iter().find(|name| cluster.node(name).is_some()) {
+        return Err(PlanError::StillDeclared { cluster: cluster.name.clone(), node: node.clone() });
+    }
+    let survey = Survey::new(cluster, world);
+    let before = Rooms::count(cluster, world, &survey);
+    let mut rooms = before.clone();
+    let mut notes = Notes::default();
+    let claims = claims(world);
+    let mut members: Vec<&MemberView> = world.members.iter().collect();
+    let voters = |members: &[&MemberView]| {
+        u32::try_from(members.iter().filter(|member| !member.learner).count()).unwrap_or(u32::MAX)
+    };
+    let mut quorum = Quorum { before: voters(&members), ..Quorum::default() };
+
+    let mut going: Vec<Going<'_>> = Vec::new();
+    let mut blocked: Vec<Going<'_>> = Vec::new();
+    let mut named = HashSet::new();
+    for name in removal.nodes.iter().map(String::as_str).filter(|name| named.insert(*name)) {
+        let claimants = claims.get(name).map_or(&[][..], Vec::as_slice);
+        let one = Going {
+            name,
+            guest: claimants.first().copied(),
+            former: world.former.get(name).cloned().unwrap_or_default(),
+            member: members.iter().find(|member| member.name == name).copied(),
+        };
+        if let [first, second, ..] = claimants {
+            let text = format!(
+                "{} and {} both claim to be this node. Neither is touched.",
+                full_name(first),
+                full_name(second)
+            );
+            notes.problem(name, text, None);
+            blocked.push(one);
+        } else if let Some((text, fix)) = in_the_way(cluster, world, &one, &members) {
+            notes.problem(name, text, fix);
+            blocked.push(one);
+        } else if one.guest.is_none() && one.member.is_none() && one.former.ready.is_none() {
+            let text = "Nothing of it is left: no VM, no member of etcd, no node of Kubernetes.";
+            notes.add(Level::Info, name, text, others(&survey, world, removal));
+        } else {
+            members.retain(|member| member.name != name);
+            going.push(one);
+        }
+    }
+    quorum.after = voters(&members);
+    quorum.lowest = quorum.after;
+    if quorum.after < quorum.before && quorum.after.is_multiple_of(2) {
+        let text = format!(
+            "{} voting members bear the loss of {}, no more than {} would: an odd number is better.",
+            quorum.after,
+            (quorum.after - 1) / 2,
+            quorum.after - 1
+        );
+        notes.warning("etcd", text);
+    }
+    for blind in &world.blind {
+        notes.warning(blind.what.clone(), format!("Could not be seen: {}", blind.why));
+    }
+
+    let mut graph = Graph::default();
+    steps(cluster, world, &going, removal.drain, &mut graph, &mut notes);
+    for guest in going.iter().filter_map(|one| one.guest) {
+        let Some(at) = rooms.at(&guest.host) else { continue };
+        let (cores, memory) = if guest.running { (u64::from(guest.cores), guest.memory) } else { (0, 0) };
+        let disk = guest.config.as_ref().map_or(guest.disk, |config| config.disk);
+        rooms.release(at, Need { cores, memory, disk });
+    }
+    let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
+    for sight in &survey.nodes {
+        if let Some(host) = sight.host() {
+            on_host.entry(host).or_default().push(sight.node.name.clone());
+        }
+    }
+    let gone: HashSet<u32> = going.iter().filter_map(|one| Some(one.guest?.vmid)).collect();
+    for guest in survey.undeclared.iter().filter(|guest| !gone.contains(&guest.vmid)) {
+        if let Ownership::Ours { node, .. } = &guest.ownership {
+            on_host.entry(&guest.host).or_default().push(node.clone());
+        }
+    }
+    let nodes = going.iter().map(|one| planned(one, Fate::Destroy));
+    let nodes = nodes.chain(blocked.iter().map(|one| planned(one, Fate::Blocked))).collect();
+    Ok(Plan {
+        format: FORMAT,
+        purpose: Purpose::Remove,
+        cluster: cluster.name.clone(),
+        uuid: cluster.uuid,
+        intent: digest::intent(cluster),
+        basis: basis::basis(cluster, world),
+        versions: versions(cluster, world),
+        nodes,
+        steps: graph.steps,
+        hosts: rooms.budgets(&before, &on_host),
+        quorum,
+        notes: notes.sorted(),
+    })
+}
+
+fn planned(one: &Going<'_>, fate: Fate) -> PlannedNode {
+    let guest = one.guest;
+    PlannedNode {
+        name: one.name.to_owned(),
+        role: one.former.role,
+        vmid: guest.map_or(0, |guest| guest.vmid),
+        host: guest.map(|guest| guest.host.clone()),
+        address: one.former.address.clone().unwrap_or_default(),
+        cores: guest.map_or(0, |guest| guest.cores),
+        memory: guest.map_or(0, |guest| guest.memory),
+        disk: guest.map_or(0, |guest| guest.config.as_ref().map_or(guest.disk, |config| config.disk)),
+        fate,
+    }
+}
+
+/// What else could have been meant.
+fn others(survey: &Survey<'_>, world: &World, removal: &Removal<'_>) -> Option<String> {
+    let mut names: Vec<String> = survey
+        .undeclared
+        .iter()
+        .filter_map(|guest| match &guest.ownership {
+            Ownership::Ours { node, .. } => Some(node.clone()),
+            _ => None,
+        })
+        .chain(world.former.keys().cloned())
+        .filter(|name| !removal.nodes.contains(name))
+        .collect();
+    names.sort();
+    names.dedup();
+    (!names.is_empty()).then(|| format!("no longer declared are {}", some_of(&names)))
+}
+
+/// Why a node cannot go now, and what would help.
+fn in_the_way(
+    cluster: &Cluster,
+    world: &World,
+    one: &Going<'_>,
+    members: &[&MemberView],
+) -> Option<(String, Option<String>)> {
+    let again = || Some("bring it back and run again".to_owned());
+    match one.guest {
+        None if !world.unlisted_hosts.is_empty() => {
+            let hosts: Vec<String> = world.unlisted_hosts.iter().cloned().collect();
+            let text =
+                format!("The guests on {} could not be listed: its VM may run there.", some_of(&hosts));
+            return Some((text, again()));
+        }
+        Some(guest) if matches!(guest.ownership, Ownership::HalfMade { .. }) => {
+            let text = format!("{} is still being created.", full_name(guest));
+            return Some((text, Some("run again when it is made".to_owned())));
+        }
+        Some(guest) => {
+            if let Some(why) = obstacle(guest, None, world) {
+                return Some(why);
+            }
+        }
+        None => {}
+    }
+    if one.guest.is_none() && one.member.is_none() && one.former.ready.is_none() && world.kubernetes_told {
+        return None;
+    }
+    if !world.kubernetes_told {
+        let text = "No API server answers, so it can be neither drained nor taken out of Kubernetes, and it may hold \
+                    what is left of etcd. It is not touched.";
+        return Some((text.to_owned(), Some("bring the control planes back and run again".to_owned())));
+    }
+    let endpoint = cluster.located(&world.addresses).kubernetes.endpoint_host.clone();
+    if endpoint.is_some() && one.former.address == endpoint {
+        let text =
+            "Its address is the API server's endpoint: every node and kubeconfig would lead to nothing.";
+        let fix = "declare another `kubernetes.endpoint` (or a `network.vip`), apply it, and run again";
+        return Some((text.to_owned(), Some(fix.to_owned())));
+    }
+    if world.members.is_empty() && one.former.role != Some(Role::Worker) {
+        let text = "No control plane says which members etcd has, and this may be one. It is not touched.";
+        return Some((text.to_owned(), Some("bring the control planes back and run again".to_owned())));
+    }
+    let member = one.member?;
+    let rest: Vec<&MemberView> = members.iter().copied().filter(|other| other.id != member.id).collect();
+    let is_declared =
+        |member: &&MemberView| cluster.node(&member.name).is_some_and(|node| node.role == Role::ControlPlane);
+    if !rest.iter().any(is_declared) {
+        let text = "No declared control plane would be left in etcd. It stays.";
+        let fix = "declare another control plane, apply, and run again".to_owned();
+        return Some((text.to_owned(), Some(fix)));
+    }
+    let named = |of: Vec<&MemberView>| {
+        let names = of.iter().map(|member| match member.name.as_str() {
+            "" => format!("the unnamed member {}", member.id),
+            name => name.to_owned(),
+        });
+        some_of(&names.collect::<Vec<_>>())
+    };
+    let learners: Vec<_> = rest.iter().copied().filter(|member| member.learner).collect();
+    if !learners.is_empty() {
+        let text =
+            format!("{} still learns and does not vote in etcd yet. It stays until then.", named(learners));
+        return Some((text, Some("run again when all other members vote".to_owned())));
+    }
+    let silent: Vec<_> = rest.iter().copied().filter(|member| !member.serves).collect();
+    if !silent.is_empty() {
+        let text = format!(
+            "{} does not serve etcd, so the quorum could be lost without this one. It stays.",
+            named(silent)
+        );
+        return Some((text, Some("bring all other members back, or remove the dead one first".to_owned())));
+    }
+    None
+}
+
+fn steps(
+    cluster: &Cluster,
+    world: &World,
+    going: &[Going<'_>],
+    drain: bool,
+    graph: &mut Graph,
+    notes: &mut Notes,
+) {
+    let volumes = Volumes::new(cluster, world);
+    // Pods that leave one of them must not go to another.
+    let cordons: Vec<Option<StepId>> = going
+        .iter()
+        .map(|one| {
+            let subject = Subject { node: Some(one.name), host: None };
+            let reason = "it goes, and what leaves it must find another place";
+            one.former.ready.map(|_| graph.add(subject, Action::Cordon, reason, []))
+        })
+        .collect();
+    let (mut drained, mut last_member) = (None, None);
+    for (one, cordon) in going.iter().zip(&cordons) {
+        let subject = Subject { node: Some(one.name), host: None };
+        let running = one.guest.is_some_and(|guest| guest.running);
+        let mut done = *cordon;
+        match (drain, one.former.ready, running) {
+            (true, Some(true), true) => {
+                let needs = cordons.iter().copied().chain([drained]);
+                let reason = "they are made anew elsewhere; one node at a time";
+                drained = Some(graph.add(subject, Action::Drain, reason, needs));
+                done = drained;
+            }
+            (_, Some(_), _) => {
+                let why = match (drain, running) {
+                    (false, _) => "so it was asked for",
+                    (true, true) => "it is not Ready",
+                    (true, false) => "it does not run",
+                };
+                notes.warning(one.name, format!("Its pods are not evicted: {why}. They end with it."));
+            }
+            (_, None, _) => {}
+        }
+        if let Some(member) = one.member {
+            let answers = matches!(one.former.talos, TalosView::Configured { .. });
+            let id = member.id.clone();
+            let (action, reason) = match (&one.former.address, answers && member.serves) {
+                (Some(address), true) => (
+                    Action::LeaveEtcd { member: id, address: address.clone() },
+                    "gracefully, once all others are whole",
+                ),
+                _ => (
+                    Action::RemoveMember { member: id },
+                    "it cannot leave by itself; once all others are whole",
+                ),
+            };
+            let needs = [done, last_member];
+            done = Some(graph.add_with(subject, action, reason, needs, Impact::Destroy));
+        }
+        if let Some(guest) = one.guest.filter(|guest| guest.running) {
+            let subject = Subject { node: Some(one.name), host: Some(&guest.host) };
+            let (action, reason) =
+                (Action::StopVm { vmid: guest.vmid }, "hard: nothing on it is needed any more");
+            done = Some(graph.add_with(subject, action, reason, [done], Impact::Restart));
+        }
+        if one.former.ready.is_some() {
+            let reason = "its kubelet is gone for good";
+            done = Some(graph.add_with(subject, Action::ForgetNode, reason, [done], Impact::Destroy));
+        }
+        if let Some(guest) = one.guest {
+            let subject = Subject { node: Some(one.name), host: Some(&guest.host) };
+            let reason = "with its disks; its data is lost";
+            let action = Action::DestroyVm { vmid: guest.vmid };
+            done = Some(graph.add_with(subject, action, reason, [done], Impact::Destroy));
+        }
+        for volume in volumes.all() {
+            let of = names::media_node(cluster, names::volid_file(&volume.volid));
+            let place = volumes.place(&volume.host, &volume.volid);
+            let used = world.guests.values().any(|guest| {
+                let medium = guest.config.as_ref().and_then(|config| config.media.as_deref());
+                Some(guest.vmid) != one.guest.map(|guest| guest.vmid)
+                    && medium.is_some_and(|medium| volumes.place(&guest.host, medium) == place)
+            });
+            if volume.content == "iso" && of == Some(one.name) && !used {
+                let subject = Subject { node: Some(one.name), host: Some(&volume.host) };
+                let action = Action::DeleteMedia { volid: volume.volid.clone() };
+                graph.add(subject, action, "it holds keys", [done]);
+            }
+        }
+        if one.member.is_some() {
+            let reason = "its address may have been here, and the others must carry on";
+            last_member = Some(graph.add(Subject::default(), Action::AwaitEndpoint, reason, [done]));
+        }
+    }
+}
