@@ -552,7 +552,7 @@ async fn a_machine_in_anothers_place_gets_no_config() {
             bench.lab.machines().without_firmware();
         }
         // They would be waited for for a quarter of an hour.
-        let ended = tokio::time::timeout(std::time::Duration::from_secs(100), bench.apply()).await;
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(60), bench.apply()).await;
         assert!(ended.is_err(), "{:?}", ended.map(|report| crate::support::errors(&report)));
         let waiting = bench.look().await.0;
         assert!(waiting.guests.values().all(|guest| guest.running), "{:?}", waiting.guests);
