@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 const MAGIC: &[u8; 8] = b"LABIMAGE";
 /// 4 KiB clusters keep the file at a few KiB.
 const CLUSTER_BITS: u32 = 12;
-/// Size of the disk inside a Talos disk image.
-const DISK_SIZE: u64 = 1246 * 1024 * 1024;
+/// Size of the disk inside a Talos disk image, unless it was made larger.
+pub(crate) const DISK_SIZE: u64 = 1246 * 1024 * 1024;
 
 /// What system a disk or ISO image holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct SystemImage {
     /// Whether this is installation media rather than an installed disk.
     #[serde(default)]
     pub installer: bool,
+    /// Whether it is signed for secure boot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secure_boot: bool,
     /// Initial META values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub meta: BTreeMap<u8, String>,
@@ -53,8 +56,13 @@ pub enum Format {
 impl SystemImage {
     /// The bytes of this system as a file. The same system always gives the same bytes.
     pub fn encode(&self, format: Format) -> Vec<u8> {
+        self.encode_sized(format, DISK_SIZE)
+    }
+
+    /// The same with a disk of this size inside, where the format tells one.
+    pub fn encode_sized(&self, format: Format, disk_size: u64) -> Vec<u8> {
         let mut bytes = match format {
-            Format::Qcow2 => qcow2(DISK_SIZE),
+            Format::Qcow2 => qcow2(disk_size),
             Format::Raw => mbr(),
             Format::Iso => iso(),
         };
@@ -78,7 +86,13 @@ impl SystemImage {
 
     /// Bytes that stand for the system itself, so that two systems differ in more than their trailer.
     fn payload(&self) -> Vec<u8> {
-        let mut seed = Sha256::digest(format!("{}/{}/{}", self.schematic, self.version, self.platform));
+        let mut seed = Sha256::digest(format!(
+            "{}/{}/{}{}",
+            self.schematic,
+            self.version,
+            self.platform,
+            if self.secure_boot { "/signed" } else { "" }
+        ));
         let mut out = Vec::with_capacity(1024);
         while out.len() < 1024 {
             out.extend_from_slice(&seed);
@@ -173,6 +187,7 @@ mod tests {
             extensions: vec!["siderolabs/qemu-guest-agent".into()],
             kernel_args: vec![],
             installer: false,
+            secure_boot: false,
             meta: BTreeMap::new(),
         }
     }

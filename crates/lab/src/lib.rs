@@ -30,7 +30,7 @@ pub use factory::{Factory, SavedFactory};
 pub use handle::{Announcement, Handle, HandleError, LabStatus, files};
 pub use image::{Format, SystemImage, virtual_size};
 pub use lab::{Lab, LabError, LabSpec, Wanted};
-pub use machine::{Disk, GuestInterface, Guests, Hardware, Lines};
+pub use machine::{Disk, Firmware, GuestInterface, Guests, Hardware, Lines};
 pub use moments::{Moment, Occasion};
 pub use outside::Runner;
 pub use pace::Pace;

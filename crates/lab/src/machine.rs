@@ -31,6 +31,24 @@ pub struct Hardware {
     pub cdroms: Vec<Vec<u8>>,
     /// Whether Proxmox's agent option is on.
     pub agent: bool,
+    /// What starts it.
+    #[serde(default)]
+    pub firmware: Firmware,
+}
+
+/// What starts a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Firmware {
+    /// SeaBIOS.
+    #[default]
+    Bios,
+    /// OVMF.
+    Uefi {
+        /// Identity of the EFI disk, which keeps its variables; empty without one.
+        variables: String,
+        /// Whether Microsoft's keys were put in when the EFI disk was made, so that only what they signed boots.
+        foreign_keys: bool,
+    },
 }
 
 /// A system disk. `identity` changes whenever the disk is made anew, so that a guest's saved state goes with its disk.
@@ -68,6 +86,8 @@ pub trait Guests: Send + Sync + 'static {
     fn shut_down(&self, vmid: u32) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
     /// A disk was copied: what is on the one is on the other, too.
     fn copied(&self, _from: &str, _to: &str) {}
+    /// What is on the one disk is kept under the other name, or brought back from there.
+    fn set_aside(&self, _from: &str, _to: &str) {}
     /// The disk is gone for good.
     fn forget(&self, disk_identity: &str);
     /// Media in the CD drives changed while running.

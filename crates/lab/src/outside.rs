@@ -310,6 +310,7 @@ mod tests {
             disk: Some(crate::Disk { identity: "disk-1".into(), image: Vec::new(), size: 1 << 30 }),
             cdroms: vec![b"an ISO".to_vec()],
             agent: true,
+            firmware: Default::default(),
         }
     }
 

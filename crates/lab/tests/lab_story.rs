@@ -33,6 +33,7 @@ async fn an_image_exists_once_its_schematic_was_posted_and_is_always_the_same() 
         extensions: vec!["siderolabs/qemu-guest-agent".into()],
         kernel_args: vec![],
         installer: false,
+        secure_boot: false,
         meta: Default::default(),
     };
     let bytes = system.encode(daedal_lab::Format::Qcow2);

@@ -4,6 +4,7 @@ mod catalogue;
 mod request;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_dial::Target;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::faults::Faults;
 use crate::http::{Body, Handler, full};
-use crate::image::{Format, SystemImage};
+use crate::image::{DISK_SIZE, Format, SystemImage};
 use crate::pki::{Pki, PkiError};
 use crate::{Fabric, Pace};
 
@@ -24,9 +25,16 @@ use crate::{Fabric, Pace};
 pub const PUBLIC_FACTORY: &str = "https://factory.talos.dev";
 
 /// An Image Factory. Cheap to clone; all clones are one.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Factory {
     schematics: Arc<Mutex<BTreeMap<String, Registered>>>,
+    disk_size: Arc<AtomicU64>,
+}
+
+impl Default for Factory {
+    fn default() -> Self {
+        Self::new(SavedFactory::default())
+    }
 }
 
 /// A schematic that was posted.
@@ -47,7 +55,13 @@ pub struct SavedFactory(BTreeMap<String, Registered>);
 impl Factory {
     /// A factory that knows these schematics.
     pub fn new(saved: SavedFactory) -> Self {
-        Self { schematics: Arc::new(Mutex::new(saved.0)) }
+        let disk_size = Arc::new(AtomicU64::new(DISK_SIZE));
+        Self { schematics: Arc::new(Mutex::new(saved.0)), disk_size }
+    }
+
+    /// From now on the disks inside its images are of this size, as of a factory that grows them for its users.
+    pub fn set_disk_size(&self, bytes: u64) {
+        self.disk_size.store(bytes, Ordering::Relaxed);
     }
 
     /// What it must remember.
@@ -205,9 +219,10 @@ impl Factory {
             extensions: schematic.extensions,
             kernel_args: schematic.kernel_args,
             installer: format == Format::Iso,
+            secure_boot: name.ends_with("-secureboot"),
             meta: schematic.meta,
         };
-        let mut bytes = system.encode(format);
+        let mut bytes = system.encode_sized(format, self.disk_size.load(Ordering::Relaxed));
         if packed {
             bytes = gzip(&bytes).unwrap_or_default();
         }

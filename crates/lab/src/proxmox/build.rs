@@ -118,7 +118,7 @@ impl State {
             self.pools.entry(pool.clone()).or_default();
             self.pool_of.insert(spec.vmid, pool.clone());
         }
-        self.vms.insert(spec.vmid, Vm { host: spec.host.clone(), config, pending: BTreeMap::new(), running });
+        self.vms.insert(spec.vmid, Vm { running, ..Vm::new(&spec.host, config) });
     }
 
     fn add_accounts(&mut self, spec: &DatacenterSpec) {

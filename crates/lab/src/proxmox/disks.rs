@@ -6,7 +6,7 @@ use super::property::{Nic, Properties, parse_size, print_size};
 use super::state::{Config, State, Vm, Volume};
 use super::tasks::{Job, Stop};
 use super::vmconfig;
-use crate::{Disk, Hardware};
+use crate::{Disk, Firmware, Hardware};
 
 /// Size of the UEFI variable store.
 const EFI_SIZE: u64 = 540_672;
@@ -167,7 +167,25 @@ impl State {
             disk: self.system_disk(vm),
             cdroms: self.cdroms(vm),
             agent: vmconfig::agent_enabled(config),
+            firmware: self.firmware(vm),
         })
+    }
+
+    /// What starts a VM, and whose keys it has.
+    fn firmware(&self, vm: &Vm) -> Firmware {
+        if vm.config.get("bios").is_none_or(|bios| bios != "ovmf") {
+            return Firmware::Bios;
+        }
+        let drive = vm.config.get("efidisk0").map(|value| Properties::parse(value));
+        let foreign_keys = drive.is_some_and(|mut drive| {
+            drive
+                .take("pre-enrolled-keys")
+                .is_some_and(|flag| matches!(flag.as_str(), "1" | "yes" | "on" | "true"))
+        });
+        let volid = vm.config.get("efidisk0").and_then(|value| vmconfig::drive_volume(value));
+        let volume = volid.and_then(|volid| self.volume(&vm.host, &volid));
+        let variables = volume.map(|volume| volume.identity.clone()).unwrap_or_default();
+        Firmware::Uefi { variables, foreign_keys }
     }
 
     /// The first disk in boot order, or else the first disk.

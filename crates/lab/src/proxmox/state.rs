@@ -125,6 +125,8 @@ pub(crate) struct Vm {
     /// Changes that wait for a stop: a new value, or none for a deletion.
     pub(crate) pending: BTreeMap<String, Option<String>>,
     pub(crate) running: Option<Running>,
+    #[serde(default)]
+    pub(crate) snapshots: BTreeMap<String, super::api::snapshot::Snapshot>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -136,6 +138,12 @@ pub(crate) struct Running {
 }
 
 impl Vm {
+    /// A VM that does not run.
+    pub(crate) fn new(host: &str, config: Config) -> Self {
+        let (pending, snapshots) = (BTreeMap::new(), BTreeMap::new());
+        Self { host: host.to_owned(), config, pending, running: None, snapshots }
+    }
+
     pub(crate) fn name(&self, vmid: u32) -> String {
         self.config.get("name").cloned().unwrap_or_else(|| format!("VM {vmid}"))
     }

@@ -8,12 +8,14 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
 use super::config::MachineConfig;
+use super::firmware::{self, Verdict};
 use super::media::{self, Cidata};
 use super::node::{Node, Order, Stage};
 use super::services;
 use super::world::{Shared, chain};
 use super::{apid, network};
 use crate::image::SystemImage;
+use crate::machine::Firmware;
 
 /// What a boot ends in.
 enum Next {
@@ -170,9 +172,13 @@ async fn boot(shared: &Arc<Shared>, node: &Arc<Node>) {
         node.console("No bootable device.");
         return std::future::pending().await;
     };
+    let Some(secure) = admitted(shared, node, &image).await else { return std::future::pending().await };
     node.console(format!("[    0.000000] Linux version 6.18.1-talos (Talos {})", image.version));
     node.console(format!("[talos] booting Talos {}", image.version));
-    node.update(|s| s.image = Some(image.clone()));
+    node.update(|s| {
+        s.image = Some(image.clone());
+        s.secure = secure;
+    });
     for id in ["machined", "syslogd", "udevd"] {
         node.service(id, "Running", true, shared.pace.now());
     }
@@ -183,7 +189,10 @@ async fn boot(shared: &Arc<Shared>, node: &Arc<Node>) {
         node.set_stage(Stage::Installing, shared.pace.now());
         node.console("[talos] installing to disk");
         shared.pass(node, shared.durations.install).await;
-        install(shared, node, image);
+        // What is installed is what the configuration names.
+        let named = config.text_at("/machine/install/image");
+        let named = named.and_then(|name| apid::machine::installer(name, &image, &*shared.schematics));
+        install(shared, node, named.unwrap_or(image));
         // An installed machine boots from its disk.
         let _ = node.orders.send(Order::Reboot { actor: "install".into() });
         return std::future::pending().await;
@@ -192,6 +201,26 @@ async fn boot(shared: &Arc<Shared>, node: &Arc<Node>) {
     node.update(|s| s.config = Some(config.clone()));
     claim(shared, node).await;
     services::run(shared, node, &config).await;
+}
+
+/// Whether the firmware starts a system, and checked its signature; none when it does not start.
+async fn admitted(shared: &Arc<Shared>, node: &Arc<Node>, image: &SystemImage) -> Option<bool> {
+    let firmware = node.hardware().firmware;
+    let mut verdict = firmware::judge(&firmware, image, &shared.world().enrolled);
+    if let (Verdict::Enrolls, Firmware::Uefi { variables, .. }) = (verdict, &firmware) {
+        node.console("systemd-boot: enrolling secure boot keys: auto");
+        shared.world().enrolled.insert(variables.clone());
+        shared.pass(node, shared.durations.kernel).await;
+        verdict = firmware::judge(&firmware, image, &shared.world().enrolled);
+    }
+    match verdict {
+        Verdict::Boots { secure } => Some(secure),
+        Verdict::Enrolls => None,
+        Verdict::Refused(why) => {
+            node.console(why);
+            None
+        }
+    }
 }
 
 fn bootable(shared: &Arc<Shared>, node: &Arc<Node>) -> Option<SystemImage> {

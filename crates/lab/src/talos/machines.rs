@@ -1,6 +1,6 @@
 //! The hypervisor's view of the machines: power, media, agent, console; and their state on disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub struct SavedMachines {
     disks: BTreeMap<String, SavedDisk>,
     clusters: Vec<SavedCluster>,
     last_cluster: u64,
+    #[serde(default)]
+    enrolled: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,6 +69,7 @@ impl Machines {
             disks: saved.disks,
             clusters: clusters.collect(),
             last_cluster: saved.last_cluster,
+            enrolled: saved.enrolled,
             ..World::default()
         };
         Ok(Self { shared: Arc::new(Shared::new(ground, key, world)) })
@@ -92,6 +95,7 @@ impl Machines {
                 })
                 .collect(),
             last_cluster: world.last_cluster,
+            enrolled: world.enrolled.clone(),
         }
     }
 
@@ -182,9 +186,25 @@ impl Guests for Machines {
 
     fn copied(&self, from: &str, to: &str) {
         let mut world = self.shared.world();
+        if world.enrolled.contains(from) {
+            world.enrolled.insert(to.to_owned());
+        }
         if let Some(disk) = world.disks.get(from).cloned() {
             // Two members of one etcd with one identity are not modelled.
             world.disks.insert(to.to_owned(), SavedDisk { etcd: None, recovery: None, ..disk });
+        }
+    }
+
+    fn set_aside(&self, from: &str, to: &str) {
+        let mut world = self.shared.world();
+        let enrolled = world.enrolled.contains(from);
+        match enrolled {
+            true => world.enrolled.insert(to.to_owned()),
+            false => world.enrolled.remove(to),
+        };
+        match world.disks.get(from).cloned() {
+            Some(disk) => drop(world.disks.insert(to.to_owned(), disk)),
+            None => drop(world.disks.remove(to)),
         }
     }
 
@@ -192,6 +212,7 @@ impl Guests for Machines {
         {
             let mut world = self.shared.world();
             world.disks.remove(disk_identity);
+            world.enrolled.remove(disk_identity);
             world.forget_empty_clusters();
         }
         self.shared.settle();

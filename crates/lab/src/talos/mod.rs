@@ -6,6 +6,7 @@ mod config;
 mod cosi;
 mod durations;
 mod etcd;
+mod firmware;
 mod fold;
 mod iso9660;
 pub(crate) mod keys;

@@ -98,6 +98,8 @@ pub(crate) enum Order {
 #[derive(Default)]
 pub(crate) struct NodeState {
     pub(crate) image: Option<SystemImage>,
+    /// The firmware checked its signature.
+    pub(crate) secure: bool,
     pub(crate) links: Vec<Link>,
     /// The address claimed on the network.
     pub(crate) address: Option<IpAddr>,

@@ -1,6 +1,6 @@
 //! Everything the simulated machines share: the network they are on, their disks, their clusters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -67,6 +67,8 @@ pub(crate) struct World {
     /// Who holds which address.
     pub(crate) addresses: BTreeMap<IpAddr, u32>,
     pub(crate) last_cluster: u64,
+    /// EFI disks that hold the keys of Talos.
+    pub(crate) enrolled: BTreeSet<String>,
 }
 
 pub(crate) struct Shared {

@@ -94,6 +94,7 @@ pub fn image(version: &str) -> SystemImage {
         extensions: vec!["siderolabs/qemu-guest-agent".into()],
         kernel_args: vec![],
         installer: false,
+        secure_boot: false,
         meta: Default::default(),
     }
 }
@@ -115,6 +116,7 @@ pub fn hardware(last: u8, cdroms: Vec<Vec<u8>>) -> Hardware {
         }),
         cdroms,
         agent: true,
+        firmware: Default::default(),
     }
 }
 

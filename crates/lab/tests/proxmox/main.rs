@@ -17,6 +17,7 @@ mod realities;
 mod replay;
 mod scale;
 mod schema;
+mod snapshots;
 mod story;
 mod support;
 mod world;

@@ -25,6 +25,7 @@ fn filled(template: &str) -> String {
         ("{userid}", "root@pam"),
         ("{tokenid}", "t1"),
         ("{roleid}", "PVEAuditor"),
+        ("{snapname}", "first"),
     ]
     .iter()
     .fold(template.to_owned(), |path, (from, to)| path.replace(from, to))

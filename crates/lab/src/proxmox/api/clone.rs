@@ -72,7 +72,7 @@ pub(super) async fn start(context: &Context, host: &str, vmid: u32) -> Answer {
             ("lock".to_owned(), "clone".to_owned()),
             ("description".to_owned(), " qmclone temporary file".to_owned()),
         ]);
-        let vm = Vm { host: host.into(), config, pending: Default::default(), running: None };
+        let vm = Vm::new(host, config);
         state.vms.insert(newid, vm);
         Ok(Order {
             vmid,

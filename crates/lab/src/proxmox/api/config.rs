@@ -19,7 +19,11 @@ pub(super) fn show(context: &Context, host: &str, vmid: u32) -> Answer {
     verify(&context.params, &[opt("current", Kind::Bool), opt("snapshot", Kind::Text)])?;
     context.dc.with(|state| {
         let vm = state.vm(host, vmid)?;
-        let config = if context.flag("current") { vm.config.clone() } else { vm.wanted() };
+        let config = match context.param("snapshot") {
+            Some(name) => super::snapshot::config_of(vm, name)?,
+            None if context.flag("current") => vm.config.clone(),
+            None => vm.wanted(),
+        };
         let mut shown = vmconfig::to_json(&config);
         shown.insert("digest".into(), vm.digest().into());
         Ok(Data::from(Value::Object(shown)))

@@ -67,7 +67,7 @@ pub(super) async fn start(context: &Context, host: &str) -> Answer {
             )));
         }
         let config = Config::from([("lock".to_owned(), "create".to_owned())]);
-        let vm = Vm { host: host.into(), config, pending: Default::default(), running: None };
+        let vm = Vm::new(host, config);
         state.vms.insert(vmid, vm);
         Ok(())
     })?;

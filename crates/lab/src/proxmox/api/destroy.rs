@@ -95,11 +95,9 @@ fn remove(state: &mut State, host: &str, vmid: u32, unreferenced: bool) -> Resul
             gone.extend(mine.map(|(name, _)| format!("{id}:{name}")));
         }
     }
-    let forgotten = gone
-        .iter()
-        .filter_map(|volid| state.remove_volume(host, volid))
-        .map(|volume| volume.identity)
-        .collect();
+    let disks = gone.iter().filter_map(|volid| state.remove_volume(host, volid));
+    let mut forgotten: Vec<String> = disks.map(|volume| volume.identity).collect();
+    forgotten.extend(vm.snapshots.iter().flat_map(|(name, snapshot)| snapshot.identities(name)));
     state.vms.remove(&vmid);
     state.pool_of.remove(&vmid);
     state.guarding.forget(vmid);

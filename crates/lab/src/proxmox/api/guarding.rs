@@ -51,7 +51,21 @@ impl Guarding {
 
     /// Whether high availability has the VM.
     pub(crate) fn manages(&self, vmid: u32) -> bool {
-        self.kept.get("resources").is_some_and(|all| all.contains_key(&format!("vm:{vmid}")))
+        self.wanted(vmid).is_some_and(|state| state != "ignored")
+    }
+
+    /// What the VM should be by its resource; none if it has none.
+    pub(crate) fn wanted(&self, vmid: u32) -> Option<&str> {
+        let resource = self.kept.get("resources")?.get(&format!("vm:{vmid}"))?;
+        Some(resource.get("state").map_or("started", String::as_str))
+    }
+
+    /// Its resource asks for another state from now on.
+    pub(crate) fn want(&mut self, vmid: u32, wanted: &str) {
+        let resource = self.kept.get_mut("resources").and_then(|all| all.get_mut(&format!("vm:{vmid}")));
+        if let Some(resource) = resource {
+            resource.insert("state".into(), wanted.into());
+        }
     }
 }
 
@@ -315,7 +329,7 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
     if kind == "groups" && major >= 9 && context.method == "POST" {
         return Err(Fail::internal("ha groups have been migrated to rules"));
     }
-    context.dc.with(|state| {
+    let answer = context.dc.with(|state| {
         let managed: BTreeSet<String> =
             state.guarding.kept.get("resources").into_iter().flat_map(|all| all.keys().cloned()).collect();
         let next = format!("backup-{}", state.rng.uuid());
@@ -374,5 +388,12 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
             _ => return Err(super::unknown(context)),
         }
         Data::null()
-    })
+    });
+    let sid = id.or_else(|| context.param(name)).filter(|_| kind == "resources" && context.method != "GET");
+    if let Some(vmid) = sid.and_then(|sid| sid.strip_prefix("vm:")?.parse().ok())
+        && answer.is_ok()
+    {
+        super::power::manage(&context.dc, vmid);
+    }
+    answer
 }

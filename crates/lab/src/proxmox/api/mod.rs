@@ -19,6 +19,7 @@ mod plain;
 mod pools;
 mod power;
 mod resize;
+pub(super) mod snapshot;
 mod storage;
 mod tasks;
 mod template;
@@ -171,6 +172,7 @@ async fn guest(context: &Context, host: &str, id: &str, parts: &[&str]) -> Answe
         ("POST", ["clone"]) => clone::start(context, host, vmid(id)?).await,
         ("POST", ["migrate"]) => migrate::start(context, host, vmid(id)?),
         ("POST", ["template"]) => template::start(context, host, vmid(id)?),
+        (_, ["snapshot", rest @ ..]) => snapshot::dispatch(context, host, vmid(id)?, rest),
         (_, ["firewall", rest @ ..]) => guarding::firewall(context, host, vmid(id)?, rest),
         ("POST", ["termproxy"]) => console::open(context, host, vmid(id)?),
         ("GET", ["vncwebsocket"]) => console::attach(context, vmid(id)?),

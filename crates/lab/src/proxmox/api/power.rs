@@ -47,8 +47,50 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
             opt("with-conntrack-state", Kind::Bool),
         ],
     )?;
+    if context.dc.with(|state| state.guarding.manages(vmid)) {
+        return ask_manager(context, host, vmid, "hastart", "start", "started");
+    }
     let upid = fork_start(&context.dc, host, vmid, &context.who, context.fault.clone())?;
     Ok(Data::from(serde_json::Value::String(upid)))
+}
+
+/// A VM under high availability is started and stopped by the manager; the task only tells it to, and ends before.
+fn ask_manager(
+    context: &Context,
+    host: &str,
+    vmid: u32,
+    kind: &str,
+    what: &'static str,
+    wanted: &'static str,
+) -> Answer {
+    context.fork(host, kind, &vmid.to_string(), move |job| async move {
+        job.log(format!("Requesting HA {what} for VM {vmid}"));
+        job.dc.with(|state| state.guarding.want(vmid, wanted));
+        manage(&job.dc, vmid);
+        Ok(())
+    })
+}
+
+/// The manager's next round: it makes a VM what its resource asks for.
+pub(super) fn manage(dc: &Datacenter, vmid: u32) {
+    let dc = dc.clone();
+    tokio::spawn(async move {
+        dc.pace().pass(HA_ROUND).await;
+        let (wanted, vm) = dc.with(|state| {
+            let vm = state.vms.get(&vmid).map(|vm| (vm.host.clone(), vm.running.is_some()));
+            (state.guarding.wanted(vmid).map(str::to_owned), vm)
+        });
+        match (wanted.as_deref(), vm) {
+            (Some("started" | "enabled"), Some((host, false))) => {
+                // It acts as root on the VM's host, with a task of its own; one that fails is tried again, by its own rules.
+                if let Err(error) = fork_start(&dc, &host, vmid, &Who::parse("root@pam"), None) {
+                    tracing::debug!(vmid, ?error, "lab: the HA manager could not start a VM");
+                }
+            }
+            (Some("stopped" | "disabled"), Some((_, true))) => power_off(&dc, vmid),
+            _ => {}
+        }
+    });
 }
 
 /// Starts the task that starts a VM.
@@ -154,7 +196,7 @@ fn check_architecture(arm: bool, vm: &Vm) -> Result<(), Fail> {
 }
 
 /// Pulls the plug of a running VM.
-fn power_off(dc: &Datacenter, vmid: u32) {
+pub(super) fn power_off(dc: &Datacenter, vmid: u32) {
     let inhabited = dc.with(|state| {
         let vm = state.vms.get_mut(&vmid)?;
         let running = vm.running.take()?;
@@ -180,15 +222,7 @@ pub(super) fn stop(context: &Context, host: &str, vmid: u32) -> Answer {
         ],
     )?;
     if context.dc.with(|state| state.guarding.manages(vmid)) {
-        // The manager acts at its next round; the task only tells it to.
-        return context.fork(host, "hastop", &vmid.to_string(), |job| async move {
-            job.log(format!("Requesting HA stop for VM {vmid}"));
-            tokio::spawn(async move {
-                job.dc.pace().pass(HA_ROUND).await;
-                power_off(&job.dc, vmid);
-            });
-            Ok(())
-        });
+        return ask_manager(context, host, vmid, "hastop", "stop", "stopped");
     }
     context.fork(host, "qmstop", &vmid.to_string(), |job| async move {
         let _lock = job.until(job.dc.lock_guest(vmid, job.dc.durations().long_lock)).await??;
@@ -235,6 +269,9 @@ pub(super) fn shutdown(context: &Context, host: &str, vmid: u32) -> Answer {
         vmid,
         &[TIMEOUT, SKIPLOCK, opt("forceStop", Kind::Bool), opt("keepActive", Kind::Bool)],
     )?;
+    if context.dc.with(|state| state.guarding.manages(vmid)) {
+        return ask_manager(context, host, vmid, "hastop", "stop", "stopped");
+    }
     let timeout = Duration::from_secs(context.number("timeout").unwrap_or(180));
     let force = context.flag("forceStop");
     context.fork(host, "qmshutdown", &vmid.to_string(), move |job| async move {

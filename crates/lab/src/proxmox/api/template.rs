@@ -24,6 +24,9 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
 fn check(state: &State, host: &str, vmid: u32) -> Result<(), Fail> {
     let vm = state.vm(host, vmid)?;
     vm.check_lock()?;
+    if !vm.snapshots.is_empty() {
+        return Err(Fail::internal("unable to create template, because VM contains snapshots"));
+    }
     if vm.is_template() {
         return Err(Fail::internal("you can't convert a template to a template"));
     }

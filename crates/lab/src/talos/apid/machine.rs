@@ -402,7 +402,7 @@ impl Api {
 }
 
 /// The system that an installer image puts on the disk: version from its tag, schematic from its path.
-pub(super) fn installer(
+pub(crate) fn installer(
     reference: &str,
     running: &SystemImage,
     schematics: &dyn Fn(&str) -> Option<Vec<String>>,
@@ -427,6 +427,7 @@ pub(super) fn installer(
         schematic,
         platform: platform.to_owned(),
         extensions,
+        secure_boot: path.split('/').any(|part| part.ends_with("installer-secureboot")),
         ..running.clone()
     })
 }

@@ -6,7 +6,7 @@ mod fanout;
 mod health;
 mod lifecycle;
 mod logs;
-mod machine;
+pub(super) mod machine;
 mod other;
 
 use std::sync::Arc;

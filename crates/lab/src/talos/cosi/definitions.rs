@@ -70,6 +70,14 @@ pub(super) const KINDS: &[Kind] = &[
         &[("Name", "{.metadata.name}"), ("Version", "{.metadata.version}")],
     ),
     kind(
+        "SecurityStates.talos.dev",
+        "SecurityState",
+        "runtime",
+        "runtime.SecurityStateController",
+        &["securitystate"],
+        &[("SecureBoot", "{.secureBoot}")],
+    ),
+    kind(
         "PlatformMetadatas.talos.dev",
         "PlatformMetadata",
         "runtime",

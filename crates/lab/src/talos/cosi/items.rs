@@ -9,6 +9,7 @@ use super::Item;
 use super::definitions::KINDS;
 use super::specs::*;
 use crate::talos::node::Node;
+use crate::talos::version_at_least;
 use crate::talos::world::Shared;
 
 fn item(id: impl Into<String>, yaml: Value, proto: &impl prost::Message) -> Item {
@@ -30,6 +31,7 @@ pub(super) fn of(shared: &Arc<Shared>, node: &Arc<Node>, kind: &str) -> Vec<Item
             vec![item("version", json!({"version": version}), &two(&version, ""))]
         }
         "ExtensionStatuses.runtime.talos.dev" => extensions(node),
+        "SecurityStates.talos.dev" => security_state(node),
         "PlatformMetadatas.talos.dev" => platform(node),
         "MetaKeys.runtime.talos.dev" => meta_keys(shared, node),
         "Services.v1alpha1.talos.dev" => services(node),
@@ -168,6 +170,21 @@ fn extensions(node: &Node) -> Vec<Item> {
             item(index.to_string(), json!({"image": format!("{index:03}.{name}.sqsh"), "metadata": metadata}), &proto)
         })
         .collect()
+}
+
+fn security_state(node: &Node) -> Vec<Item> {
+    let (secure, uki) = {
+        let state = node.state();
+        let Some(image) = &state.image else { return Vec::new() };
+        let uefi = node.hardware().firmware != crate::machine::Firmware::Bios;
+        (state.secure, image.secure_boot || uefi && version_at_least(&image.version, 10))
+    };
+    let mut yaml = json!({"secureBoot": secure, "selinuxState": "enabled, permissive"});
+    if uki {
+        yaml["bootedWithUKI"] = json!(true);
+    }
+    let proto = SecurityStateSpec { secure_boot: secure, selinux_state: 1, booted_with_uki: uki };
+    vec![item("securitystate", yaml, &proto)]
 }
 
 fn platform(node: &Node) -> Vec<Item> {

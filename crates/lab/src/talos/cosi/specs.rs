@@ -63,6 +63,16 @@ pub(super) struct TwoTexts {
     pub(super) second: String,
 }
 
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SecurityStateSpec {
+    #[prost(bool, tag = "1")]
+    pub(super) secure_boot: bool,
+    #[prost(int32, tag = "4")]
+    pub(super) selinux_state: i32,
+    #[prost(bool, tag = "5")]
+    pub(super) booted_with_uki: bool,
+}
+
 /// Up to four flags in fields 1 to 4.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Flags {
