@@ -29,6 +29,8 @@ const MAX_JSON: usize = 16 << 20;
 const TRIES: u32 = 4;
 /// A file smaller than this holds no disk, whatever its first bytes say: the size of a qcow2 header.
 const SMALLEST_QCOW2: u64 = 72;
+/// The first bytes of a qcow2 file, up to and with the size of its disk.
+const HEADER: usize = 32;
 
 /// A client of one Image Factory. Cheap to clone.
 #[derive(Clone)]
@@ -38,13 +40,15 @@ pub struct Factory {
     tls: Arc<ClientConfig>,
 }
 
-/// Size and SHA-256 of a file.
+/// Size and SHA-256 of a file, and the size of the disk inside it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageFingerprint {
     /// Bytes.
     pub size: u64,
     /// Lower-case hex.
     pub sha256: String,
+    /// Bytes of the disk that a qcow2 file holds.
+    pub disk_size: Option<u64>,
 }
 
 /// An official extension.
@@ -278,17 +282,22 @@ impl Factory {
             let Some(data) = frame.data_ref() else { continue };
             size += data.len() as u64;
             digest.update(data);
-            start.extend_from_slice(&data[..data.len().min(8_usize.saturating_sub(start.len()))]);
+            start.extend_from_slice(&data[..data.len().min(HEADER.saturating_sub(start.len()))]);
             progress(size, expected);
         }
         let file = image.file_name();
         if let Some(expected) = expected.filter(|expected| *expected != size) {
             return Err(Error::WrongSize { file, got: size, expected });
         }
-        if image.format == Format::Qcow2 && !is_qcow2(&start, size) {
-            return Err(Error::NotAnImage { file, size, start: hex::encode(start) });
-        }
-        Ok(ImageFingerprint { size, sha256: hex::encode(digest.finalize()) })
+        let disk_size = match image.format {
+            Format::Qcow2 if !is_qcow2(&start, size) => {
+                start.truncate(8);
+                return Err(Error::NotAnImage { file, size, start: hex::encode(start) });
+            }
+            Format::Qcow2 => disk_size(&start),
+            _ => None,
+        };
+        Ok(ImageFingerprint { size, sha256: hex::encode(digest.finalize()), disk_size })
     }
 
     async fn json<T: DeserializeOwned>(
@@ -429,7 +438,13 @@ fn announced<B>(response: &Response<B>) -> Option<u64> {
 
 /// Magic `QFI\xfb`, then a big-endian version 2 or 3.
 fn is_qcow2(start: &[u8], size: u64) -> bool {
-    size >= SMALLEST_QCOW2 && matches!(start, [b'Q', b'F', b'I', 0xfb, 0, 0, 0, 2 | 3])
+    size >= SMALLEST_QCOW2 && matches!(start, [b'Q', b'F', b'I', 0xfb, 0, 0, 0, 2 | 3, ..])
+}
+
+/// What a qcow2 header says of the disk inside.
+fn disk_size(header: &[u8]) -> Option<u64> {
+    let (_, size) = header.first_chunk::<HEADER>()?.split_last_chunk::<8>()?;
+    Some(u64::from_be_bytes(*size))
 }
 
 fn host_of(url: &Url) -> String {

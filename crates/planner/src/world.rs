@@ -66,6 +66,11 @@ impl World {
     pub fn image_pin(&self, file: &str) -> Option<&ImagePin> {
         self.image_pins.iter().find(|pin| pin.file == file)
     }
+
+    /// Whether the disk in an image is known to be of this size, or larger.
+    pub fn holds(&self, file: &str, size: u64) -> bool {
+        self.image_pin(file).and_then(|pin| pin.disk_size).is_some_and(|inside| inside >= size)
+    }
 }
 
 /// One thing that could not be observed.
@@ -248,7 +253,7 @@ pub struct VolumeView {
     pub size: u64,
 }
 
-/// Size and digest of an image as first seen.
+/// Size and digest of an image as first seen, and the size of the disk inside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePin {
@@ -258,6 +263,9 @@ pub struct ImagePin {
     pub size: u64,
     /// Lower-case hex SHA-256.
     pub sha256: String,
+    /// Bytes of the disk that it holds, where that was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_size: Option<u64>,
 }
 
 /// What one node says of itself.

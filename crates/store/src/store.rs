@@ -219,7 +219,8 @@ mod tests {
     async fn pins_are_kept_by_file() {
         let root = tempfile::tempdir().unwrap();
         let store = store(root.path());
-        let pin = |file: &str, size| Pin { file: file.into(), size, sha256: "ab".repeat(32) };
+        let pin =
+            |file: &str, size| Pin { file: file.into(), size, sha256: "ab".repeat(32), disk_size: None };
         store.record_pin(pin("a.qcow2", 1)).await.unwrap();
         store.record_pin(pin("b.qcow2", 2)).await.unwrap();
         store.record_pin(pin("a.qcow2", 3)).await.unwrap();

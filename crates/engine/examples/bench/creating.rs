@@ -65,17 +65,29 @@ pub struct Lateness {
     pub most: f64,
 }
 
-/// Makes one cluster in a lab of its own.
-pub fn measure(nodes: u32, hosts: u32, latency_ms: u64, boot: &str) -> Result<Creating, Failure> {
+/// Makes one cluster in a lab of its own, from images whose disks may be as large as declared.
+pub fn measure(
+    nodes: u32,
+    hosts: u32,
+    latency_ms: u64,
+    boot: &str,
+    large: bool,
+) -> Result<Creating, Failure> {
     let began = std::time::Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-    let mut measured = runtime.block_on(create(nodes, hosts, latency_ms, boot))?;
+    let mut measured = runtime.block_on(create(nodes, hosts, latency_ms, boot, large))?;
     measured.real = began.elapsed().as_secs_f64();
     measured.memory = peak_memory();
     Ok(measured)
 }
 
-async fn create(nodes: u32, hosts: u32, latency_ms: u64, boot: &str) -> Result<Creating, Failure> {
+async fn create(
+    nodes: u32,
+    hosts: u32,
+    latency_ms: u64,
+    boot: &str,
+    large: bool,
+) -> Result<Creating, Failure> {
     let names = inventory::hosts(hosts);
     let cluster = inventory::resolve(&inventory::text(nodes, &names, boot)?)?;
     let host = |name: &String| HostSpec {
@@ -94,6 +106,9 @@ async fn create(nodes: u32, hosts: u32, latency_ms: u64, boot: &str) -> Result<C
     let dhcp =
         Dhcp::reserved(cluster.nodes.iter().filter_map(|node| Some((node.mac.clone(), node.address?))));
     let lab = Lab::new(LabSpec { datacenter, epoch: EPOCH, dhcp: Some(dhcp), ..LabSpec::default() })?;
+    if large {
+        lab.factory().set_disk_size(cluster.nodes.iter().map(|node| node.disk).max().unwrap_or_default());
+    }
     let dialer: Dialer = Arc::new(Distant::new(lab.dialer(), Duration::from_millis(latency_ms)));
     let folder = tempfile::tempdir()?;
     let counter = Arc::new(CallCounter::new());

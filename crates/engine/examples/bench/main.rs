@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["one-cluster", nodes, hosts, latency] => one_cluster(nodes, hosts, latency),
-        ["one-path", nodes, hosts, boot] => one_path(nodes, hosts, boot),
+        ["one-path", nodes, hosts, boot, image] => one_path(nodes, hosts, boot, image),
         ["paths"] => paths::all(),
         ["one-plan", nodes] => one_plan(nodes),
         flags if flags.iter().all(|flag| ["--quick", "--calls"].contains(flag)) => {
@@ -63,13 +63,15 @@ fn main() -> ExitCode {
 }
 
 fn one_cluster(nodes: &str, hosts: &str, latency: &str) -> Result<bool, Failure> {
-    let measured = creating::measure(nodes.parse()?, hosts.parse()?, latency.parse()?, "{}")?;
+    let measured = creating::measure(nodes.parse()?, hosts.parse()?, latency.parse()?, "{}", false)?;
     println!("{}", serde_json::to_string(&measured)?);
     Ok(true)
 }
 
-fn one_path(nodes: &str, hosts: &str, boot: &str) -> Result<bool, Failure> {
-    println!("{}", serde_json::to_string(&creating::measure(nodes.parse()?, hosts.parse()?, 1, boot)?)?);
+fn one_path(nodes: &str, hosts: &str, boot: &str, image: &str) -> Result<bool, Failure> {
+    let large = image == "large";
+    let measured = creating::measure(nodes.parse()?, hosts.parse()?, 1, boot, large)?;
+    println!("{}", serde_json::to_string(&measured)?);
     Ok(true)
 }
 

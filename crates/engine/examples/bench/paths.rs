@@ -7,12 +7,17 @@ use crate::{Failure, in_child};
 const NODES: u32 = 20;
 const HOSTS: u32 = 2;
 
+/// The disk in the image is as large as declared.
+const LARGE: &str = "disk-image (large enough)";
+
 /// `from`, `config`, and the fewest changing calls: one to three to make the VM, three for a config medium.
-const PATHS: [(&str, &str, u32); 10] = [
+const PATHS: [(&str, &str, u32); 12] = [
     ("disk-image", "cidata", 6),
     ("disk-image", "maintenance", 3),
     ("disk-image", "cloud-init-drive", 3),
     ("disk-image", "meta", 3),
+    (LARGE, "cidata", 4),
+    (LARGE, "maintenance", 1),
     ("iso", "cidata", 4),
     ("iso", "maintenance", 1),
     ("iso", "cloud-init-drive", 1),
@@ -28,8 +33,9 @@ pub fn all() -> Result<bool, Failure> {
     println!("|---|---|---|---|---|");
     let mut complete = true;
     for (from, config, floor) in PATHS {
-        let boot = format!("{{from: {from}, config: {config}}}");
-        let args = ["one-path".to_owned(), NODES.to_string(), HOSTS.to_string(), boot];
+        let (path, image) = if from == LARGE { ("disk-image", "large") } else { (from, "small") };
+        let boot = format!("{{from: {path}, config: {config}}}");
+        let args = ["one-path".to_owned(), NODES.to_string(), HOSTS.to_string(), boot, image.to_owned()];
         match in_child::<Creating>(&args) {
             Ok(measured) => {
                 let per_node = |calls: u64| calls as f64 / f64::from(NODES);

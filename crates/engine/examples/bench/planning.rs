@@ -120,7 +120,12 @@ fn made(cluster: &Cluster, hosts: &[String], image: &ImageRef) -> World {
         world.nodes.insert(node.name.clone(), view);
     }
     let sha256 = "0".repeat(64);
-    world.image_pins.push(daedal_planner::ImagePin { file: image.file.clone(), size: GIB, sha256 });
+    world.image_pins.push(daedal_planner::ImagePin {
+        file: image.file.clone(),
+        size: GIB,
+        sha256,
+        disk_size: None,
+    });
     world.secrets_stored = true;
     world.endpoint_answers = true;
     world.outputs_current = true;

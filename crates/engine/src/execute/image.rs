@@ -81,7 +81,12 @@ impl Executor<'_> {
             () = self.run.stop.cancelled() => return Err(Error::Stopped),
         };
         self.compare_with_declared(file, &measured.sha256)?;
-        let pin = Pin { file: file.to_owned(), size: measured.size, sha256: measured.sha256 };
+        let pin = Pin {
+            file: file.to_owned(),
+            size: measured.size,
+            sha256: measured.sha256,
+            disk_size: measured.disk_size,
+        };
         // The store keeps all pins in one file.
         let _alone = self.pins.lock().await;
         let record = async { Ok::<_, Error>(parts.store.record_pin(pin).await?) };

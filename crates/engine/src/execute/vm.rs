@@ -41,7 +41,11 @@ impl Executor<'_> {
         sources: Sources<'_>,
     ) -> Result<Outcome, Error> {
         let (node, host) = (self.node(step)?, self.host(step)?);
-        let spec = &machine::vm(self.cluster, node, sources);
+        let mut spec = machine::vm(self.cluster, node, sources);
+        if let Some(image) = sources.image {
+            spec.start = self.is_large_enough(image, node.disk).await?;
+        }
+        let spec = &spec;
         self.persist(step, |again| async move {
             if again && let Some(outcome) = self.inspect_created(step, vmid, Reserved::MaybeByUs).await? {
                 return Ok(outcome);
@@ -178,7 +182,22 @@ impl Executor<'_> {
         self.perform(EffectKind::UpdateVm, vmid, host, call).await
     }
 
+    /// Whether the disk in an image is as large as declared, so that it need not grow. A plan that was made before the image
+    /// was read did not know.
+    async fn is_large_enough(&self, image: &str, size: u64) -> Result<bool, Error> {
+        let file = volid_file(image);
+        if self.world.image_pin(file).is_some() {
+            return Ok(self.world.holds(file, size));
+        }
+        let pin = self.engine.parts.store.pin(file).await?;
+        Ok(pin.and_then(|pin| pin.disk_size).is_some_and(|inside| inside >= size))
+    }
+
     pub(super) async fn grow_disk(&self, step: &Step, vmid: u32, size: u64) -> Result<Outcome, Error> {
+        // Where the disk was too small, the VM would not have been started with its creation.
+        if self.starts_by_itself(vmid) {
+            return Ok(Outcome::AlreadyDone);
+        }
         self.persist(step, |again| async move {
             let mut host = self.host(step)?.to_owned();
             if again || !self.is_fresh(vmid) {

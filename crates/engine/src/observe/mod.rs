@@ -106,6 +106,7 @@ impl Engine {
                 file: pin.file,
                 size: pin.size,
                 sha256: pin.sha256,
+                disk_size: pin.disk_size,
             }));
         }
         world.secrets_stored = secrets.is_some();

@@ -42,7 +42,8 @@ impl<'w> Planner<'w> {
                 }
                 let image = images.of(&sight.node.name).filter(|_| self.cluster.boot.installs());
                 let ready = image.and_then(|image| self.image.ready_on(&self.volumes, &guest.host, image));
-                self.grow_and_start(sight.node, &guest.host, medium, &[Some(made), uploaded, ready])
+                let grows = self.cluster.boot.grows();
+                self.grow_and_start(sight.node, &guest.host, medium, grows, &[Some(made), uploaded, ready])
             }
             State::Present(present) => self.existing(sight, present, images),
             State::Blocked { .. } => Track::default(),
@@ -86,7 +87,10 @@ impl<'w> Planner<'w> {
         let ready = image.and_then(|image| self.image.ready_on(&self.volumes, host, image));
         let needs = [uploaded, ready, made_before.flatten(), self.secrets.filter(|_| uploaded.is_none())];
         let made = self.graph.add(subject, action, "declared, and not there", needs);
-        let mut track = self.grow_and_start(node, host, medium, &[Some(made)]);
+        // Proxmox imports a disk as large as it is in the image.
+        let enough = image.is_some_and(|image| self.world.holds(&image.file, node.disk));
+        let grows = path.grows() && !enough;
+        let mut track = self.grow_and_start(node, host, medium, grows, &[Some(made)]);
         track.created = true;
         track
     }
@@ -97,12 +101,13 @@ impl<'w> Planner<'w> {
         node: &Node,
         host: &str,
         medium: Option<String>,
+        grows: bool,
         made: &[Option<StepId>],
     ) -> Track {
         let subject = Subject { node: Some(&node.name), host: Some(host) };
         let (path, vmid, size) = (&self.cluster.boot, node.vmid, node.disk);
         let mut ready = made.to_vec();
-        if path.grows() {
+        if grows {
             let reason =
                 if path.clones() { "the template's is smaller" } else { "the imported image is smaller" };
             ready = vec![Some(self.graph.add(subject, Action::GrowDisk { vmid, size }, reason, ready))];

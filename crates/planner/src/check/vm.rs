@@ -235,8 +235,13 @@ impl Checker<'_> {
         }
         // One that is still being made shows nothing of what it will be.
         let config = guest.filter(|guest| is_ours(guest, node)).and_then(|guest| guest.config.as_ref());
-        // An empty disk is made as large as it should be.
-        if config.map_or(self.cluster.boot.grows(), |config| config.disk < node.disk) {
+        // An empty disk is made as large as it should be, and one in an image may be as large.
+        let small = || {
+            let large = |image: &str| self.world.holds(names::volid_file(image), node.disk);
+            let made = |s: &Step| matches!(&s.action, Action::CreateVm { vmid: at, image: Some(image), .. } if *at == vmid && large(image));
+            self.cluster.boot.grows() && !self.after(step, made)
+        };
+        if config.map_or_else(small, |config| config.disk < node.disk) {
             let grown = self
                 .after(step, |s| matches!(s.action, Action::GrowDisk { vmid: grown, .. } if grown == vmid));
             self.demand(grown, Rule::Order, step, "The VM would start with a disk that is too small");

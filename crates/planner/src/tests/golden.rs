@@ -264,7 +264,12 @@ fn multi_host_spread() {
     world.guests.insert(101, GuestView { running: false, memory: 48 * GIB, ..nas(101) });
     // The wrong image is on one host, the right one on another.
     let image = fixture::image(&cluster);
-    world.image_pins.push(ImagePin { file: image.file.clone(), size: IMAGE_SIZE, sha256: "ab".repeat(32) });
+    world.image_pins.push(ImagePin {
+        file: image.file.clone(),
+        size: IMAGE_SIZE,
+        sha256: "ab".repeat(32),
+        disk_size: None,
+    });
     world.volumes = [("atlas", 9), ("boreas", IMAGE_SIZE)]
         .map(|(host, size)| VolumeView {
             host: host.into(),

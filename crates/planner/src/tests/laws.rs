@@ -111,7 +111,7 @@ prop_compose! {
         }
         if wrong_image == 0 {
             let image = fixture::image(&cluster);
-            world.image_pins.push(ImagePin { file: image.file.clone(), size: super::simulator::IMAGE_SIZE, sha256: "ab".repeat(32) });
+            world.image_pins.push(ImagePin { file: image.file.clone(), size: super::simulator::IMAGE_SIZE, sha256: "ab".repeat(32), disk_size: None });
             let on = if shared { names } else { &names[..1] };
             world.volumes.extend(on.iter().map(|host| VolumeView {
                 host: (*host).into(), storage: "local".into(), volid: image.volid("local"),

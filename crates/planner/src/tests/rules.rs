@@ -452,7 +452,12 @@ fn a_host_without_room_for_the_image_takes_no_node() {
     let cluster = fixture::home();
     let mut world = fixture::home_world();
     let (image, images) = (fixture::image(&cluster), fixture::images(&cluster));
-    world.image_pins.push(ImagePin { file: image.file, size: 2 << 30, sha256: "ab".repeat(32) });
+    world.image_pins.push(ImagePin {
+        file: image.file,
+        size: 2 << 30,
+        sha256: "ab".repeat(32),
+        disk_size: None,
+    });
     for host in world.hosts.values_mut() {
         host.storages.get_mut("local").unwrap().available = 1 << 30;
     }
@@ -469,7 +474,12 @@ fn an_image_that_is_larger_than_the_known_one_is_somebody_elses_and_stays() {
     let (image, images) = (fixture::image(&cluster), fixture::images(&cluster));
     for (size, deleted) in [(9, true), (3 << 30, false)] {
         let mut world = fixture::home_world();
-        world.image_pins.push(ImagePin { file: image.file.clone(), size: 1 << 30, sha256: "ab".repeat(32) });
+        world.image_pins.push(ImagePin {
+            file: image.file.clone(),
+            size: 1 << 30,
+            sha256: "ab".repeat(32),
+            disk_size: None,
+        });
         let host = world.hosts.keys().next().unwrap().clone();
         let volid = names::image_volid("local", &image.file);
         let content = "import".to_owned();
@@ -478,6 +488,30 @@ fn an_image_that_is_larger_than_the_known_one_is_somebody_elses_and_stays() {
         let deletes = plan.steps.iter().any(|step| matches!(step.action, Action::DeleteImage { .. }));
         assert_eq!(deletes, deleted, "{size}");
         assert_eq!(check(&cluster, &world, &plan), [], "{size}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_large_enough_in_its_image_is_not_grown() {
+    let cluster = fixture::home();
+    let (image, images) = (fixture::image(&cluster), fixture::images(&cluster));
+    let largest = cluster.nodes.iter().map(|node| node.disk).max().unwrap();
+    let smallest = cluster.nodes.iter().map(|node| node.disk).min().unwrap();
+    assert!(smallest < largest);
+    let grown =
+        |plan: &Plan| plan.steps.iter().filter(|step| matches!(step.action, Action::GrowDisk { .. })).count();
+    let larger = |size: u64| cluster.nodes.iter().filter(|node| node.disk > size).count();
+    for inside in [None, Some(smallest - 1), Some(smallest), Some(largest), Some(largest * 2)] {
+        let mut world = fixture::home_world();
+        let (file, sha256) = (image.file.clone(), "ab".repeat(32));
+        world.image_pins.push(ImagePin { file, size: 1 << 30, sha256, disk_size: inside });
+        let plan = plan_apply(&cluster, &images, &world).unwrap();
+        assert_eq!(grown(&plan), larger(inside.unwrap_or(0)), "{inside:?}");
+        assert_eq!(check(&cluster, &world, &plan), [], "{inside:?}");
+        // The checker does not take it on trust.
+        world.image_pins[0].disk_size = Some(smallest - 1);
+        let found = check(&cluster, &world, &plan);
+        assert_eq!(found.is_empty(), inside.unwrap_or(0) < smallest, "{inside:?}: {found:?}");
     }
 }
 

@@ -216,7 +216,12 @@ impl Sim {
             }
             Action::RegisterSchematic { .. } => {}
             Action::PinImage { file, .. } => {
-                let pin = ImagePin { file: file.clone(), size: IMAGE_SIZE, sha256: "ab".repeat(32) };
+                let pin = ImagePin {
+                    file: file.clone(),
+                    size: IMAGE_SIZE,
+                    sha256: "ab".repeat(32),
+                    disk_size: None,
+                };
                 self.world.image_pins.push(pin);
             }
             Action::DownloadImage { content, file, storage, .. } => {
