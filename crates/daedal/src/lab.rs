@@ -159,7 +159,9 @@ fn lab_host(cluster: &Cluster, host: &Host) -> HostSpec {
     let disk = share(|n| n.disk).max(capacity.and_then(|c| c.disk).unwrap_or(0));
     let proxmox = &cluster.proxmox;
     let mut storages = vec![StorageSpec::local(), StorageSpec::local_lvm()];
-    add_content(&mut storages, &proxmox.disks_storage, "zfspool", &["images"]);
+    for disks in proxmox.storages_of_disks() {
+        add_content(&mut storages, disks, "zfspool", &["images"]);
+    }
     add_content(&mut storages, &proxmox.images_storage, "dir", &["iso", "import"]);
     for storage in storages.iter_mut().filter(|s| s.name == proxmox.disks_storage) {
         storage.size = storage.size.max(disk + (64 << 30));

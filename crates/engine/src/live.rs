@@ -368,9 +368,8 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
             continue;
         }
         report.good(format!("host {name}"), format!("online, {} CPUs, {} GiB", view.cpus, view.memory >> 30));
-        for (storage, content) in
-            [(&proxmox.disks_storage, vec!["images"]), (&proxmox.images_storage, files(cluster))]
-        {
+        let disks = proxmox.storages_of_disks().map(|storage| (storage, vec!["images"]));
+        for (storage, content) in disks.chain([(&proxmox.images_storage, files(cluster))]) {
             let what = format!("storage {storage} on {name}");
             let Some(found) = view.storages.get(storage) else {
                 let known: Vec<&str> = view.storages.keys().map(String::as_str).collect();

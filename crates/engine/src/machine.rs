@@ -252,7 +252,7 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> Create
         start: sources.image.is_none(),
         boot_order: boots.into_iter().flatten().map(str::to_owned).collect(),
         extra: cloud_init(cluster, node).into_iter().chain(plain_options(cluster, node)).collect(),
-        ..hardware(cluster, &node.hardware)
+        ..hardware(cluster, &node.hardware, &proxmox.disks_storage)
     }
 }
 
@@ -281,8 +281,8 @@ pub(crate) fn option(cluster: &Cluster, node: &Node, option: &str) -> Option<Str
 }
 
 /// The machine itself.
-fn hardware(cluster: &Cluster, hardware: &Hardware) -> CreateVm {
-    let (arch, storage) = (cluster.talos.arch, &cluster.proxmox.disks_storage);
+fn hardware(cluster: &Cluster, hardware: &Hardware, storage: &str) -> CreateVm {
+    let arch = cluster.talos.arch;
     let uefi = hardware.firmware.unwrap_or_default() == Firmware::Ovmf;
     CreateVm {
         // Talos and the kubelet count on all of the memory being there.
@@ -294,10 +294,10 @@ fn hardware(cluster: &Cluster, hardware: &Hardware) -> CreateVm {
         scsihw: Some("virtio-scsi-single".to_owned()),
         agent: has_agent(cluster),
         serial_console: hardware.serial_console.unwrap_or(true),
-        efi_storage: uefi.then(|| storage.clone()),
+        efi_storage: uefi.then(|| storage.to_owned()),
         // Without keys the firmware is in setup mode, in which signed images bring their own.
         efi_keys: false,
-        tpm_storage: (hardware.tpm == Some(true)).then(|| storage.clone()),
+        tpm_storage: (hardware.tpm == Some(true)).then(|| storage.to_owned()),
         pool: cluster.proxmox.pool.clone(),
         ..CreateVm::default()
     }
@@ -320,11 +320,15 @@ pub(crate) fn template(cluster: &Cluster, role: Role, vmid: u32, image: &str, di
             cluster.name,
             mark.line()
         )),
-        disks: [(SYSTEM_DISK.to_owned(), NewDisk::import(&proxmox.disks_storage, image))].into(),
+        disks: [(SYSTEM_DISK.to_owned(), NewDisk::import(proxmox.templates_storage(), image))].into(),
         boot_order: vec![SYSTEM_DISK.to_owned()],
         tags: if proxmox.pool.is_some() { Vec::new() } else { vec!["daedal".to_owned()] },
         extra: of_role.map(|node| plain_options(cluster, node)).unwrap_or_default(),
-        ..hardware(cluster, of_role.map_or(&Hardware::default(), |node| &node.hardware))
+        ..hardware(
+            cluster,
+            of_role.map_or(&Hardware::default(), |node| &node.hardware),
+            proxmox.templates_storage(),
+        )
     }
 }
 
@@ -338,7 +342,7 @@ pub(crate) fn installing_template(
     media: &str,
     digest: &str,
 ) -> CreateVm {
-    let storage = &cluster.proxmox.disks_storage;
+    let storage = cluster.proxmox.templates_storage();
     let least = cluster.nodes.iter().filter(|other| other.role == node.role).map(|other| other.disk).min();
     // Smaller than any node's, so that every clone grows to its own size.
     let disk = NewDisk::blank(storage, (least.unwrap_or(node.disk) >> 30).saturating_sub(1).max(1));
@@ -392,7 +396,7 @@ fn cloud_init(cluster: &Cluster, node: &Node) -> BTreeMap<String, String> {
         std::net::IpAddr::V6(_) => ("ip6", "gw6"),
     };
     let resolvers: Vec<String> = network.dns.iter().map(ToString::to_string).collect();
-    let drive = format!("{}:cloudinit", cluster.proxmox.disks_storage);
+    let drive = format!("{}:cloudinit", cluster.proxmox.cloud_init_storage());
     let own = node.address.map(|address| address.to_string()).unwrap_or_default();
     let address = format!("{ip}={own},{gw}={}", network.gateway);
     let mut options = BTreeMap::from([

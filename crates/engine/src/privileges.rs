@@ -108,7 +108,7 @@ impl Scope {
         Self {
             pool: proxmox.pool.clone(),
             hosts: proxmox.hosts.iter().map(|host| host.name.clone()).collect(),
-            disks: storages.chain([proxmox.disks_storage.clone()]).collect(),
+            disks: storages.chain(proxmox.storages_of_disks().cloned()).collect(),
             images: BTreeSet::from([proxmox.images_storage.clone()]),
             bridges: bridges.chain([proxmox.bridge.clone()]).collect(),
             mappings: nodes.iter().flat_map(|node| node.hardware.pci.clone()).collect(),

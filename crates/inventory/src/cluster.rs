@@ -157,6 +157,12 @@ pub struct Proxmox {
     pub disks_storage: String,
     /// Storage for images (`import`) and config media (`iso`).
     pub images_storage: String,
+    /// Storage for templates, where it is another than that for disks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_disks: Option<String>,
+    /// Storage for cloud-init drives, where it is another than that for disks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloud_init_drives: Option<String>,
     /// Bridge of the first NIC.
     pub bridge: String,
     /// VLAN tag of the first NIC.
@@ -167,6 +173,23 @@ pub struct Proxmox {
     pub cpu_overcommit: f64,
     /// Memory kept free on every host for Proxmox itself, in bytes.
     pub memory_reserve: u64,
+}
+
+impl Proxmox {
+    /// Storage for templates.
+    pub fn templates_storage(&self) -> &String {
+        self.template_disks.as_ref().unwrap_or(&self.disks_storage)
+    }
+
+    /// Storage for cloud-init drives.
+    pub fn cloud_init_storage(&self) -> &String {
+        self.cloud_init_drives.as_ref().unwrap_or(&self.disks_storage)
+    }
+
+    /// Every storage that takes disks, the nodes' own first.
+    pub fn storages_of_disks(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.disks_storage).chain(&self.template_disks).chain(&self.cloud_init_drives)
+    }
 }
 
 /// One Proxmox host that may be used.

@@ -206,6 +206,9 @@ refuses! {
     dhcp_discovered_with_addresses: "vip: 10.0.0.20" => "vip: 10.0.0.20, dhcp: discovered", "environment: lab" => "boot: {config: maintenance}";
     dhcp_discovered_with_a_config_medium: "vip: 10.0.0.20" => "vip: 10.0.0.20, dhcp: discovered";
     boot_config_by_snippet: "environment: lab" => "boot: {config: snippet}";
+    boot_storage_of_templates_without_any: "images: local}" => "images: local, templates: bases}";
+    boot_storage_of_templates_with_linked_clones: "images: local}" => "images: local, templates: bases}\n  boot: {from: template}";
+    boot_storage_of_drives_without_any: "images: local}" => "images: local, cloudInit: drives}";
     boot_template_with_meta: "environment: lab" => "boot: {from: template, config: meta}";
     boot_iso_without_from: "environment: lab" => "boot: {iso: \"local:iso/talos.iso\"}";
     boot_iso_is_no_volume: "environment: lab" => "boot: {from: iso, iso: talos.iso}";

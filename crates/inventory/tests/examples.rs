@@ -61,6 +61,36 @@ fn home_is_the_five_nodes_of_the_plan() {
     assert!(cluster.ha);
 }
 
+/// F11: names, VMIDs, addresses, cores, memory, system disk, extra disks.
+#[test]
+fn fluodata_is_the_table_of_its_nodes() {
+    let cluster = load_example("fluodata").cluster;
+    let row = |node: &daedal_inventory::Node| {
+        let gib = |bytes: u64| bytes / (1 << 30);
+        let extra: Vec<u64> = node.disks.iter().map(|disk| gib(disk.size)).collect();
+        let sizes = (node.cores, gib(node.memory), gib(node.disk), extra);
+        (
+            node.name.clone(),
+            node.vmid,
+            node.address.unwrap_or_else(|| panic!("{}", node.name)).to_string(),
+            sizes,
+        )
+    };
+    let table: Vec<_> = cluster.nodes.iter().map(row).collect();
+    assert_eq!(
+        table,
+        [
+            ("cp-0".to_owned(), 110, "10.10.0.10/24".to_owned(), (2, 4, 20, vec![])),
+            ("worker-0".to_owned(), 120, "10.10.0.20/24".to_owned(), (4, 8, 20, vec![20])),
+            ("worker-1".to_owned(), 121, "10.10.0.21/24".to_owned(), (4, 8, 20, vec![20])),
+        ]
+    );
+    assert_eq!(cluster.proxmox.bridge, "vmbr1");
+    for extension in ["siderolabs/iscsi-tools", "siderolabs/util-linux-tools"] {
+        assert!(cluster.talos.extensions.iter().any(|name| name == extension), "{extension}");
+    }
+}
+
 #[test]
 fn what_home_comes_to() {
     insta::assert_snapshot!(resolved_yaml(&load_example("home").cluster).expect("shown"));

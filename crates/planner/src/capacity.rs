@@ -302,7 +302,8 @@ fn judge_host(cluster: &Cluster, name: &str, view: Option<&HostView>) -> Option<
         (true, false) => &["import"],
         (false, _) => &["iso"],
     };
-    for (storage, wanted) in [(&proxmox.disks_storage, &["images"][..]), (&proxmox.images_storage, files)] {
+    let disks = proxmox.storages_of_disks().map(|storage| (storage, &["images"][..]));
+    for (storage, wanted) in disks.chain([(&proxmox.images_storage, files)]) {
         let Some(seen) = view.storages.get(storage) else {
             let fix =
                 format!("check `proxmox.storage`, or give the token Datastore.Audit on /storage/{storage}");

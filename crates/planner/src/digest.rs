@@ -92,7 +92,7 @@ pub fn node_digest(cluster: &Cluster, node: &Node) -> String {
 
 /// Digest of what a role's template is made of.
 pub fn template_digest(cluster: &Cluster, role: daedal_inventory::Role, image_file: &str) -> String {
-    let mut digest = of(&(image_file, role, &cluster.proxmox.disks_storage));
+    let mut digest = of(&(image_file, role, cluster.proxmox.templates_storage()));
     digest.truncate(32);
     digest
 }

@@ -91,6 +91,8 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
             tls: TlsTrust::System,
             hosts: hosts.iter().map(|h| Host { name: (*h).into(), capacity: None }).collect(),
             disks_storage: "local-lvm".into(),
+            template_disks: None,
+            cloud_init_drives: None,
             images_storage: "local".into(),
             bridge: "vmbr0".into(),
             vlan: None,

@@ -106,7 +106,13 @@ impl Executor<'_> {
             name: node.name.clone(),
             description: Some(CloneMark::of(self.cluster, node).line()),
             full: of.full,
-            storage: None,
+            // A full clone may be elsewhere than its template.
+            storage: self
+                .cluster
+                .proxmox
+                .template_disks
+                .as_ref()
+                .map(|_| self.cluster.proxmox.disks_storage.clone()),
             target: (of.host != host).then(|| host.to_owned()),
             pool: self.cluster.proxmox.pool.clone(),
         };

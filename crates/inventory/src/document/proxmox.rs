@@ -119,4 +119,8 @@ pub(crate) struct Storage {
     /// For downloaded images and config media (content types `import` and `iso`).
     #[schemars(example = &"local")]
     pub(crate) images: String,
+    /// For templates, if it is another than that for disks (content type `images`); needs full clones.
+    pub(crate) templates: Option<String>,
+    /// For cloud-init drives, if it is another than that for disks (content type `images`).
+    pub(crate) cloud_init: Option<String>,
 }

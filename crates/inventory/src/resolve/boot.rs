@@ -11,6 +11,8 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
     let from: BootFrom = said.and_then(|b| b.from).map(Into::into).unwrap_or_default();
     let config: BootConfig = said.and_then(|b| b.config).map(Into::into).unwrap_or_default();
     let network_at = at.key("network");
+    let proxmox_at = at.key("proxmox");
+    let storage_at = proxmox_at.key("storage");
     let at = at.key("boot");
     if let Err((key, message, help)) = pair(from, config) {
         cx.error("boot", &at.key(key), message, help);
@@ -88,7 +90,43 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
         cx.error("boot", &at.key("template").key("made"), message, help);
         return None;
     }
+    storages(spec, config, template, &storage_at, cx)?;
     Some(Boot { from, config, iso, template })
+}
+
+/// Whether what has a storage of its own is there, and can be there.
+fn storages(
+    spec: &document::Spec,
+    config: BootConfig,
+    template: Option<Templates>,
+    at: &Path<'_>,
+    cx: &mut Context<'_>,
+) -> Option<()> {
+    let storage = &spec.proxmox.storage;
+    if let Some(other) = storage.templates.as_ref().filter(|other| **other != storage.disks) {
+        let wrong = match template {
+            None => Some((
+                "A storage for templates is named, but the nodes are not cloned from any.".to_owned(),
+                "Add `boot: {from: template}`, or remove `templates`.",
+            )),
+            Some(Templates { full: false, .. }) => Some((
+                format!("Linked clones are where their template is, on {other}, not on {}.", storage.disks),
+                "Add `template: {clone: full}` to `boot`, or remove `templates`.",
+            )),
+            Some(_) => None,
+        };
+        if let Some((message, help)) = wrong {
+            cx.error("boot", &at.key("templates"), message, help);
+            return None;
+        }
+    }
+    if storage.cloud_init.is_some() && config != BootConfig::CloudInitDrive {
+        let message = "A storage for cloud-init drives is named, but the nodes have none.";
+        let help = "Add `config: cloud-init-drive` to `boot`, or remove `cloudInit`.";
+        cx.error("boot", &at.key("cloudInit"), message, help);
+        return None;
+    }
+    Some(())
 }
 
 /// Says so where a template's VMID is another's, or a node's.

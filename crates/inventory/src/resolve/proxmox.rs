@@ -25,6 +25,11 @@ pub(crate) fn proxmox(proxmox: &document::Proxmox, at: &Path<'_>, cx: &mut Conte
         [("disks", &proxmox.storage.disks), ("images", &proxmox.storage.images)].map(|(key, id)| {
             cx.take("name", &storage_at.key(key), name::proxmox_id("storage", id)).map(|()| id.clone())
         });
+    let own = [("templates", &proxmox.storage.templates), ("cloudInit", &proxmox.storage.cloud_init)];
+    let [template_disks, cloud_init_drives] = own.map(|(key, id)| {
+        let id = id.as_ref().filter(|id| **id != proxmox.storage.disks)?;
+        cx.take("name", &storage_at.key(key), name::proxmox_id("storage", id)).map(|()| id.clone())
+    });
     let bridge = proxmox.bridge.clone().unwrap_or_else(|| "vmbr0".to_owned());
     let bridge_ok = cx.take("name", &at.key("bridge"), name::proxmox_id("bridge", &bridge));
     if let Some(pool) = &proxmox.pool {
@@ -44,6 +49,8 @@ pub(crate) fn proxmox(proxmox: &document::Proxmox, at: &Path<'_>, cx: &mut Conte
         hosts,
         disks_storage: disks?,
         images_storage: images?,
+        template_disks,
+        cloud_init_drives,
         bridge,
         vlan: proxmox.vlan,
         pool: proxmox.pool.clone(),

@@ -131,6 +131,7 @@ fn plan(
     }
     planner.orphan_media(&survey);
     planner.first_contact_note();
+    planner.secure_boot_note();
 
     let nodes = planner.planned_nodes(&survey);
     let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();

@@ -53,6 +53,21 @@ impl<'w> Planner<'w> {
         }
     }
 
+    /// Says where signed images boot without anybody checking their signatures.
+    pub(super) fn secure_boot_note(&mut self) {
+        let talos = &self.cluster.talos;
+        // Disk images bring their keys from Talos 1.14 on; installation media always did.
+        let brings_keys =
+            self.cluster.boot.takes_iso() || (talos.version.major, talos.version.minor) >= (1, 14);
+        if !talos.secure_boot || brings_keys || !self.tracks.iter().any(|track| track.created) {
+            return;
+        }
+        let text = "Secure boot is asked for, but the firmware of new VMs does not check signatures: disk images of Talos \
+                    before v1.14 do not put their keys into it.";
+        let fix = "`boot: {from: iso}`, `boot: {from: template, template: {made: iso}}`, or Talos v1.14";
+        self.notes.add(Level::Warning, "talos.secureBoot", text, Some(fix.to_owned()));
+    }
+
     /// Says whom the plan trusts on first sight.
     pub(super) fn first_contact_note(&mut self) {
         if self.first_contacts.is_empty() {

@@ -30,7 +30,7 @@ impl<'w> Planner<'w> {
 
     /// Where disks are shared, one host's template serves all: the one that has it, or else the first.
     fn template_host(&self, role: Role, host: &str, images: &Images) -> String {
-        let disks = &self.cluster.proxmox.disks_storage;
+        let disks = self.cluster.proxmox.templates_storage();
         let view = self.world.hosts.get(host);
         if !view.and_then(|view| view.storages.get(disks)).is_some_and(|storage| storage.shared) {
             return host.to_owned();
