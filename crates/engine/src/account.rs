@@ -1,10 +1,13 @@
 //! Makes a Proxmox account that may do just what it needs to: user, token, roles and access control list.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 
 use daedal_proxmox::{Client, Holder, NewToken};
+use futures::future::BoxFuture;
 use serde::Serialize;
 
+use crate::effects::{EffectKind, Effects};
 use crate::error::Error;
 use crate::privileges::Grant;
 
@@ -64,6 +67,7 @@ impl Account {
     pub async fn ensure(
         &self,
         admin: &Client,
+        effects: &Effects,
         secret: Secret,
         keep: impl FnOnce(&NewToken) -> std::io::Result<()>,
     ) -> Result<Vec<Ensured>, Error> {
@@ -72,7 +76,7 @@ impl Account {
         if let Some(pool) = &self.pool {
             let there = admin.pools().await?.iter().any(|known| known.poolid == *pool);
             if !there {
-                admin.create_pool(pool, Some(&self.comment)).await?;
+                change(effects, format!("pool {pool}"), admin.create_pool(pool, Some(&self.comment))).await?;
             }
             say(format!("pool {pool}"), (!there).then_some("created"));
         }
@@ -81,11 +85,11 @@ impl Account {
             let there = known.iter().find(|known| known.roleid == role);
             let done = match there {
                 None => {
-                    admin.create_role(role, &privileges).await?;
+                    change(effects, format!("role {role}"), admin.create_role(role, &privileges)).await?;
                     Some("created")
                 }
                 Some(known) if known.privileges.iter().cloned().collect::<BTreeSet<_>>() != privileges => {
-                    admin.update_role(role, &privileges).await?;
+                    change(effects, format!("role {role}"), admin.update_role(role, &privileges)).await?;
                     Some("changed")
                 }
                 Some(_) => None,
@@ -94,33 +98,40 @@ impl Account {
         }
         let there = admin.users().await?.iter().any(|user| user.userid == self.user);
         if !there {
-            admin.create_user(&self.user, &self.comment).await?;
+            change(effects, format!("user {}", self.user), admin.create_user(&self.user, &self.comment))
+                .await?;
         }
         say(format!("user {}", self.user), (!there).then_some("created"));
-        let done = self.ensure_token(admin, secret, keep).await?;
+        let done = self.ensure_token(admin, effects, secret, keep).await?;
         say(format!("token {}", self.token_id()), done);
-        self.ensure_grants(admin, &mut say).await?;
+        self.ensure_grants(admin, effects, &mut say).await?;
         Ok(all)
     }
 
     async fn ensure_token(
         &self,
         admin: &Client,
+        effects: &Effects,
         secret: Secret,
         keep: impl FnOnce(&NewToken) -> std::io::Result<()>,
     ) -> Result<Option<&'static str>, Error> {
         let tokens = admin.tokens_of(&self.user).await?;
+        let delete = |why: &str| {
+            let what = format!("{why} token {}", self.token_id());
+            change(effects, what, admin.delete_token(&self.user, &self.token))
+        };
         let there = tokens.iter().any(|token| token.tokenid == self.token);
         match (there, secret) {
             (true, Secret::Known) => return Ok(None),
             (true, Secret::Unknown) => return Err(Error::TokenExists { id: self.token_id() }),
-            (true, Secret::Rotate) => admin.delete_token(&self.user, &self.token).await?,
+            (true, Secret::Rotate) => delete("old").await?,
             (false, _) => {}
         }
-        let made = admin.create_token(&self.user, &self.token, &self.comment).await?;
+        let what = format!("token {}", self.token_id());
+        let made = change(effects, what, admin.create_token(&self.user, &self.token, &self.comment)).await?;
         if let Err(source) = keep(&made) {
             // A token whose secret nobody has is of no use, and would be in the way of the next try.
-            admin.delete_token(&self.user, &self.token).await?;
+            delete("unkept").await?;
             return Err(Error::NotKept { id: self.token_id(), source });
         }
         Ok(Some(if there { "made anew" } else { "created" }))
@@ -130,6 +141,7 @@ impl Account {
     async fn ensure_grants(
         &self,
         admin: &Client,
+        effects: &Effects,
         say: &mut impl FnMut(String, Option<&'static str>),
     ) -> Result<(), Error> {
         let token = self.token_id();
@@ -147,7 +159,9 @@ impl Account {
                         && entry.propagate == grant.propagate
                 });
                 if !there {
-                    admin.grant(&grant.path, grant.role, holder, grant.propagate).await?;
+                    let what = format!("{} on {} for {id}", grant.role, grant.path);
+                    let call = admin.grant(&grant.path, grant.role, holder, grant.propagate);
+                    change(effects, what, call).await?;
                     given = true;
                 }
             }
@@ -194,4 +208,14 @@ impl Account {
         }
         text
     }
+}
+
+/// One change of the account.
+fn change<'a, T: Send + 'a>(
+    effects: &'a Effects,
+    what: String,
+    call: impl Future<Output = Result<T, daedal_proxmox::Error>> + Send + 'a,
+) -> BoxFuture<'a, Result<T, Error>> {
+    let call = async { Ok(call.await?) };
+    Box::pin(effects.perform(EffectKind::SetAccount, what, call))
 }

@@ -71,6 +71,14 @@ pub enum EffectKind {
     StopVm,
     /// A VM is deleted.
     DestroyVm,
+    /// A VM's firewall changes.
+    SetFirewall,
+    /// What the HA manager keeps changes.
+    SetAvailability,
+    /// A backup job changes.
+    SetBackupJob,
+    /// A role, user, token, pool or grant changes.
+    SetAccount,
 }
 
 /// One mutating call about to be made: what kind, and on what.

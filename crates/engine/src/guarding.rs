@@ -2,13 +2,16 @@
 //! and each can be asked for again: what is right already is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{Ownership, World};
-use daedal_proxmox::{Client, FirewallRule, Kept, Options, UpdateVm, release};
+use daedal_proxmox::{FirewallRule, Kept, Options, UpdateVm, release};
+use futures::future::BoxFuture;
 
 use crate::account::Ensured;
-use crate::engine::Engine;
+use crate::effects::EffectKind;
+use crate::engine::{Engine, Parts};
 use crate::error::Error;
 use crate::machine::FIRST_NIC;
 
@@ -44,12 +47,12 @@ impl Engine {
     /// Turns the VMs' firewall on or off. On, a node takes what comes from the cluster itself, the Talos API, on control
     /// planes the Kubernetes API, `ports` besides, and nothing else.
     pub async fn firewall(&self, cluster: &Cluster, on: bool, ports: &[u16]) -> Result<Vec<Ensured>, Error> {
-        let proxmox = &self.parts.proxmox;
         let mut all = Vec::new();
         for (node, host) in self.ours(cluster).await? {
+            let firewall = Firewall { parts: &self.parts, node, host: &host };
             let changed = match on {
-                true => guard(proxmox, cluster, node, &host, ports).await?,
-                false => unguard(proxmox, node, &host).await?,
+                true => firewall.guard(cluster, ports).await?,
+                false => firewall.unguard().await?,
             };
             let what = format!("firewall of {} (VM {})", node.name, node.vmid);
             all.push(Ensured { what, done: changed.then_some(if on { "turned on" } else { "turned off" }) });
@@ -59,8 +62,8 @@ impl Engine {
 
     /// Puts the control planes under Proxmox's high availability, kept on different hosts; or takes them out.
     pub async fn high_availability(&self, cluster: &Cluster, on: bool) -> Result<Vec<Ensured>, Error> {
-        let proxmox = &self.parts.proxmox;
-        let version = proxmox.version().await?.version;
+        let parts = &self.parts;
+        let version = parts.proxmox.version().await?.version;
         let rules = release(&version).is_none_or(|(major, _)| major >= 9);
         let ours: Ours<'_> = self
             .ours(cluster)
@@ -83,8 +86,8 @@ impl Engine {
         .collect();
         let group = |node: &Node| format!("daedal-{}-{}", cluster.name, node.name);
         // What keeps them apart: a rule, or before there were rules a preferred host for each.
-        let apart_by = Shelf::read(proxmox, if rules { Kept::HaRule } else { Kept::HaGroup }).await?;
-        let under = Shelf::read(proxmox, Kept::HaResource).await?;
+        let apart_by = Shelf::read(parts, if rules { Kept::HaRule } else { Kept::HaGroup }).await?;
+        let under = Shelf::read(parts, Kept::HaResource).await?;
         if !on {
             if rules {
                 all.push(apart_by.remove(&apart).await?);
@@ -131,9 +134,8 @@ impl Engine {
         cluster: &Cluster,
         job: Option<&BackupJob>,
     ) -> Result<Vec<Ensured>, Error> {
-        let proxmox = &self.parts.proxmox;
         let id = format!("daedal-{}", cluster.name);
-        let jobs = Shelf::read(proxmox, Kept::BackupJob).await?;
+        let jobs = Shelf::read(&self.parts, Kept::BackupJob).await?;
         let Some(job) = job else { return Ok(vec![jobs.remove(&id).await?]) };
         let vmids: Vec<String> = cluster.nodes.iter().map(|node| node.vmid.to_string()).collect();
         let wanted: Options = [
@@ -154,24 +156,38 @@ impl Engine {
 
 /// All objects of a kind, as they were when they were last read.
 struct Shelf<'a> {
-    proxmox: &'a Client,
+    parts: &'a Parts,
     kind: Kept,
     known: BTreeMap<String, Options>,
 }
 
 impl<'a> Shelf<'a> {
-    async fn read(proxmox: &'a Client, kind: Kept) -> Result<Self, Error> {
-        Ok(Self { proxmox, kind, known: proxmox.kept(kind).await? })
+    async fn read(parts: &'a Parts, kind: Kept) -> Result<Self, Error> {
+        Ok(Self { parts, kind, known: parts.proxmox.kept(kind).await? })
+    }
+
+    fn change<'c>(
+        &'c self,
+        id: &str,
+        call: impl Future<Output = Result<(), daedal_proxmox::Error>> + Send + 'c,
+    ) -> BoxFuture<'c, Result<(), Error>> {
+        let kind = match self.kind {
+            Kept::HaResource | Kept::HaRule | Kept::HaGroup => EffectKind::SetAvailability,
+            Kept::BackupJob => EffectKind::SetBackupJob,
+        };
+        let what = format!("{} {id}", self.kind.name());
+        Box::pin(self.parts.effects.perform(kind, what, async { Ok(call.await?) }))
     }
 
     async fn ensure(&self, id: &str, wanted: &Options) -> Result<Ensured, Error> {
+        let proxmox = &self.parts.proxmox;
         let done = match self.known.get(id) {
             None => {
-                self.proxmox.create_kept(self.kind, id, wanted).await?;
+                self.change(id, proxmox.create_kept(self.kind, id, wanted)).await?;
                 Some("created")
             }
             Some(there) if wanted.iter().any(|(name, value)| there.get(name) != Some(value)) => {
-                self.proxmox.update_kept(self.kind, id, wanted).await?;
+                self.change(id, proxmox.update_kept(self.kind, id, wanted)).await?;
                 Some("changed")
             }
             Some(_) => None,
@@ -182,7 +198,7 @@ impl<'a> Shelf<'a> {
     async fn remove(&self, id: &str) -> Result<Ensured, Error> {
         let there = self.known.contains_key(id);
         if there {
-            self.proxmox.delete_kept(self.kind, id).await?;
+            self.change(id, self.parts.proxmox.delete_kept(self.kind, id)).await?;
         }
         Ok(Ensured { what: format!("{} {id}", self.kind.name()), done: there.then_some("removed") })
     }
@@ -226,79 +242,94 @@ fn members(cluster: &Cluster) -> BTreeSet<String> {
     nodes.chain(vip).chain(pods).collect()
 }
 
-async fn guard(
-    proxmox: &Client,
-    cluster: &Cluster,
-    node: &Node,
-    host: &str,
-    ports: &[u16],
-) -> Result<bool, Error> {
-    let vmid = node.vmid;
-    let mut changed = false;
-    if !proxmox.ipsets(host, vmid).await?.iter().any(|name| name == SET) {
-        proxmox.create_ipset(host, vmid, SET).await?;
-        changed = true;
-    }
-    let there: BTreeSet<String> = proxmox.ipset(host, vmid, SET).await?.into_iter().collect();
-    let wanted = members(cluster);
-    for cidr in wanted.difference(&there) {
-        proxmox.add_to_ipset(host, vmid, SET, cidr).await?;
-        changed = true;
-    }
-    for cidr in there.difference(&wanted) {
-        proxmox.take_from_ipset(host, vmid, SET, cidr).await?;
-        changed = true;
-    }
-    // Rules of others stay; ours are known by their comment, and are made anew when they differ.
-    let wanted = rules(node, ports);
-    let known = proxmox.firewall_rules(host, vmid).await?;
-    let mine =
-        |rule: &&FirewallRule| rule.comment.as_ref().is_some_and(|comment| comment.starts_with("daedal: "));
-    let bare = |rule: &FirewallRule| FirewallRule { pos: None, ..rule.clone() };
-    if known.iter().filter(mine).map(bare).collect::<Vec<_>>() != wanted {
-        // The new ones go first, so that no moment is without them.
-        for (pos, rule) in wanted.iter().enumerate() {
-            proxmox
-                .add_firewall_rule(host, vmid, &FirewallRule { pos: Some(pos as u64), ..rule.clone() })
-                .await?;
-        }
-        let old = known.iter().filter(mine).filter_map(|rule| rule.pos).collect::<Vec<_>>();
-        for pos in old.into_iter().rev() {
-            proxmox.delete_firewall_rule(host, vmid, pos + wanted.len() as u64).await?;
-        }
-        changed = true;
-    }
-    let options: Options = [("enable", "1"), ("policy_in", "DROP"), ("policy_out", "ACCEPT")]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    let there: BTreeMap<String, String> = proxmox.firewall_options(host, vmid).await?;
-    if options.iter().any(|(name, value)| there.get(name) != Some(value)) {
-        proxmox.set_firewall_options(host, vmid, &options).await?;
-        changed = true;
-    }
-    // Last of all: only now does anything filter.
-    Ok(filtered(proxmox, node, host, true).await? || changed)
+/// The firewall of one VM.
+struct Firewall<'a> {
+    parts: &'a Parts,
+    node: &'a Node,
+    host: &'a str,
 }
 
-async fn unguard(proxmox: &Client, node: &Node, host: &str) -> Result<bool, Error> {
-    let off = filtered(proxmox, node, host, false).await?;
-    let there = proxmox.firewall_options(host, node.vmid).await?;
-    if there.get("enable").is_some_and(|enable| enable == "1") {
-        let options = Options::from([("enable".to_owned(), "0".to_owned())]);
-        proxmox.set_firewall_options(host, node.vmid, &options).await?;
-        return Ok(true);
+impl Firewall<'_> {
+    fn change<'c>(
+        &'c self,
+        what: impl std::fmt::Display,
+        call: impl Future<Output = Result<(), daedal_proxmox::Error>> + Send + 'c,
+    ) -> BoxFuture<'c, Result<(), Error>> {
+        let what = format!("{what} of VM {} on {}", self.node.vmid, self.host);
+        Box::pin(self.parts.effects.perform(EffectKind::SetFirewall, what, async { Ok(call.await?) }))
     }
-    Ok(off)
-}
 
-/// Whether the firewall filters the node's network card at all. The MAC is always sent, or Proxmox makes one up.
-async fn filtered(proxmox: &Client, node: &Node, host: &str, on: bool) -> Result<bool, Error> {
-    let config = proxmox.vm_config(host, node.vmid).await?;
-    let Some(nic) = config.nics.get(FIRST_NIC).filter(|nic| nic.firewall != on) else { return Ok(false) };
-    let mut nic = nic.clone();
-    nic.firewall = on;
-    let update = UpdateVm::new().set(FIRST_NIC, nic.property_string()).digest(&config.digest);
-    proxmox.update_vm(host, node.vmid, &update).await?;
-    Ok(true)
+    async fn guard(&self, cluster: &Cluster, ports: &[u16]) -> Result<bool, Error> {
+        let (proxmox, host, vmid) = (&self.parts.proxmox, self.host, self.node.vmid);
+        let mut changed = false;
+        if !proxmox.ipsets(host, vmid).await?.iter().any(|name| name == SET) {
+            self.change("the set", proxmox.create_ipset(host, vmid, SET)).await?;
+            changed = true;
+        }
+        let there: BTreeSet<String> = proxmox.ipset(host, vmid, SET).await?.into_iter().collect();
+        let wanted = members(cluster);
+        for cidr in wanted.difference(&there) {
+            self.change(cidr, proxmox.add_to_ipset(host, vmid, SET, cidr)).await?;
+            changed = true;
+        }
+        for cidr in there.difference(&wanted) {
+            self.change(cidr, proxmox.take_from_ipset(host, vmid, SET, cidr)).await?;
+            changed = true;
+        }
+        // Rules of others stay; ours are known by their comment, and are made anew when they differ.
+        let wanted = rules(self.node, ports);
+        let known = proxmox.firewall_rules(host, vmid).await?;
+        let mine = |rule: &&FirewallRule| {
+            rule.comment.as_ref().is_some_and(|comment| comment.starts_with("daedal: "))
+        };
+        let bare = |rule: &FirewallRule| FirewallRule { pos: None, ..rule.clone() };
+        if known.iter().filter(mine).map(bare).collect::<Vec<_>>() != wanted {
+            // The new ones go first, so that no moment is without them.
+            for (pos, rule) in wanted.iter().enumerate() {
+                let rule = FirewallRule { pos: Some(pos as u64), ..rule.clone() };
+                self.change(format!("new rule {pos}"), proxmox.add_firewall_rule(host, vmid, &rule)).await?;
+            }
+            let old = known.iter().filter(mine).filter_map(|rule| rule.pos).collect::<Vec<_>>();
+            for pos in old.into_iter().rev() {
+                let at = pos + wanted.len() as u64;
+                self.change(format!("old rule {at}"), proxmox.delete_firewall_rule(host, vmid, at)).await?;
+            }
+            changed = true;
+        }
+        let options: Options = [("enable", "1"), ("policy_in", "DROP"), ("policy_out", "ACCEPT")]
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        let there: BTreeMap<String, String> = proxmox.firewall_options(host, vmid).await?;
+        if options.iter().any(|(name, value)| there.get(name) != Some(value)) {
+            self.change("the options", proxmox.set_firewall_options(host, vmid, &options)).await?;
+            changed = true;
+        }
+        // Last of all: only now does anything filter.
+        Ok(self.filtered(true).await? || changed)
+    }
+
+    async fn unguard(&self) -> Result<bool, Error> {
+        let (proxmox, host, vmid) = (&self.parts.proxmox, self.host, self.node.vmid);
+        let off = self.filtered(false).await?;
+        let there = proxmox.firewall_options(host, vmid).await?;
+        if there.get("enable").is_some_and(|enable| enable == "1") {
+            let options = Options::from([("enable".to_owned(), "0".to_owned())]);
+            self.change("the options", proxmox.set_firewall_options(host, vmid, &options)).await?;
+            return Ok(true);
+        }
+        Ok(off)
+    }
+
+    /// Whether the firewall filters the node's network card at all. The MAC is always sent, or Proxmox makes one up.
+    async fn filtered(&self, on: bool) -> Result<bool, Error> {
+        let (proxmox, host, vmid) = (&self.parts.proxmox, self.host, self.node.vmid);
+        let config = proxmox.vm_config(host, vmid).await?;
+        let Some(nic) = config.nics.get(FIRST_NIC).filter(|nic| nic.firewall != on) else { return Ok(false) };
+        let mut nic = nic.clone();
+        nic.firewall = on;
+        let update = UpdateVm::new().set(FIRST_NIC, nic.property_string()).digest(&config.digest);
+        self.change("the card", proxmox.update_vm(host, vmid, &update)).await?;
+        Ok(true)
+    }
 }

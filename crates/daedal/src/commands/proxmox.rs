@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use daedal_engine::{Account, Ensured, Scope, Secret, Use};
+use daedal_engine::{Account, Effects, Ensured, Scope, Secret, Use};
 use daedal_inventory::{Cluster, Reach, SecretRef, TlsTrust};
 use daedal_proxmox::{Client, Kind, LoginError, NewToken, Token};
 
@@ -141,16 +141,18 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
         false => Secret::Unknown,
     };
     let file = &wish.secret_file;
-    let done = account.ensure(&admin, secret, |made| keep(file, made)).await.map_err(|error| {
-        let failure = engine_failure(&error);
-        match error {
-            daedal_engine::Error::TokenExists { .. } => {
-                failure.hint("--secret-file names the file, --rotate makes the token anew.")
+    let done = account.ensure(&admin, &Effects::default(), secret, |made| keep(file, made)).await.map_err(
+        |error| {
+            let failure = engine_failure(&error);
+            match error {
+                daedal_engine::Error::TokenExists { .. } => {
+                    failure.hint("--secret-file names the file, --rotate makes the token anew.")
+                }
+                daedal_engine::Error::NotKept { .. } => Failure { exit: Exit::CannotWrite, ..failure },
+                _ => failure,
             }
-            daedal_engine::Error::NotKept { .. } => Failure { exit: Exit::CannotWrite, ..failure },
-            _ => failure,
-        }
-    })?;
+        },
+    )?;
     match format {
         Format::Json => console::json(&serde_json::json!({
             "token": account.token_id(),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use daedal_dial::Trust;
-use daedal_engine::{Account, Scope, Secret};
+use daedal_engine::{Account, Effects, Scope, Secret};
 use daedal_proxmox::NewToken;
 use daedal_store::{make_private_folder, write_private};
 
@@ -71,7 +71,10 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
         write_private(&file, written(made.expose()).as_bytes()).map_err(std::io::Error::other)
     };
     let admin = administrator(&args.admin, &contact).await?;
-    let done = account.ensure(&admin, secret, keep).await.map_err(|error| engine_failure(&error))?;
+    let done = account
+        .ensure(&admin, &Effects::default(), secret, keep)
+        .await
+        .map_err(|error| engine_failure(&error))?;
     match format {
         Format::Json => console::json(&serde_json::json!({ "token": id, "config": file, "steps": done })),
         Format::Text => {

@@ -11,7 +11,7 @@ use daedal_proxmox::{Call, Client, Fault, Kept, Observer, Seen, Token, Trust, Ve
 use tokio::sync::Notify;
 
 use crate::strangers::proxmox;
-use crate::support::{Bench, CANARY, Point, TOKEN, assert_done};
+use crate::support::{Bench, CANARY, Killer, Point, TOKEN, assert_done};
 
 /// What befalls the n-th change.
 #[derive(Clone, Debug)]
@@ -113,19 +113,29 @@ async fn state(bench: &Bench) -> String {
     text
 }
 
+/// Every changing call passed the point where it can be counted, failed or killed, each by a name of its own.
+fn passed_the_gate(gate: &Killer, changes: usize, name: &str) {
+    let seen: Vec<String> = gate.seen().iter().map(ToString::to_string).collect();
+    assert_eq!(seen.len(), changes, "{name}: {seen:#?}");
+    let different: std::collections::BTreeSet<&String> = seen.iter().collect();
+    assert_eq!(different.len(), changes, "{name}: {seen:#?}");
+}
+
 /// Runs a command on copies of a bench, and lets everything befall every change that it makes.
 async fn sweep<F>(from: &Bench, name: &str, command: impl Fn(Engine) -> F)
 where
     F: Future<Output = Result<Vec<Ensured>, Error>>,
 {
-    let run = |bench: &Bench, watcher: &Arc<Watcher>| {
-        command(bench.engine_watched(bench.lab.dialer(), Effects::default(), watcher.clone()))
+    let through = |bench: &Bench, watcher: &Arc<Watcher>, effects: Effects| {
+        command(bench.engine_watched(bench.lab.dialer(), effects, watcher.clone()))
     };
-    let (bench, watcher) = (from.copy(), Watcher::new(0, None));
-    let done = run(&bench, &watcher).await.unwrap();
+    let run = |bench: &Bench, watcher: &Arc<Watcher>| through(bench, watcher, Effects::default());
+    let (bench, watcher, gate) = (from.copy(), Watcher::new(0, None), Killer::never());
+    let done = through(&bench, &watcher, Effects::through(gate.clone())).await.unwrap();
     assert!(done.iter().any(|one| one.done.is_some()), "{name}: {done:?}");
     let (wanted, changes) = (state(&bench).await, watcher.seen.load(Ordering::Relaxed));
     assert!(changes > 0, "{name}");
+    passed_the_gate(&gate, changes, name);
     for nth in 1..=changes {
         for fate in fates(nth) {
             let (bench, watcher) = (from.copy(), Watcher::new(nth, Some(fate.clone())));
@@ -215,9 +225,11 @@ async fn whatever_befalls_the_account_command_is_survived() {
             (all, roles, client.tokens_of("other@pve").await.unwrap().len())
         }
     };
-    let (whole, watcher) = (bench.copy(), Watcher::new(0, None));
-    account.ensure(&admin(&whole, watcher.clone()), Secret::Unknown, |_| Ok(())).await.unwrap();
+    let (whole, watcher, gate) = (bench.copy(), Watcher::new(0, None), Killer::never());
+    let (counted, open) = (Effects::through(gate.clone()), &Effects::default());
+    account.ensure(&admin(&whole, watcher.clone()), &counted, Secret::Unknown, |_| Ok(())).await.unwrap();
     let (wanted, changes) = (acl(&whole).await, watcher.seen.load(Ordering::Relaxed));
+    passed_the_gate(&gate, changes, "account");
     for nth in 1..=changes {
         for fate in fates(nth) {
             let (bench, watcher) = (bench.copy(), Watcher::new(nth, Some(fate.clone())));
@@ -228,24 +240,25 @@ async fn whatever_befalls_the_account_command_is_survived() {
             };
             let dying = admin(&bench, watcher.clone());
             tokio::select! {
-                _ = account.ensure(&dying, Secret::Unknown, keep) => {}
+                _ = account.ensure(&dying, open, Secret::Unknown, keep) => {}
                 () = watcher.dead.notified() => {}
             }
             let after = format!("{fate:?} at change {nth} of {changes}");
             let admin = admin(&bench, Watcher::new(0, None));
             // Without its secret a token is of no use: only then, and only when told to, it is made anew.
             let had = *kept.lock().unwrap();
-            let first = account.ensure(&admin, if had { Secret::Known } else { Secret::Unknown }, keep).await;
+            let first =
+                account.ensure(&admin, open, if had { Secret::Known } else { Secret::Unknown }, keep).await;
             match first {
                 Ok(_) => {}
                 Err(Error::TokenExists { .. }) if !had => {
-                    account.ensure(&admin, Secret::Rotate, keep).await.unwrap();
+                    account.ensure(&admin, open, Secret::Rotate, keep).await.unwrap();
                 }
                 Err(error) => panic!("{after}: {}", daedal_engine::chain(&error)),
             }
             assert!(*kept.lock().unwrap(), "{after}: nobody has the secret");
             assert_eq!(acl(&bench).await, wanted, "{after}");
-            let again = account.ensure(&admin, Secret::Known, |_| panic!("again")).await.unwrap();
+            let again = account.ensure(&admin, open, Secret::Known, |_| panic!("again")).await.unwrap();
             assert!(again.iter().all(|one| one.done.is_none()), "{after}: {again:?}");
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use daedal_engine::{Account, CheckVerdict, Grant, Run, Scope, Secret};
+use daedal_engine::{Account, CheckVerdict, Effects, Grant, Run, Scope, Secret};
 use daedal_inventory::Cluster;
 use daedal_lab::proxmox::TokenSpec;
 use daedal_planner::{Level, plan_apply, plan_destroy};
@@ -48,9 +48,15 @@ async fn booting(
         .trust(Trust::Ca(bench.lab.pki().ca_pem().to_owned()))
         .build()
         .unwrap();
-    let done = account.ensure(&admin, Secret::Known, |_| panic!("the token is there")).await.unwrap();
+    let done = account
+        .ensure(&admin, &Effects::default(), Secret::Known, |_| panic!("the token is there"))
+        .await
+        .unwrap();
     assert!(done.iter().any(|one| one.done.is_some()));
-    let again = account.ensure(&admin, Secret::Known, |_| panic!("the token is there")).await.unwrap();
+    let again = account
+        .ensure(&admin, &Effects::default(), Secret::Known, |_| panic!("the token is there"))
+        .await
+        .unwrap();
     assert!(again.iter().all(|one| one.done.is_none()), "{again:?}");
     bench
 }
@@ -260,7 +266,7 @@ async fn a_token_whose_secret_cannot_be_kept_is_deleted_again() {
         grants: Scope::of(&bench.cluster).grants(9),
     };
     let full = |_: &_| Err(std::io::Error::from(std::io::ErrorKind::StorageFull));
-    let error = account.ensure(&admin, Secret::Unknown, full).await.unwrap_err();
+    let error = account.ensure(&admin, &Effects::default(), Secret::Unknown, full).await.unwrap_err();
     assert!(matches!(error, daedal_engine::Error::NotKept { .. }), "{error:?}");
     assert_eq!(admin.tokens_of("daedal@pve").await.unwrap(), []);
 
@@ -269,12 +275,12 @@ async fn a_token_whose_secret_cannot_be_kept_is_deleted_again() {
         *kept.lock().unwrap() = made.expose().to_owned();
         Ok(())
     };
-    account.ensure(&admin, Secret::Unknown, keep).await.unwrap();
+    account.ensure(&admin, &Effects::default(), Secret::Unknown, keep).await.unwrap();
     let first = kept.lock().unwrap().clone();
     assert!(!first.is_empty());
-    let error = account.ensure(&admin, Secret::Unknown, |_| Ok(())).await.unwrap_err();
+    let error = account.ensure(&admin, &Effects::default(), Secret::Unknown, |_| Ok(())).await.unwrap_err();
     assert!(matches!(error, daedal_engine::Error::TokenExists { .. }), "{error:?}");
-    account.ensure(&admin, Secret::Rotate, keep).await.unwrap();
+    account.ensure(&admin, &Effects::default(), Secret::Rotate, keep).await.unwrap();
     assert_ne!(*kept.lock().unwrap(), first);
     // Its grants died with the old one, and were given anew.
     let acl = admin.acl().await.unwrap();
