@@ -12,7 +12,7 @@ use daedal_talos::{
     client::{ApplyMode, Bootstrap, Client, ConnectOptions, FailureKind, Probe, probe},
 };
 use futures::StreamExt;
-use node::{ADDRESS, Api, admin, bundle, now, start};
+use node::{ADDRESS, Api, Switch, admin, bundle, now, start};
 
 fn target() -> Target {
     Target::new(ADDRESS, 50000)
@@ -112,6 +112,37 @@ async fn probing() {
     assert!(matches!(found, Probe::Unreachable(_)));
     let found = probe(dialer, Target::new("10.0.0.1", 1), &credentials, &options()).await.unwrap();
     assert!(matches!(found, Probe::Unreachable(_)));
+}
+
+/// Who answers in the middle of an exchange with another key than at its beginning hears nothing of what is still to be said.
+#[tokio::test(start_paused = true)]
+async fn a_pin_holds_for_the_whole_exchange() {
+    let ((real, _node), (other, impostor)) =
+        (start(&Api::Maintenance, "maintenance"), start(&Api::Impostor, "maintenance"));
+    let way = Switch::new(real, other.clone());
+    let (first, fingerprint) =
+        Client::connect_maintenance(way.clone(), target(), None, &options()).await.unwrap();
+    let (client, _) =
+        Client::connect_maintenance(way.clone(), target(), Some(&fingerprint), &options()).await.unwrap();
+    client.for_node("10.0.0.12").version().await.unwrap();
+    drop(first);
+    way.switch();
+    for _ in 0..3 {
+        let config = daedal_talos::Secret::new("machine: {}");
+        let refused = client.for_node("10.0.0.13").apply_configuration(&config, ApplyMode::Auto, false).await;
+        assert!(
+            matches!(kind(refused), FailureKind::OtherCluster | FailureKind::Unreachable),
+            "no connection, and so no answer"
+        );
+        let refused = client.for_node("10.0.0.13").version().await;
+        assert!(matches!(kind(refused), FailureKind::OtherCluster | FailureKind::Unreachable));
+    }
+    assert!(impostor.0.nodes.lock().unwrap().is_empty(), "the impostor heard of nothing");
+    // It is no stranger to whoever has no pin: only the pin keeps it out.
+    let (fooled, shown) = Client::connect_maintenance(other, target(), None, &options()).await.unwrap();
+    assert_ne!(shown, fingerprint);
+    fooled.for_node("10.0.0.13").version().await.unwrap();
+    assert_eq!(*impostor.0.nodes.lock().unwrap(), ["10.0.0.13"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,10 @@
 //! Every way to boot: a cluster from nothing, an empty second plan, destruction; and what only some ways know.
 
 use daedal_lab::faults::{Fault, When};
-use daedal_lab::proxmox::{HostSpec, TokenSpec};
-use daedal_planner::{Action, Level, Step, plan_destroy};
+use daedal_lab::proxmox::{HostSpec, StorageSpec, TokenSpec};
+use daedal_planner::{Action, Level, Step, plan_apply, plan_destroy};
 
-use daedal_lab::{Format, SystemImage};
+use daedal_lab::{Format, Guests as _, SystemImage};
 use daedal_proxmox::{TaskWatcher, Upload};
 
 use crate::crash::sweep;
@@ -199,6 +199,66 @@ async fn an_impostor_gets_no_config() {
     bench.assert_converged("once more").await;
 }
 
+/// Every other connection to a machine ends at another one, which says the same of itself but has another key.
+struct Turncoat {
+    ways: [daedal_dial::Dialer; 2],
+    victim: std::net::IpAddr,
+    dialled: std::sync::atomic::AtomicUsize,
+}
+
+impl daedal_dial::Dial for Turncoat {
+    fn dial<'a>(&'a self, target: &'a daedal_dial::Target) -> daedal_dial::Dialing<'a> {
+        let turns = target.host == self.victim.to_string() && target.port == 50_000;
+        let at = match turns {
+            true => self.dialled.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 2,
+            false => 0,
+        };
+        self.ways[at].dial(target)
+    }
+}
+
+/// Nobody vouches for the first contact, but from then on its key is held to: a machine that takes its place in the middle of
+/// the exchange, with the same uuid at the same address, gets no config, however often it is tried.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_changes_in_the_middle_of_the_exchange_is_refused() {
+    let (bench, other) = (Bench::booting(IMAGE_MAINTENANCE, 1, 1), Bench::booting(IMAGE_MAINTENANCE, 1, 1));
+    // The same cluster in another datacenter, whose worker waits for its config.
+    let subject = "worker-1".to_owned();
+    let effect = daedal_engine::Effect { kind: daedal_engine::EffectKind::GiveConfig, subject };
+    let killer = crate::support::Killer::at(&effect, crate::support::Point::Before);
+    let ended = killer.run(other.apply_through(daedal_engine::Effects::through(killer.clone()))).await;
+    assert!(ended.is_none());
+    let victim = bench.cluster.node("worker-1").unwrap().ip().unwrap();
+    let ways = [bench.lab.dialer(), other.lab.dialer()];
+    let way = std::sync::Arc::new(Turncoat { ways, victim, dialled: Default::default() });
+    let given = |bench: &Bench| {
+        let log = bench.lab.faults().log();
+        log.iter().filter(|c| c.service == "talos" && c.path.contains("ApplyConfiguration")).count()
+    };
+    let before = given(&other);
+    let engine = bench.engine_over(way.clone(), daedal_engine::Effects::default());
+    let world = engine.observe(&bench.cluster).await.unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
+    assert!(unverified(&plan));
+    // It goes on trying; a dozen tries are enough to see.
+    let run = daedal_engine::Run::silent();
+    let often = async {
+        while way.dialled.load(std::sync::atomic::Ordering::Relaxed) < 24 {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        }
+    };
+    tokio::select! {
+        ended = engine.execute(&bench.cluster, &world, &plan, &run) => {
+            panic!("{:?}", crate::support::errors(&ended.unwrap()));
+        }
+        () = often => {}
+    }
+    assert_eq!((given(&bench), given(&other)), (1, before), "only the control plane got its config");
+    // Left alone, the right one gets it.
+    assert_done(&bench.apply().await, "without the impostor");
+    bench.assert_converged("without the impostor").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_death_on_the_way_through_a_verified_first_contact_is_survived() {
     crate::crash::sweep_of(|| listening(ISO_MAINTENANCE, "9.2.11")).await;
@@ -226,6 +286,7 @@ async fn put_iso(bench: &Bench, host: &str) {
         extensions: vec!["siderolabs/qemu-guest-agent".into()],
         kernel_args: vec![],
         installer: true,
+        secure_boot: false,
         meta: Default::default(),
     };
     let upload = Upload::iso("talos-v1.12.iso", system.encode(Format::Iso));
@@ -419,6 +480,53 @@ async fn a_vm_that_boots_an_iso_starts_with_its_creation() {
     assert_eq!((calls("POST") - hosts, calls("PUT"), calls("DELETE")), (4, 2, 2));
 }
 
+/// A disk that is as large in its image as declared need not grow: one call makes the VM and starts it. That is known from
+/// the image itself, read in the same run or in an earlier one.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_is_large_enough_in_its_image_is_not_grown() {
+    for way in [Way::USUAL, CLOUD_INIT, META] {
+        let bench = large_images(way);
+        let largest = bench.cluster.nodes.iter().map(|node| node.disk).max();
+        for earlier in [false, true] {
+            let before = bench.lab.faults().log().len();
+            let plan = bench.look().await.1.unwrap();
+            let grows = plan.steps.iter().any(|step| matches!(step.action, Action::GrowDisk { .. }));
+            assert_eq!(grows, !earlier, "{way:?}: only what was read once is planned with");
+            assert_done(&bench.apply().await, way.boot);
+            if !earlier {
+                bench.assert_converged(way.boot).await;
+            }
+            let log = bench.lab.faults().log().split_off(before);
+            let calls = |end: &str| log.iter().filter(|call| call.path.ends_with(end)).count();
+            assert_eq!((calls("/status/start"), calls("/resize")), (0, 0), "{way:?}");
+            let world = bench.look().await.0;
+            let disks = world.guests.values().map(|guest| guest.config.as_ref().unwrap().disk);
+            assert!(disks.into_iter().all(|disk| Some(disk) == largest), "{way:?}");
+            assert_done(&bench.destroy().await, way.boot);
+        }
+    }
+    // One byte too small, and all three calls are made.
+    let bench = large_images(Way::USUAL);
+    let smallest = bench.cluster.nodes.iter().map(|node| node.disk).min().unwrap();
+    bench.lab.factory().set_disk_size(smallest - 512);
+    assert_done(&bench.apply().await, "apply");
+    let log = bench.lab.faults().log();
+    let calls = |end: &str| log.iter().filter(|call| call.path.ends_with(end)).count();
+    assert_eq!((calls("/status/start"), calls("/resize")), (2, 2));
+}
+
+/// A factory whose images hold disks as large as any node's.
+fn large_images(way: Way) -> Bench {
+    let bench = Bench::booting(way, 1, 1);
+    bench.lab.factory().set_disk_size(bench.cluster.nodes.iter().map(|node| node.disk).max().unwrap());
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_from_large_images_is_survived() {
+    crate::crash::sweep_of(|| large_images(Way::USUAL)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_template_of_something_else_is_replaced() {
     let mut bench = Bench::booting(TEMPLATE, 1, 0);
@@ -468,6 +576,41 @@ async fn every_death_while_an_iso_installs_a_template_is_survived() {
     crate::crash::sweep_of(|| Bench::booting(TEMPLATE_BY_ISO, 1, 0)).await;
 }
 
+/// Images, templates, disks and cloud-init drives each on a storage of their own (M11).
+#[tokio::test(start_paused = true)]
+async fn templates_disks_and_drives_on_storages_of_their_own() {
+    let boot = "{from: template, config: cloud-init-drive, template: {clone: full}}";
+    let mut bench = Bench::on(Way::new(boot, Giving::Nothing), 1, 1, |datacenter| {
+        for host in &mut datacenter.hosts {
+            for name in ["bases", "drives"] {
+                host.storages.push(StorageSpec::new(name, "zfspool", &["images"], 1 << 40));
+            }
+        }
+    });
+    // One that is not there is told before anything is made.
+    bench.cluster.proxmox.template_disks = Some("nowhere".into());
+    let refused = bench.look().await.1.unwrap_err().to_string();
+    assert!(refused.contains("storage nowhere cannot be seen there"), "{refused}");
+
+    bench.cluster.proxmox.template_disks = Some("bases".into());
+    bench.cluster.proxmox.cloud_init_drives = Some("drives".into());
+    assert_done(&bench.apply().await, boot);
+    bench.assert_converged(boot).await;
+    let world = bench.look().await.0;
+    for guest in world.guests.values() {
+        let config = client(&bench).vm_config(&guest.host, guest.vmid).await.unwrap();
+        let storage = if guest.template { "bases" } else { "local-lvm" };
+        let disks: Vec<&str> = config.disks.values().map(|disk| disk.storage()).collect();
+        assert_eq!(disks, [storage; 2], "{}: {:?}", guest.name, config.raw);
+        if !guest.template {
+            assert!(config.raw["ide2"].starts_with("drives:vm-"), "{:?}", config.raw["ide2"]);
+        }
+    }
+    let volumes = bench.lab.datacenter().volumes();
+    assert!(volumes.iter().any(|volume| volume.contains("local:import/talos-v")), "{volumes:?}");
+    and_back(&bench, Way::new(boot, Giving::Nothing)).await;
+}
+
 /// Kernel arguments ride in the schematic: no root token, no `args` on the VM (H19).
 #[tokio::test(start_paused = true)]
 async fn kernel_arguments_ride_in_the_schematic() {
@@ -481,6 +624,56 @@ async fn kernel_arguments_ride_in_the_schematic() {
     assert!(!client(&bench).vm_config(&host, 300).await.unwrap().raw.contains_key("args"));
     let volumes = bench.lab.datacenter().volumes();
     assert!(volumes.iter().any(|volume| volume.contains(&with[..12])), "{volumes:?}");
+}
+
+/// Signed images, and firmware that checks them: an ISO puts its keys in, so what it installs is checked from then on. A disk
+/// image of a Talos before 1.14 cannot, and the plan says that nothing is checked.
+#[tokio::test(start_paused = true)]
+async fn secure_boot_from_an_iso_and_from_a_disk_image() {
+    let ways = [
+        (ISO_CIDATA, true),
+        (ISO_MAINTENANCE, true),
+        (TEMPLATE_BY_ISO, true),
+        (Way::USUAL, false),
+        (TEMPLATE, false),
+    ];
+    for (way, checked) in ways {
+        let mut bench = Bench::booting(way, 1, 1);
+        bench.cluster.talos.secure_boot = true;
+        let plan = bench.look().await.1.unwrap();
+        let said = plan.notes.iter().any(|note| note.text.contains("does not check signatures"));
+        assert_eq!(said, !checked, "{way:?}: {:#?}", plan.notes);
+        assert_done(&bench.apply().await, way.boot);
+        bench.assert_converged(way.boot).await;
+        for node in &bench.cluster.nodes {
+            let talos = bench.talos(&node.name).await;
+            let state = talos.get("runtime", "SecurityStates.talos.dev", "securitystate").await.unwrap();
+            let state = state.unwrap().spec();
+            assert_eq!(state["secureBoot"], checked, "{way:?}: {state:?}");
+            let config = talos.machine_config().await.unwrap().unwrap();
+            assert!(config.expose().contains("/nocloud-installer-secureboot/"), "{way:?}");
+            let host = &bench.look().await.0.guests[&node.vmid].host.clone();
+            let vm = client(&bench).vm_config(host, node.vmid).await.unwrap();
+            assert!(vm.raw["efidisk0"].contains("pre-enrolled-keys=0"), "{:?}", vm.raw["efidisk0"]);
+        }
+        let volumes = bench.lab.datacenter().volumes();
+        let signed = |volume: &&String| volume.contains("/talos-v") && volume.contains("-secureboot.");
+        assert!(volumes.iter().any(|volume| signed(&volume)), "{volumes:?}");
+    }
+}
+
+/// Once its keys are in, firmware lets nothing else boot: an installer that is not signed leaves the node dark.
+#[tokio::test(start_paused = true)]
+async fn firmware_with_keys_boots_what_is_signed_and_nothing_else() {
+    let boot = "{from: iso, config: cidata}\n  patches: [{inline: \"machine: {install: {image: \
+                'factory.talos.dev/nocloud-installer/0123:v1.12.0'}}\"}]";
+    let mut bench = Bench::booting(Way::new(boot, Giving::Nothing), 1, 0);
+    bench.cluster.talos.secure_boot = true;
+    let report = bench.apply().await;
+    assert!(!report.succeeded());
+    let console = bench.lab.machines().console(bench.cluster.nodes[0].vmid);
+    assert!(console.iter().any(|line| line.contains("enrolling secure boot keys")), "{console:#?}");
+    assert!(console.last().unwrap().contains("Access Denied"), "{console:#?}");
 }
 
 #[tokio::test(start_paused = true)]

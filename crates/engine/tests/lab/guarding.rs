@@ -93,6 +93,25 @@ async fn control_planes_are_kept_apart_as_the_release_does_it() {
     }
 }
 
+/// Under high availability a start is only asked for, too: the manager starts the VM in its own time, and the run waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_start_under_high_availability_is_waited_for() {
+    let bench = bench("9.2.11").await;
+    let (engine, client) = (bench.engine(), proxmox(&bench));
+    engine.high_availability(&bench.cluster, true).await.unwrap();
+    let (vmid, host, ..) = bench.lab.datacenter().vms().remove(0);
+    client.stop_vm(&host, vmid).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert!(!client.vm_status(&host, vmid).await.unwrap().running());
+    assert_eq!(client.kept(Kept::HaResource).await.unwrap()[&format!("vm:{vmid}")]["state"], "stopped");
+    assert_done(&bench.apply().await, "start");
+    bench.assert_converged("start").await;
+    let log = bench.lab.faults().log();
+    assert_eq!(log.iter().filter(|call| call.path.ends_with(&format!("/{vmid}/status/start"))).count(), 2);
+    assert_eq!(client.kept(Kept::HaResource).await.unwrap()[&format!("vm:{vmid}")]["state"], "started");
+    assert!(all_there(&engine.high_availability(&bench.cluster, true).await.unwrap()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_backup_job_names_every_vm() {
     let bench = bench("9.2.11").await;

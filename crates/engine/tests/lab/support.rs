@@ -286,8 +286,8 @@ impl Bench {
         assert_eq!(disks, each * vms.len(), "{after}: disks of {vms:?}: {volumes:?}");
     }
 
-    /// A node loses its config and its data, and boots again.
-    pub async fn reset(&self, node: &str) {
+    /// A client of a node's own API.
+    pub async fn talos(&self, node: &str) -> TalosClient {
         let node = self.cluster.node(node).unwrap();
         let (rng, from) = (&mut StdRng::seed_from_u64(3), Timestamp::from_second(EPOCH - 60).unwrap());
         let lifetime = jiff::SignedDuration::from_hours(24);
@@ -296,7 +296,12 @@ impl Bench {
         let now: daedal_talos::client::Clock = Arc::new(move || Timestamp::from_second(pace.now()).unwrap());
         let options = ConnectOptions { clock: Some(now), ..ConnectOptions::default() };
         let target = Target::new(node.ip().unwrap().to_string(), 50_000);
-        let client = TalosClient::connect(self.lab.dialer(), target, &credentials, &options).await.unwrap();
+        TalosClient::connect(self.lab.dialer(), target, &credentials, &options).await.unwrap()
+    }
+
+    /// A node loses its config and its data, and boots again.
+    pub async fn reset(&self, node: &str) {
+        let client = self.talos(node).await;
         let partitions = vec![WipedPartition::State, WipedPartition::Ephemeral];
         client.reset(&Reset { graceful: false, reboot: true, partitions }).await.unwrap();
         tokio::time::sleep(std::time::Duration::from_secs(120)).await;

@@ -272,18 +272,54 @@ impl Dial for ToNode {
     }
 }
 
+/// Dials one node until it is told to dial another; what was open then breaks.
+pub struct Switch {
+    ways: [Arc<ToNode>; 2],
+    switched: tokio::sync::watch::Sender<bool>,
+}
+
+impl Switch {
+    pub fn new(first: Arc<ToNode>, then: Arc<ToNode>) -> Arc<Self> {
+        Arc::new(Self { ways: [first, then], switched: tokio::sync::watch::Sender::new(false) })
+    }
+
+    pub fn switch(&self) {
+        self.switched.send_replace(true);
+    }
+}
+
+impl Dial for Switch {
+    fn dial<'a>(&'a self, target: &'a Target) -> Dialing<'a> {
+        Box::pin(async move {
+            let mut switched = self.switched.subscribe();
+            let second = *switched.borrow_and_update();
+            let mut far = self.ways[usize::from(second)].dial(target).await?;
+            let (ours, mut near) = tokio::io::duplex(64 * 1024);
+            tokio::spawn(async move {
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                    _ = switched.changed() => {}
+                }
+            });
+            Ok(Box::new(ours) as BoxStream)
+        })
+    }
+}
+
 /// How the node's API is protected.
 pub enum Api<'a> {
     Maintenance,
+    /// The same machine to all appearances, but with another key.
+    Impostor,
     Configured(&'a SecretsBundle),
 }
 
 fn server_config(api: &Api<'_>) -> ServerConfig {
-    let rng = &mut StdRng::seed_from_u64(2);
+    let rng = &mut StdRng::seed_from_u64(if matches!(api, Api::Impostor) { 3 } else { 2 });
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let day = SignedDuration::from_hours(24);
     let authority = match api {
-        Api::Maintenance => {
+        Api::Maintenance | Api::Impostor => {
             CertificateAuthority::generate(KeyKind::Ed25519, Some("talos"), day, rng, now()).unwrap()
         }
         Api::Configured(bundle) => bundle.os.authority().unwrap(),
@@ -303,7 +339,7 @@ fn server_config(api: &Api<'_>) -> ServerConfig {
         .with_safe_default_protocol_versions()
         .unwrap();
     let builder = match api {
-        Api::Maintenance => builder.with_no_client_auth(),
+        Api::Maintenance | Api::Impostor => builder.with_no_client_auth(),
         Api::Configured(_) => {
             let mut roots = RootCertStore::empty();
             roots.add(authority.certificate().clone()).unwrap();
