@@ -108,6 +108,37 @@ fn secrets_are_made_once_and_travel_with_the_store() {
     assert_eq!(first.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0), "side by side");
 }
 
+/// F5, F11: the table of nodes as VMs, with the workers' disk for Longhorn and what mounts it.
+#[test]
+fn a_table_of_nodes_becomes_their_vms() {
+    let lab = Lab::new();
+    let run = |words: &[&str]| lab.run(words, "fluodata");
+    good(&run(&["apply", "--yes"]));
+    let status: Value = serde_json::from_slice(&run(&["status", "-o", "json"]).stdout).unwrap();
+    assert_eq!(status["healthy"], true, "{status}");
+    let machines: Value = serde_json::from_str(&good(&run(&["outputs", "machines.json"]))).unwrap();
+    let told: Vec<String> = machines
+        .as_array()
+        .or_else(|| machines["machines"].as_array())
+        .unwrap()
+        .iter()
+        .map(|node| format!("{} {} {}", node["name"], node["vmid"], node["address"]).replace('"', ""))
+        .collect();
+    for (row, wanted) in
+        told.iter().zip(["cp-0 110 10.10.0.10", "worker-0 120 10.10.0.20", "worker-1 121 10.10.0.21"])
+    {
+        assert!(row.starts_with(wanted), "{told:?}");
+    }
+    assert_eq!(told.len(), 3);
+    for (node, mounts) in [("cp-0.yaml", false), ("worker-0.yaml", true), ("worker-1.yaml", true)] {
+        let config = good(&run(&["outputs", node]));
+        assert_eq!(config.contains("kind: UserVolumeConfig\nname: longhorn"), mounts, "{node}");
+        assert_eq!(config.contains("/var/mnt/longhorn"), mounts, "{node}");
+    }
+    let plan = run(&["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+}
+
 fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {

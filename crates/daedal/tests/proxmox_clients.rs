@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -55,13 +55,28 @@ fn go_proxmox_tells_its_story() {
 #[test]
 fn ansible_tells_its_story() {
     let Some(playbook) = client("DAEDAL_ANSIBLE") else { return };
+    play(&playbook, &stories().join("ansible_story.yaml"));
+}
+
+/// The modules' old names, which older playbooks still have.
+#[test]
+fn ansible_tells_its_story_by_the_old_names() {
+    let Some(playbook) = client("DAEDAL_ANSIBLE") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let story = std::fs::read_to_string(stories().join("ansible_story.yaml")).unwrap();
+    let old = folder.path().join("old_names.yaml");
+    std::fs::write(&old, story.replace("community.proxmox.", "community.general.")).unwrap();
+    play(&playbook, &old);
+}
+
+fn play(playbook: &Path, story: &Path) {
     let (served, folder) = (Served::start(), tempfile::tempdir().unwrap());
     let python = playbook.with_file_name("python");
     let mut command = Command::new(playbook);
     command
         .args(["-i", "localhost,", "-e"])
         .arg(format!("ansible_python_interpreter={}", python.display()))
-        .arg(stories().join("ansible_story.yaml"))
+        .arg(story)
         .env("ANSIBLE_NOCOLOR", "1")
         .env("ANSIBLE_LOCALHOST_WARNING", "0")
         .env("ANSIBLE_HOME", folder.path());
