@@ -14,7 +14,7 @@ use crate::names;
 use crate::plan::{Budget, HostBudget};
 use crate::size;
 use crate::survey::{State, Survey};
-use crate::world::{HostView, ImagePin, Ownership, World};
+use crate::world::{GuestView, HostView, ImagePin, Ownership, World};
 
 /// What a node takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +25,14 @@ pub(crate) struct Need {
 }
 
 impl Need {
+    /// What a guest takes of its host's processors and memory: nothing while it is off.
+    fn awake(guest: &GuestView) -> Self {
+        match guest.running {
+            true => Self { cores: u64::from(guest.cores), memory: guest.memory, disk: 0 },
+            false => Self::default(),
+        }
+    }
+
     pub(crate) fn of(node: &Node) -> Self {
         Self { memory: node.memory, cores: u64::from(node.cores), disk: node.disk_in_all() }
     }
@@ -183,7 +191,7 @@ impl Rooms {
             room.before.cores += awake.cores;
             room.before.memory += awake.memory;
             if matches!(guest.ownership, Ownership::Ours { .. } | Ownership::HalfMade { .. }) {
-                let disk = guest.config.as_ref().map_or(guest.disk, |config| config.disk);
+                let disk = guest.system_disk();
                 ours[at].add(Need { disk, ..awake });
                 ours_in_pool[room.pool] += disk;
             } else if !guest.running && !guest.template {
@@ -240,7 +248,9 @@ impl Rooms {
     }
 
     /// Gives back what a VM took that goes away.
-    pub(crate) fn release(&mut self, at: usize, need: Need) {
+    pub(crate) fn release(&mut self, guest: &GuestView) {
+        let Some(at) = self.at(&guest.host) else { return };
+        let need = Need { disk: guest.system_disk(), ..Need::awake(guest) };
         let pool = self.rooms[at].pool;
         self.rooms[at].before = self.rooms[at].before.minus(need);
         self.pools[pool].before = self.pools[pool].before.saturating_sub(need.disk);
@@ -253,9 +263,8 @@ impl Rooms {
             State::Present(present) => (&present.guest, present.config.disk),
             State::Absent | State::Blocked { .. } => return Need::default(),
         };
-        let (cores, memory) = if guest.running { (u64::from(guest.cores), guest.memory) } else { (0, 0) };
         // Extra disks are made with the VM only.
-        Need { disk: node.disk, ..Need::of(node) }.minus(Need { cores, memory, disk })
+        Need { disk: node.disk, ..Need::of(node) }.minus(Need { disk, ..Need::awake(guest) })
     }
 
     /// The table of the plan. `before` is the count before the plan was made.

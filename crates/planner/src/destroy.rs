@@ -4,10 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::Cluster;
 
-use crate::apply::{FORMAT, versions};
-use crate::basis;
-use crate::capacity::{Need, Rooms};
-use crate::digest;
+use crate::capacity::Rooms;
 use crate::error::{PlanError, freeing};
 use crate::graph::{Graph, Subject};
 use crate::names;
@@ -66,12 +63,7 @@ pub fn plan_destroy(cluster: &Cluster, world: &World) -> Result<Plan, PlanError>
             None => {
                 let gone = destroy(name, guest, &mut graph);
                 used_by.extend(place.map(|place| (place, gone)));
-                if let Some(at) = rooms.at(&guest.host) {
-                    let (cores, memory) =
-                        if guest.running { (u64::from(guest.cores), guest.memory) } else { (0, 0) };
-                    let disk = guest.config.as_ref().map_or(guest.disk, |config| config.disk);
-                    rooms.release(at, Need { cores, memory, disk });
-                }
+                rooms.release(guest);
                 Fate::Destroy
             }
         };
@@ -86,7 +78,7 @@ pub fn plan_destroy(cluster: &Cluster, world: &World) -> Result<Plan, PlanError>
                 .unwrap_or_default(),
             cores: guest.cores,
             memory: guest.memory,
-            disk: guest.config.as_ref().map_or(guest.disk, |config| config.disk),
+            disk: guest.system_disk(),
             fate,
         });
     }
@@ -101,20 +93,8 @@ pub fn plan_destroy(cluster: &Cluster, world: &World) -> Result<Plan, PlanError>
         }
     }
     let hosts = rooms.budgets(&before, &on_host);
-    Ok(Plan {
-        format: FORMAT,
-        purpose: Purpose::Destroy,
-        cluster: cluster.name.clone(),
-        uuid: cluster.uuid,
-        intent: digest::intent(cluster),
-        basis: basis::basis(cluster, world),
-        versions: versions(cluster, world),
-        nodes,
-        steps: graph.steps,
-        hosts,
-        quorum,
-        notes: notes.sorted(),
-    })
+    let (steps, notes) = (graph.steps, notes.sorted());
+    Ok(Plan { nodes, steps, hosts, quorum, notes, ..Plan::empty(Purpose::Destroy, cluster, world) })
 }
 
 /// Why a VM of ours cannot be destroyed, and what would help.

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use daedal_inventory::Cluster;
 
-use crate::apply::{FORMAT, plan_apply, plan_restore};
+use crate::apply::{plan_apply, plan_restore};
 use crate::destroy::plan_destroy;
 use crate::digest;
 use crate::error::PlanError;
 use crate::names::Images;
-use crate::plan::{Action, Plan, Purpose, Step};
+use crate::plan::{Action, FORMAT, Plan, Purpose, Step};
 use crate::remove::{Removal, plan_remove};
 use crate::world::World;
 

@@ -1,10 +1,15 @@
 //! A plan: an immutable graph of typed steps that leaves the executor no choice.
 
-use daedal_inventory::Role;
+use daedal_inventory::{Cluster, Role};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::names::Content;
+use crate::world::World;
+use crate::{basis, digest};
+
+/// Version of the plan format.
+pub(crate) const FORMAT: u32 = 1;
 
 /// What a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +53,30 @@ pub struct Plan {
     pub quorum: Quorum,
     /// What the user should know: why a thing was not done, what is trusted, what was not seen.
     pub notes: Vec<Note>,
+}
+
+impl Plan {
+    /// A plan of nothing, for this cluster in this world.
+    pub(crate) fn empty(purpose: Purpose, cluster: &Cluster, world: &World) -> Self {
+        Self {
+            format: FORMAT,
+            purpose,
+            cluster: cluster.name.clone(),
+            uuid: cluster.uuid,
+            intent: digest::intent(cluster),
+            basis: basis::basis(cluster, world),
+            versions: Versions {
+                talos: format!("v{}", cluster.talos.version),
+                kubernetes: format!("v{}", cluster.kubernetes.version),
+                proxmox: world.proxmox_version.clone(),
+            },
+            nodes: Vec::new(),
+            steps: Vec::new(),
+            hosts: Vec::new(),
+            quorum: Quorum::default(),
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// Versions, for people.

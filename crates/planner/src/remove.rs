@@ -6,11 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{Cluster, Role};
 
-use crate::apply::{FORMAT, versions};
-use crate::basis;
-use crate::capacity::{Need, Rooms};
+use crate::capacity::Rooms;
 use crate::destroy::obstacle;
-use crate::digest;
 use crate::error::{PlanError, some_of};
 use crate::graph::{Graph, Subject};
 use crate::names;
@@ -104,10 +101,7 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
     let mut graph = Graph::default();
     steps(cluster, world, &going, removal.drain, &mut graph, &mut notes);
     for guest in going.iter().filter_map(|one| one.guest) {
-        let Some(at) = rooms.at(&guest.host) else { continue };
-        let (cores, memory) = if guest.running { (u64::from(guest.cores), guest.memory) } else { (0, 0) };
-        let disk = guest.config.as_ref().map_or(guest.disk, |config| config.disk);
-        rooms.release(at, Need { cores, memory, disk });
+        rooms.release(guest);
     }
     let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
     for sight in &survey.nodes {
@@ -123,20 +117,9 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
     }
     let nodes = going.iter().map(|one| planned(one, Fate::Destroy));
     let nodes = nodes.chain(blocked.iter().map(|one| planned(one, Fate::Blocked))).collect();
-    Ok(Plan {
-        format: FORMAT,
-        purpose: Purpose::Remove,
-        cluster: cluster.name.clone(),
-        uuid: cluster.uuid,
-        intent: digest::intent(cluster),
-        basis: basis::basis(cluster, world),
-        versions: versions(cluster, world),
-        nodes,
-        steps: graph.steps,
-        hosts: rooms.budgets(&before, &on_host),
-        quorum,
-        notes: notes.sorted(),
-    })
+    let (steps, notes) = (graph.steps, notes.sorted());
+    let hosts = rooms.budgets(&before, &on_host);
+    Ok(Plan { nodes, steps, hosts, quorum, notes, ..Plan::empty(Purpose::Remove, cluster, world) })
 }
 
 fn planned(one: &Going<'_>, fate: Fate) -> PlannedNode {
@@ -149,7 +132,7 @@ fn planned(one: &Going<'_>, fate: Fate) -> PlannedNode {
         address: one.former.address.clone().unwrap_or_default(),
         cores: guest.map_or(0, |guest| guest.cores),
         memory: guest.map_or(0, |guest| guest.memory),
-        disk: guest.map_or(0, |guest| guest.config.as_ref().map_or(guest.disk, |config| config.disk)),
+        disk: guest.map_or(0, GuestView::system_disk),
         fate,
     }
 }

@@ -159,6 +159,13 @@ pub struct GuestView {
     pub config: Option<VmConfig>,
 }
 
+impl GuestView {
+    /// Bytes of its system disk: as its config says it, or else as it is listed.
+    pub fn system_disk(&self) -> u64 {
+        self.config.as_ref().map_or(self.disk, |config| config.disk)
+    }
+}
+
 /// Whose a guest is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is")]

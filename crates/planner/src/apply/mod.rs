@@ -12,22 +12,18 @@ use std::collections::{HashMap, HashSet};
 use daedal_inventory::{BootConfig, BootFrom, Cluster, Host, Node, Role};
 
 use self::config::NewConfig;
-use crate::basis;
 use crate::bootstrap::{self, Voters};
 use crate::capacity::Rooms;
-use crate::digest::{self, NodeDigests};
+use crate::digest::NodeDigests;
 use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
 use crate::image::ImageSteps;
 use crate::names::Images;
 use crate::placement::place;
-use crate::plan::{Action, Change, Fate, Plan, PlannedNode, Purpose, Recovery, StepId, Versions};
+use crate::plan::{Action, Change, Fate, Plan, PlannedNode, Purpose, Recovery, StepId};
 use crate::survey::{Notes, Sight, State, Survey, full_name};
 use crate::volumes::{Place, Volumes};
 use crate::world::World;
-
-/// Version of the plan format.
-pub(crate) const FORMAT: u32 = 1;
 
 /// Plans how to make the world what the inventory says. Nodes that something stands in the way of are left alone and
 /// named in a note; the rest goes on as far as it can.
@@ -141,28 +137,8 @@ fn plan(
         }
     }
     let hosts = rooms.budgets(&before, &on_host);
-    Ok(Plan {
-        format: FORMAT,
-        purpose: Purpose::Apply,
-        cluster: cluster.name.clone(),
-        uuid: cluster.uuid,
-        intent: digest::intent(cluster),
-        basis: basis::basis(cluster, world),
-        versions: versions(cluster, world),
-        nodes,
-        steps: planner.graph.steps,
-        hosts,
-        quorum,
-        notes: planner.notes.sorted(),
-    })
-}
-
-pub(crate) fn versions(cluster: &Cluster, world: &World) -> Versions {
-    Versions {
-        talos: format!("v{}", cluster.talos.version),
-        kubernetes: format!("v{}", cluster.kubernetes.version),
-        proxmox: world.proxmox_version.clone(),
-    }
+    let (steps, notes) = (planner.graph.steps, planner.notes.sorted());
+    Ok(Plan { nodes, steps, hosts, quorum, notes, ..Plan::empty(Purpose::Apply, cluster, world) })
 }
 
 fn supported(cluster: &Cluster, world: &World) -> Result<(), PlanError> {

@@ -189,7 +189,7 @@ impl<'a> Checker<'a> {
 
     fn identity(&mut self) {
         let plan = self.plan;
-        if plan.format != crate::apply::FORMAT {
+        if plan.format != crate::plan::FORMAT {
             self.find(
                 Rule::Identity,
                 None,

@@ -55,7 +55,7 @@ impl Checker<'_> {
                 None => {}
             }
             if node.is_some() {
-                load.disk += guest.config.as_ref().map_or(guest.disk, |config| config.disk);
+                load.disk += guest.system_disk();
             }
         }
         for step in &self.plan.steps {
@@ -75,7 +75,7 @@ impl Checker<'_> {
                 }
                 Action::GrowDisk { vmid, size } => {
                     if let Some(guest) = self.world.guests.get(vmid) {
-                        let has = guest.config.as_ref().map_or(guest.disk, |config| config.disk);
+                        let has = guest.system_disk();
                         ours.entry(host).or_default().disk += size.saturating_sub(has);
                         *new_disk.entry(host).or_default() += size.saturating_sub(has);
                         loaded.insert(host);
