@@ -78,8 +78,7 @@ impl Engine {
         };
         let secrets = self.stored_secrets().await?.ok_or(Error::NoSecrets)?;
         let parts = &self.parts;
-        let nodes = Nodes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), &parts.clock)?
-            .finding(Addresses::new(self.outputs.addresses().await));
+        let nodes = Nodes::new(parts, &secrets)?.finding(Addresses::new(self.outputs.addresses().await));
         let mut why = "there is none".to_owned();
         for node in cluster.control_planes() {
             let patience = parts.limits.probe_timeout;

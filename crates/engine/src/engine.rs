@@ -91,9 +91,8 @@ impl Engine {
 
     /// A client of the cluster's API server, as an administrator. Nothing is asked yet.
     pub async fn kubernetes(&self, cluster: &Cluster) -> Result<kube::Client, Error> {
-        let (parts, secrets) = (&self.parts, self.stored_secrets().await?.ok_or(Error::NoSecrets)?);
-        let kubernetes =
-            Kubernetes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), &parts.clock)?;
+        let secrets = self.stored_secrets().await?.ok_or(Error::NoSecrets)?;
+        let kubernetes = Kubernetes::new(&self.parts, &secrets)?;
         let found = self.outputs.addresses().await;
         kubernetes.client(&addresses::endpoint(&cluster.located(&found)))
     }

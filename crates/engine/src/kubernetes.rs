@@ -14,13 +14,13 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use kube::client::{Body, middleware::BaseUriLayer};
-use rand::rngs::StdRng;
 use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::UnixTime;
 use tower::Layer;
 
 use crate::clock::Clock;
+use crate::engine::Parts;
 use crate::error::Error;
 
 /// Where every control plane's own API server listens, whatever the endpoint's port is.
@@ -62,13 +62,8 @@ fn unready(page: &str) -> Vec<String> {
 
 impl Kubernetes {
     /// Mints an administrator's certificate and trusts the cluster's own authority only.
-    pub(crate) fn new(
-        dialer: Dialer,
-        secrets: &SecretsBundle,
-        rng: &mut StdRng,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
-        let now = clock.now();
+    pub(crate) fn new(parts: &Parts, secrets: &SecretsBundle) -> Result<Self, Error> {
+        let (now, rng) = (parts.clock.now(), &mut parts.entropy.generator());
         let talos = |source| Error::Credentials { source };
         let leaf = Leaf {
             common_name: Some("admin".into()),
@@ -86,13 +81,13 @@ impl Kubernetes {
         let mut roots = RootCertStore::empty();
         roots.add(authority).map_err(tls)?;
         let config =
-            ClientConfig::builder_with_details(daedal_dial::provider(), Arc::new(Time(clock.clone())))
+            ClientConfig::builder_with_details(daedal_dial::provider(), Arc::new(Time(parts.clock.clone())))
                 .with_safe_default_protocol_versions()
                 .map_err(tls)?
                 .with_root_certificates(roots)
                 .with_client_auth_cert(vec![certificate], identity.key.to_der())
                 .map_err(tls)?;
-        Ok(Self { dialer, tls: Arc::new(config) })
+        Ok(Self { dialer: parts.nodes.clone(), tls: Arc::new(config) })
     }
 
     /// A client of the API server at `target`.

@@ -14,12 +14,11 @@ use daedal_talos::client::{
 };
 use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, Secret, SecretsBundle};
 use jiff::{SignedDuration, Timestamp};
-use rand::rngs::StdRng;
 use uuid::Uuid;
 
 use crate::addresses::{self, Addresses};
 use crate::backup;
-use crate::clock::Clock;
+use crate::engine::Parts;
 use crate::error::{Error, chain};
 
 /// Where every node's API listens.
@@ -232,25 +231,19 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     /// Mints an administrator's certificate.
-    pub(crate) fn new(
-        dialer: Dialer,
-        secrets: &SecretsBundle,
-        rng: &mut StdRng,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(parts: &Parts, secrets: &SecretsBundle) -> Result<Self, Error> {
         // Clocks of nodes that just booted may be a little behind.
-        let from = clock.now() - SignedDuration::from_secs(60);
+        let from = parts.clock.now() - SignedDuration::from_secs(60);
         let credentials = secrets
-            .client_credentials(ApiRole::Admin, LIFETIME, rng, from)
+            .client_credentials(ApiRole::Admin, LIFETIME, &mut parts.entropy.generator(), from)
             .map_err(|source| Error::Credentials { source })?;
-        let clock = clock.clone();
-        let addresses = Addresses::default();
+        let clock = parts.clock.clone();
         Ok(Self {
-            dialer,
+            dialer: parts.nodes.clone(),
             credentials,
             clock: Arc::new(move || clock.now()),
             open: Arc::default(),
-            addresses,
+            addresses: Addresses::default(),
         })
     }
 

@@ -172,10 +172,8 @@ impl Engine {
         let (talos, kubernetes) = match &secrets {
             None => (Err(unknown.clone()), Err(unknown)),
             Some(secrets) => (
-                Nodes::new(parts.nodes.clone(), secrets, &mut parts.entropy.generator(), &parts.clock)
-                    .map_err(|error| chain(&error)),
-                Kubernetes::new(parts.nodes.clone(), secrets, &mut parts.entropy.generator(), &parts.clock)
-                    .map_err(|error| chain(&error)),
+                Nodes::new(parts, secrets).map_err(|error| chain(&error)),
+                Kubernetes::new(parts, secrets).map_err(|error| chain(&error)),
             ),
         };
         let (proxmox, talos, kubernetes) = tokio::join!(

@@ -82,14 +82,13 @@ impl Executor<'_> {
         let (parts, vmid) = (&self.engine.parts, make.vmid);
         let (proxmox, storage) = (&parts.proxmox, &self.cluster.proxmox.images_storage);
         // Nobody needs these keys afterwards.
-        let mut rng = parts.entropy.generator();
         let (new, mut own, now) = (parts.new_secrets.clone(), parts.entropy.generator(), parts.clock.now());
         // The service account's key takes a good second of thinking.
         let secrets = tokio::task::spawn_blocking(move || new(&mut own, now))
             .await
             .map_err(Error::Interrupted)?
             .map_err(|source| Error::Credentials { source })?;
-        let nodes = Nodes::new(parts.nodes.clone(), &secrets, &mut rng, &parts.clock)?;
+        let nodes = Nodes::new(parts, &secrets)?;
         let file = media_file_of(self.cluster, &builder.name, make.digest);
         let (volid, bytes) = (media_volid(storage, &file), machine::media(self.cluster, builder, &secrets)?);
         let upload = Upload::iso(&file, bytes.to_vec());

@@ -216,19 +216,15 @@ impl<'a> Executor<'a> {
     /// The nodes' Talos API, with credentials minted once per run.
     pub(crate) async fn nodes(&self) -> Result<&Nodes, Error> {
         let make = || async {
-            let (secrets, parts) = (self.secrets().await?, &self.engine.parts);
-            let rng = &mut parts.entropy.generator();
-            Ok(Nodes::new(parts.nodes.clone(), &secrets, rng, &parts.clock)?.finding(self.addresses.clone()))
+            let nodes = Nodes::new(&self.engine.parts, &*self.secrets().await?)?;
+            Ok(nodes.finding(self.addresses.clone()))
         };
         self.nodes.get_or_try_init(make).await
     }
 
     /// The API servers, with credentials minted once per run.
     pub(crate) async fn kubernetes(&self) -> Result<&Kubernetes, Error> {
-        let make = || async {
-            let (secrets, parts) = (self.secrets().await?, &self.engine.parts);
-            Kubernetes::new(parts.nodes.clone(), &secrets, &mut parts.entropy.generator(), &parts.clock)
-        };
+        let make = || async { Kubernetes::new(&self.engine.parts, &*self.secrets().await?) };
         self.kubernetes.get_or_try_init(make).await
     }
 

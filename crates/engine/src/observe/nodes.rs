@@ -54,10 +54,7 @@ pub(crate) async fn look(
     }
     let parts = &engine.parts;
     let limits = &parts.limits;
-    let (nodes, kubernetes) = match (
-        Nodes::new(parts.nodes.clone(), secrets, &mut parts.entropy.generator(), &parts.clock),
-        Kubernetes::new(parts.nodes.clone(), secrets, &mut parts.entropy.generator(), &parts.clock),
-    ) {
+    let (nodes, kubernetes) = match (Nodes::new(parts, secrets), Kubernetes::new(parts, secrets)) {
         (Ok(nodes), Ok(kubernetes)) => (nodes, kubernetes),
         (Err(error), _) | (_, Err(error)) => {
             blinds.add("nodes", &error);
