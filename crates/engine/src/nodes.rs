@@ -1,34 +1,29 @@
 //! The nodes' Talos API, spoken over mTLS with credentials minted from the secrets.
 
+mod etcd;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use daedal_dial::{Dialer, Target};
 use daedal_inventory::Node;
-use daedal_talos::client::{
-    self, ApplyMode, Bootstrap, Client, ConnectOptions, EtcdMember, FailureKind, Reset, ResourceEvents,
-    WipedPartition,
-};
+use daedal_talos::client::{self, ApplyMode, Client, ConnectOptions, FailureKind, Reset, WipedPartition};
 use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, Secret, SecretsBundle};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::addresses::{self, Addresses};
-use crate::backup;
 use crate::engine::Parts;
 use crate::error::{Error, chain};
+
+pub(crate) use self::etcd::{Bootstrapped, Changed, Member, Membership, PREPARING_PASSES};
 
 /// Where every node's API listens.
 const API_PORT: u16 = 50_000;
 /// How long the credentials minted for one run last.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
-
-/// A member that boots also says for a moment that its etcd is being prepared; one that still says so after this long
-/// waits to be bootstrapped or taken in.
-pub(crate) const PREPARING_PASSES: Duration = Duration::from_secs(3);
 
 /// What a node's API says of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,17 +76,6 @@ fn is_node(uuid: Option<Uuid>, macs: &[String], node: &Node) -> bool {
     }
 }
 
-/// What a control plane says of etcd.
-#[derive(Clone, Debug)]
-pub(crate) enum Membership {
-    /// It is in one, with these members.
-    Of(Vec<Member>),
-    /// It answers, and its etcd waits to be bootstrapped or taken in.
-    NotJoined(String),
-    /// It does not say.
-    Unreachable(String),
-}
-
 /// Someone whose Talos API can be asked.
 pub(crate) trait Peer: Sync {
     /// Its name.
@@ -127,84 +111,8 @@ impl Peer for Former {
     }
 }
 
-/// One etcd member.
-#[derive(Clone, Debug)]
-pub(crate) struct Member {
-    /// Its id.
-    pub(crate) id: u64,
-    /// Its node's name; empty until it has started.
-    pub(crate) name: String,
-    /// Where it says that others reach it.
-    pub(crate) address: Option<IpAddr>,
-    /// It may not vote yet.
-    pub(crate) learner: bool,
-}
-
-/// Asks a node for its etcd. Where that does not run, nodes say nothing of it at all; only the service tells that it waits.
-async fn membership(client: &Client, patience: Duration) -> Result<Membership, TalosError> {
-    let mut members = std::pin::pin!(client.etcd_members());
-    let services = tokio::select! {
-        biased;
-        answer = &mut members => return answer.map(of),
-        services = client.service_list() => services?,
-    };
-    let state = services.iter().find(|service| service.id == "etcd").map(|service| service.state.as_str());
-    match state {
-        None => Ok(Membership::Unreachable("its etcd has not begun".to_owned())),
-        Some("Preparing") => Ok(Membership::NotJoined("its etcd waits".to_owned())),
-        Some(state) if state != "Running" => Ok(Membership::Unreachable(format!("its etcd is {state}"))),
-        Some(_) => match tokio::time::timeout(patience / 2, members).await {
-            Ok(answer) => answer.map(of),
-            Err(_) => Ok(Membership::Unreachable("its etcd does not answer".to_owned())),
-        },
-    }
-}
-
-fn of(members: Vec<EtcdMember>) -> Membership {
-    let member = |member: EtcdMember| Member {
-        id: member.id,
-        address: member.peer_urls.iter().chain(&member.client_urls).find_map(|url| host(url)),
-        name: member.hostname,
-        learner: member.is_learner,
-    };
-    Membership::Of(members.into_iter().map(member).collect())
-}
-
-/// The address in a URL such as `https://10.0.0.11:2380` or `https://[fd00::11]:2380`.
-fn host(url: &str) -> Option<IpAddr> {
-    let rest = url.split_once("://")?.1;
-    let host = rest.rsplit_once(':').map_or(rest, |(host, _)| host);
-    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
-}
-
 /// No call takes longer. A node waits up to five seconds for its clock before it answers a bootstrap.
 const LONGEST_CALL: Duration = Duration::from_secs(15);
-
-/// How a node took the bootstrap call.
-#[derive(Debug)]
-pub(crate) enum Bootstrapped {
-    /// etcd starts now.
-    Accepted,
-    /// It has etcd data: it was done before.
-    Already,
-    /// It cannot yet, and did nothing.
-    NotYet(String),
-    /// It will not.
-    Refused(TalosError),
-    /// The answer was lost: it may have happened.
-    Unknown(String),
-}
-
-/// How a change of etcd's members went.
-#[derive(Debug)]
-pub(crate) enum Changed {
-    /// It is done.
-    Done,
-    /// Not now, or the answer was lost: whoever asks looks again.
-    NotYet(String),
-    /// It will not.
-    Refused(TalosError),
-}
 
 /// How a node took a machine config.
 #[derive(Debug)]
@@ -287,6 +195,22 @@ impl Nodes {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(node.name());
     }
 
+    /// The answer to a question. A connection on which it did not come through is forgotten.
+    async fn answer<T>(
+        &self,
+        node: &dyn Peer,
+        patience: Duration,
+        ask: impl Future<Output = Result<T, TalosError>>,
+    ) -> Result<T, String> {
+        let why = match tokio::time::timeout(patience, ask).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => chain(&error),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        self.forget(node);
+        Err(why)
+    }
+
     /// Opens a new connection. A node that lets one be opened has our config: its certificate is of our authority.
     pub(crate) async fn reach(&self, node: &Node, patience: Duration) -> Result<(), Probe> {
         let options = self.options(patience);
@@ -298,16 +222,6 @@ impl Nodes {
             }
             Err(error) => Err(self.explain(node, &error, patience).await),
         }
-    }
-
-    /// Follows a control plane's etcd service: what it is now, then every change.
-    pub(crate) async fn follow_etcd(
-        &self,
-        node: &Node,
-        patience: Duration,
-    ) -> Result<ResourceEvents, TalosError> {
-        let client = self.connect(node, patience).await?;
-        client.watch("runtime", "Services.v1alpha1.talos.dev", Some("etcd")).await
     }
 
     /// What answers at a node's address.
@@ -380,30 +294,6 @@ impl Nodes {
         }
     }
 
-    /// What a control plane says of etcd.
-    pub(crate) async fn members(&self, node: &dyn Peer, patience: Duration) -> Membership {
-        let client = match tokio::time::timeout(patience, self.connect(node, patience)).await {
-            Ok(Ok(client)) => client,
-            Ok(Err(error)) => return Membership::Unreachable(chain(&error)),
-            Err(_) => {
-                self.forget(node);
-                return Membership::Unreachable("no answer in time".to_owned());
-            }
-        };
-        let answer = match tokio::time::timeout(patience, membership(&client, patience)).await {
-            Ok(Ok(membership)) => return membership,
-            Ok(Err(error)) => {
-                if !matches!(error.kind(), Some(FailureKind::Unreachable | FailureKind::Timeout)) {
-                    return Membership::Unreachable(chain(&error));
-                }
-                chain(&error)
-            }
-            Err(_) => "no answer in time".to_owned(),
-        };
-        self.forget(node);
-        Membership::Unreachable(answer)
-    }
-
     /// Wipes what a node has of its config and its data off its disk, and switches it off.
     pub(crate) async fn strip(&self, node: &Node, patience: Duration) -> Result<(), TalosError> {
         let client = self.connect(node, patience).await?;
@@ -431,18 +321,8 @@ impl Nodes {
             let client = self.connect(node, patience).await?;
             client.machine_config().await
         };
-        match tokio::time::timeout(patience, ask).await {
-            Ok(Ok(Some(config))) => Ok(config),
-            Ok(Ok(None)) => Err("it has no machine config".to_owned()),
-            Ok(Err(error)) => {
-                self.forget(node);
-                Err(chain(&error))
-            }
-            Err(_) => {
-                self.forget(node);
-                Err("no answer in time".to_owned())
-            }
-        }
+        let config = self.answer(node, patience, ask).await?;
+        config.ok_or_else(|| "it has no machine config".to_owned())
     }
 
     /// Gives a node a machine config, or only asks what it would do with it.
@@ -486,129 +366,5 @@ impl Nodes {
             Probe::OtherCluster => Some("it answers as another cluster's".to_owned()),
             Probe::Unreachable(why) => Some(why),
         }
-    }
-
-    /// Uploads a snapshot to a node whose etcd is to begin with it.
-    pub(crate) async fn upload_snapshot(&self, node: &Node, file: &Path, patience: Duration) -> Changed {
-        let parts = backup::parts(file.to_owned());
-        let call = async |client: Client| client.etcd_recover(parts).await.map(|()| None);
-        self.change(node, patience, call).await
-    }
-
-    /// Lets a node leave etcd by itself. What answers at its address must say that it is that node.
-    pub(crate) async fn leave_etcd(&self, node: &Former, patience: Duration) -> Changed {
-        let call = async |client: Client| {
-            let hostname = client.hostname().await?;
-            if hostname != node.name {
-                return Ok(Some(format!("{} answers as {hostname}", node.address)));
-            }
-            // A leader that hands over costs the others no election; one that cannot may leave all the same.
-            let _ = client.etcd_forfeit_leadership().await;
-            client.etcd_leave_cluster().await.map(|()| None)
-        };
-        self.change(node, patience, call).await
-    }
-
-    /// Has a node take another's member out of etcd.
-    pub(crate) async fn remove_member(&self, through: &dyn Peer, member: u64, patience: Duration) -> Changed {
-        let call = async |client: Client| client.etcd_remove_member(member).await.map(|()| None);
-        self.change(through, patience, call).await
-    }
-
-    async fn change(
-        &self,
-        node: &dyn Peer,
-        patience: Duration,
-        call: impl AsyncFnOnce(Client) -> Result<Option<String>, TalosError>,
-    ) -> Changed {
-        let client = match tokio::time::timeout(patience, self.connect(node, patience)).await {
-            Ok(Ok(client)) => client,
-            // Nothing was asked yet.
-            Ok(Err(error)) => return Changed::NotYet(chain(&error)),
-            Err(_) => return Changed::NotYet("no answer in time".to_owned()),
-        };
-        match tokio::time::timeout(patience, call(client)).await {
-            Ok(Ok(None)) => Changed::Done,
-            Ok(Ok(Some(why))) => Changed::NotYet(why),
-            Ok(Err(error)) if error.kind().is_some_and(|kind| !kind.may_pass()) => Changed::Refused(error),
-            Ok(Err(error)) => {
-                self.forget(node);
-                Changed::NotYet(chain(&error))
-            }
-            Err(_) => {
-                self.forget(node);
-                Changed::NotYet("no answer in time".to_owned())
-            }
-        }
-    }
-
-    /// Whether a member serves: it follows a leader, votes, and complains of nothing. An error says what is wrong.
-    pub(crate) async fn serves(&self, node: &dyn Peer, patience: Duration) -> Result<(), String> {
-        let ask = async {
-            let client = self.connect(node, patience).await?;
-            client.etcd_status().await
-        };
-        match tokio::time::timeout(patience, ask).await {
-            Ok(Ok(status)) if status.is_learner => Err("it is a learner".to_owned()),
-            Ok(Ok(status)) if status.leader == 0 => Err("it has no leader".to_owned()),
-            Ok(Ok(status)) => match status.errors.first() {
-                None => Ok(()),
-                Some(error) => Err(error.clone()),
-            },
-            Ok(Err(error)) => {
-                self.forget(node);
-                Err(chain(&error))
-            }
-            Err(_) => {
-                self.forget(node);
-                Err("no answer in time".to_owned())
-            }
-        }
-    }
-
-    /// Bootstraps etcd on a node, empty or with the snapshot that was uploaded.
-    pub(crate) async fn bootstrap(&self, node: &Node, recover: bool, patience: Duration) -> Bootstrapped {
-        let client = match self.connect(node, patience).await {
-            Ok(client) => client,
-            Err(error) if error.kind() == Some(FailureKind::OtherCluster) => {
-                return Bootstrapped::Refused(error);
-            }
-            // Nothing was asked yet.
-            Err(error) => return Bootstrapped::NotYet(chain(&error)),
-        };
-        let call = async {
-            match recover {
-                true => client.bootstrap_recovered(false).await,
-                false => client.bootstrap().await,
-            }
-        };
-        let Ok(answer) = tokio::time::timeout(patience, call).await else {
-            self.forget(node);
-            return Bootstrapped::Unknown("no answer in time".to_owned());
-        };
-        match answer {
-            Ok(Bootstrap::Started) => Bootstrapped::Accepted,
-            Ok(Bootstrap::AlreadyDone) => Bootstrapped::Already,
-            Err(error) => match error.kind() {
-                Some(FailureKind::FailedPrecondition) => Bootstrapped::NotYet(chain(&error)),
-                Some(FailureKind::Unreachable | FailureKind::Timeout | FailureKind::Transient) => {
-                    self.forget(node);
-                    Bootstrapped::Unknown(chain(&error))
-                }
-                _ => Bootstrapped::Refused(error),
-            },
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_address_in_a_members_url_is_found() {
-        assert_eq!(host("https://10.0.0.11:2380"), Some("10.0.0.11".parse().unwrap()));
-        assert_eq!(host("https://[fd00::11]:2380"), Some("fd00::11".parse().unwrap()));
-        assert_eq!(host("https://cp-1.lan:2380"), None);
     }
 }
