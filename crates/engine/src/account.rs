@@ -216,6 +216,5 @@ fn change<'a, T: Send + 'a>(
     what: String,
     call: impl Future<Output = Result<T, daedal_proxmox::Error>> + Send + 'a,
 ) -> BoxFuture<'a, Result<T, Error>> {
-    let call = async { Ok(call.await?) };
-    Box::pin(effects.perform(EffectKind::SetAccount, what, call))
+    effects.proxmox(EffectKind::SetAccount, what, call)
 }

@@ -5,7 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
+
+use crate::error::Error;
 
 /// What a mutating call changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -157,6 +160,16 @@ impl Effects {
         let outcome = call.await;
         self.0.after(&effect).await?;
         outcome
+    }
+
+    /// Makes one call to Proxmox that changes something.
+    pub(crate) fn proxmox<'a, T: Send + 'a>(
+        &'a self,
+        kind: EffectKind,
+        subject: String,
+        call: impl Future<Output = Result<T, daedal_proxmox::Error>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T, Error>> {
+        Box::pin(self.perform(kind, subject, async { Ok(call.await?) }))
     }
 }
 

@@ -176,7 +176,7 @@ impl<'a> Shelf<'a> {
             Kept::BackupJob => EffectKind::SetBackupJob,
         };
         let what = format!("{} {id}", self.kind.name());
-        Box::pin(self.parts.effects.perform(kind, what, async { Ok(call.await?) }))
+        self.parts.effects.proxmox(kind, what, call)
     }
 
     async fn ensure(&self, id: &str, wanted: &Options) -> Result<Ensured, Error> {
@@ -256,7 +256,7 @@ impl Firewall<'_> {
         call: impl Future<Output = Result<(), daedal_proxmox::Error>> + Send + 'c,
     ) -> BoxFuture<'c, Result<(), Error>> {
         let what = format!("{what} of VM {} on {}", self.node.vmid, self.host);
-        Box::pin(self.parts.effects.perform(EffectKind::SetFirewall, what, async { Ok(call.await?) }))
+        self.parts.effects.proxmox(EffectKind::SetFirewall, what, call)
     }
 
     async fn guard(&self, cluster: &Cluster, ports: &[u16]) -> Result<bool, Error> {
