@@ -1,6 +1,7 @@
 //! What can go wrong while observing or executing.
 
 use std::error::Error as StdError;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -207,11 +208,13 @@ pub enum Error {
         /// Which node.
         node: String,
     },
-    /// A node answers, but not with our keys.
-    #[error("node {node} belongs to another cluster")]
+    /// Who answers at a node's address has a config, but not one with our keys; it was sent nothing.
+    #[error("what answers {}, where node {node} should be, belongs to another cluster", at(*address))]
     OtherCluster {
         /// Which node.
         node: String,
+        /// Where.
+        address: Option<IpAddr>,
     },
     /// Who waits at a node's address does not show a key that the node printed on its console.
     #[error("what waits for the config of node {node} cannot be told from an impostor")]
@@ -302,6 +305,7 @@ impl Error {
                  cluster first"
                     .to_owned(),
             ),
+            Self::OtherCluster { node, .. } => Some(daedal_planner::strangers_address(node)),
             Self::StillMember { .. } => Some("run again: it will leave etcd first".to_owned()),
             Self::Maintenance { .. } => Some("run again: the config media will be attached anew".to_owned()),
             _ => None,
@@ -334,6 +338,10 @@ fn proxmox_words(error: &daedal_proxmox::Error) -> &'static str {
         Kind::Auth { .. } | Kind::Permission { .. } => "Proxmox refuses",
         _ => "Proxmox did not do as asked",
     }
+}
+
+fn at(address: Option<IpAddr>) -> String {
+    address.map_or_else(|| "there".to_owned(), |address| format!("on {address}"))
 }
 
 fn more(checks: usize) -> String {

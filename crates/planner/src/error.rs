@@ -92,6 +92,14 @@ pub fn freeing(host: &str, vmid: u32) -> String {
     format!("as root on {host}: qm unlock {vmid} && qm destroy {vmid} --purge; then run again")
 }
 
+/// What to do where a node of another cluster answers at the address of one of ours.
+pub fn strangers_address(node: &str) -> String {
+    format!(
+        "if another machine has the address, take it off that one or give {node} another; if it is {node} itself, bring \
+         back the secrets it was made with: `daedal secrets import FILE`"
+    )
+}
+
 /// Everything that does not fit, at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoRoom {

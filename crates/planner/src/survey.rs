@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{Cluster, Node};
 
-use crate::error::freeing;
+use crate::error::{freeing, strangers_address};
 use crate::names;
 use crate::plan::{Level, Note};
 use crate::world::{ConfigView, EtcdView, GuestView, NodeView, Ownership, TalosView, VmConfig, World};
@@ -297,11 +297,11 @@ fn claimed<'w>(
         (Ownership::Ours { .. }, Some(_)) if matches!(view.talos, TalosView::OtherCluster) => blocked(
             true,
             format!(
-                "{} answers with a certificate that this cluster's CA did not sign: another machine has the address, \
-                 or the stored secrets are not the ones {who} was made with. It is not touched.",
+                "What answers on {} belongs to another cluster: another machine has the address, or the stored \
+                 secrets are not the ones {who} was made with. Nothing is sent there, and the VM is not touched.",
                 at(node, world)
             ),
-            None,
+            Some(strangers_address(&node.name)),
         ),
         (Ownership::Ours { .. }, Some(_))
             if matches!(view.talos, TalosView::Maintenance)

@@ -144,7 +144,8 @@ impl Executor<'_> {
                 }
                 Door::Ours if Some(address) == own => return Look::Ended(Ok(Met::Configured)),
                 Door::OtherCluster => {
-                    return Look::Ended(Err(Error::OtherCluster { node: node.name.clone() }));
+                    let (node, address) = (node.name.clone(), Some(address));
+                    return Look::Ended(Err(Error::OtherCluster { node, address }));
                 }
                 Door::Waits(_) => why = Some(format!("another machine waits for a config on {address}")),
                 Door::Ours => why = Some(format!("{address} has its config already")),

@@ -171,7 +171,10 @@ impl Executor<'_> {
         let look = |patience| async move {
             match nodes.reach(node, patience).await {
                 Ok(()) | Err(Probe::Configured { .. }) => Look::Ended(Ok(())),
-                Err(Probe::OtherCluster) => Look::Ended(Err(Error::OtherCluster { node: node.name.clone() })),
+                Err(Probe::OtherCluster) => {
+                    let (node, address) = (node.name.clone(), self.addresses.of(node));
+                    Look::Ended(Err(Error::OtherCluster { node, address }))
+                }
                 // One that was just given its config leaves maintenance mode a moment later.
                 Err(Probe::Maintenance) if self.was_given(node.vmid) => {
                     Look::NotYet("it takes its config".to_owned())

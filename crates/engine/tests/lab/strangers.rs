@@ -1,15 +1,22 @@
 //! What is not ours, or not whole: never harmed, clearly told.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use daedal_engine::StepState;
 use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::VmSpec;
-use daedal_planner::{Level, Ownership, PlanError};
+use daedal_planner::{Level, Ownership, PlanError, TalosView};
 use daedal_store::SecretBytes;
+use daedal_talos::SecretsBundle;
+use jiff::Timestamp;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 
-use crate::support::{Bench, assert_done, errors, secrets};
+use crate::boot::{CLOUD_INIT, IMAGE_MAINTENANCE};
+use crate::support::{Bench, TOKEN, Way, assert_done, cluster_from, errors, secrets};
 
 fn vm(vmid: u32, host: &str, config: &[(&str, &str)]) -> VmSpec {
     VmSpec {
@@ -245,6 +252,114 @@ async fn a_shared_storage_is_looked_at_through_a_host_that_has_it() {
     let (world, _) = bench.look().await;
     assert_eq!(world.volumes, []);
     assert!(world.blind.iter().any(|blind| blind.what == "storage local"), "{:#?}", world.blind);
+}
+
+/// A cluster of somebody else's in the same datacenter, with keys of its own, whose only node has this address.
+async fn somebody_elses(bench: &Bench, address: IpAddr) -> Bench {
+    let text = format!(
+        "apiVersion: daedal.dev/v1alpha1
+kind: Cluster
+metadata: {{name: away}}
+spec:
+  environment: lab
+  talos: {{version: v1.12.0}}
+  kubernetes: {{version: v1.35.0}}
+  proxmox:
+    endpoint: https://atlas.lan:8006
+    token: {{id: \"{TOKEN}\", secret: {{env: X}}}}
+    tls: {{insecure: true}}
+    hosts: [atlas]
+    storage: {{disks: local-lvm, images: local}}
+    bridge: vmbr0
+  network: {{cidr: 10.0.0.0/16, gateway: 10.0.0.1, dns: [1.1.1.1]}}
+  pools:
+    - {{name: far, role: controlplane, count: 1, cores: 2, memory: 4GiB, disk: 20GiB, vmid: 700, address: {address}}}
+"
+    );
+    let away = Bench {
+        lab: bench.lab.clone(),
+        cluster: cluster_from(text),
+        folder: tempfile::tempdir().unwrap(),
+        counter: Arc::default(),
+    };
+    let (rng, from) = (&mut StdRng::seed_from_u64(2), Timestamp::from_second(1_789_000_000).unwrap());
+    let bundle = SecretsBundle::generate_with_key_size(rng, from, 1024).unwrap();
+    let bundle = SecretBytes::new(bundle.to_yaml().expose().as_bytes().to_vec());
+    away.store().write_new_secrets(&bundle).await.unwrap();
+    assert_done(&away.apply().await, "the other cluster");
+    away
+}
+
+/// What is on every machine's disk.
+fn disks(bench: &Bench) -> serde_json::Map<String, serde_json::Value> {
+    let saved = serde_json::to_value(bench.lab.machines().save()).unwrap();
+    saved["disks"].as_object().unwrap().clone()
+}
+
+/// Changing calls that nodes took so far.
+fn sent(bench: &Bench) -> Vec<String> {
+    let log = bench.lab.faults().log();
+    log.into_iter().filter(|call| call.service == "talos" && call.mutating).map(|call| call.path).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_another_cluster_is_told_and_sent_nothing() {
+    for (way, at) in [
+        (Way::USUAL, "worker-1"),
+        (Way::USUAL, "cp-1"),
+        (IMAGE_MAINTENANCE, "worker-1"),
+        (CLOUD_INIT, "cp-1"),
+    ] {
+        let bench = Bench::booting(way, 1, 1);
+        let node = bench.cluster.node(at).unwrap();
+        let address = node.ip().unwrap();
+        let away = somebody_elses(&bench, address).await;
+        let (before, taken) = ((as_saved(&bench, 700), disks(&bench)), sent(&bench).len());
+        assert_eq!(before.1.len(), 1, "only the other cluster's");
+
+        // What the look before the first run cannot know, its waits find out at once.
+        let began = tokio::time::Instant::now();
+        let report = bench.apply().await;
+        assert!(began.elapsed() < Duration::from_secs(300), "{way:?} {at}: {:?}", began.elapsed());
+        let failed: Vec<_> = report.failures().collect();
+        let StepState::Failed { error, fix } = &failed[0].state else { unreachable!() };
+        let told =
+            format!("what answers on {address}, where node {at} should be, belongs to another cluster");
+        assert_eq!((failed.len(), error.as_str()), (1, told.as_str()), "{way:?} {at}");
+        let fix = fix.as_ref().unwrap();
+        assert!(fix.contains(&format!("give {at} another")) && fix.contains("secrets import"), "{fix}");
+
+        // From then on the plan says it, and leaves the node alone.
+        let (world, plan) = bench.look().await;
+        assert_eq!(world.nodes[at].talos, TalosView::OtherCluster, "{way:?} {at}");
+        let plan = plan.unwrap();
+        let note = plan.notes.iter().find(|note| note.about == at && note.level == Level::Problem).unwrap();
+        assert!(
+            note.text.contains(&format!("What answers on {address} belongs to another cluster")),
+            "{note:?}"
+        );
+        assert_eq!(note.fix.as_ref(), Some(fix));
+        assert!(plan.steps.iter().all(|step| step.node.as_deref() != Some(at)), "{:#?}", plan.steps);
+        bench.apply().await;
+
+        // Only the other node was given a config, and only where configs are given; and bootstrapped, if it is the one to be.
+        let ours: Vec<String> = sent(&bench).split_off(taken);
+        let calls = |what: &str| ours.iter().filter(|path| path.ends_with(what)).count();
+        let given = usize::from(way.boot != Way::USUAL.boot);
+        assert_eq!(calls("/ApplyConfiguration"), given, "{way:?} {at}: {ours:?}");
+        assert_eq!(calls("/Bootstrap") == 0, at == "cp-1", "{way:?} {at}: {ours:?}");
+        assert_eq!(calls("/Bootstrap") + given, ours.len(), "{way:?} {at}: {ours:?}");
+        assert_eq!(as_saved(&bench, 700), before.0, "{way:?} {at}");
+        let now = disks(&bench);
+        assert!(before.1.iter().all(|(disk, content)| now.get(disk) == Some(content)), "{way:?} {at}");
+        assert_eq!(bench.bootstraps(), if at == "cp-1" { 1 } else { 2 }, "{way:?} {at}");
+
+        // Once the address is free, the node comes up as if nothing had been.
+        assert_done(&away.destroy().await, "the other cluster");
+        assert_done(&bench.apply().await, &format!("{way:?} {at}: once more"));
+        let status = bench.engine().status(&bench.cluster).await.unwrap();
+        assert!(status.nodes.iter().all(|node| node.healthy), "{way:?} {at}: {status:#?}");
+    }
 }
 
 /// Somebody with the same token.

@@ -382,6 +382,11 @@ spec:
     - {{name: cp, role: controlplane, count: {control_planes}, cores: 2, memory: 4GiB, disk: 20GiB, vmid: 300, address: 10.0.1.1}}
 {worker_pool}{more}"
     );
+    cluster_from(text)
+}
+
+/// The inventory in a text.
+pub fn cluster_from(text: String) -> Cluster {
     let source = Source { name: "cluster.yaml".into(), text };
     let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
     load(&[source], &no_files).unwrap_or_else(|errors| panic!("{errors:?}")).cluster
