@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
-use daedal_planner::{Images, Level, Ownership, PlanError, World, plan_apply};
-use daedal_proxmox::{Client, Permissions, permitted, release};
+use daedal_planner::{Images, Level, Ownership, PlanError, World, plan_apply, without_import};
+use daedal_proxmox::{Client, Permissions, imports_disk_images, permitted, release};
 use futures::future::join_all;
 use serde::Serialize;
 
@@ -230,16 +230,16 @@ fn proves_a_host(reach: &Reach, error: &std::io::Error) -> bool {
 
 fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
     let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
-    let (major, minor) = release(version).unwrap_or_default();
-    if (major, minor) >= (8, 4) || (major >= 8 && !cluster.boot.imports()) {
+    let (major, _) = release(version).unwrap_or_default();
+    if major >= 8 && (imports_disk_images(version) || !cluster.boot.imports()) {
         report.good(what, format!("version {version}, the token is accepted"));
     } else if major < 8 {
         let found = format!("version {version} is too old; 8.0 or newer is needed");
         report.add(CheckVerdict::Bad, what, found, Some("upgrade Proxmox VE".to_owned()));
     } else {
         let found = format!("version {version} cannot import disk images; 8.4 or newer is needed");
-        let fix = "upgrade Proxmox VE, or boot from an ISO: `boot: {from: iso, config: cidata}`";
-        report.add(CheckVerdict::Bad, what, found, Some(fix.to_owned()));
+        let fix = format!("upgrade Proxmox VE, or {}", without_import(&cluster.boot));
+        report.add(CheckVerdict::Bad, what, found, Some(fix));
     }
     if cluster.proxmox.tls == TlsTrust::Insecure {
         report.add(
@@ -255,6 +255,8 @@ fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
 fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, images: &Images) {
     let plan = match plan_apply(cluster, images, world) {
         Ok(plan) => plan,
+        // Said with the version.
+        Err(PlanError::NoImport { .. }) => return taken_vmids(report, cluster, world),
         Err(error) => {
             let what = if matches!(error, PlanError::NoRoom(_)) { "capacity" } else { "plan" };
             report.add(CheckVerdict::Bad, what, chain(&error), None);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use daedal_inventory::Arch;
+use daedal_inventory::{Arch, Boot};
 
 use crate::size;
 
@@ -75,6 +75,17 @@ pub enum PlanError {
         /// What the inventory says.
         wanted: Arch,
     },
+    /// A Proxmox that cannot do what the declared boot path needs.
+    #[error(
+        "Proxmox VE {version} cannot import disk images; 8.4 or newer is needed: upgrade it, or {}",
+        without_import(boot)
+    )]
+    NoImport {
+        /// Its version.
+        version: String,
+        /// How nodes are to boot.
+        boot: Boot,
+    },
     /// A way to boot that is declared but not built yet.
     #[error(
         "`boot: {{from: {from}, config: {config}}}` cannot be planned yet; use `{{from: disk-image, config: cidata}}`"
@@ -90,6 +101,16 @@ pub enum PlanError {
 /// The command that frees a VM whose create died half-way, which no API token can.
 pub fn freeing(host: &str, vmid: u32) -> String {
     format!("as root on {host}: qm unlock {vmid} && qm destroy {vmid} --purge; then run again")
+}
+
+/// The way to boot, like the declared one, that imports no disk image.
+pub fn without_import(boot: &Boot) -> String {
+    if boot.clones() {
+        return "let an ISO make the templates: `boot: {template: {made: iso}}`".to_owned();
+    }
+    let config = serde_json::to_value(boot.config).ok();
+    let config = config.as_ref().and_then(serde_json::Value::as_str).unwrap_or("cidata");
+    format!("boot from an ISO: `boot: {{from: iso, config: {config}}}`")
 }
 
 /// What to do where a node of another cluster answers at the address of one of ours.

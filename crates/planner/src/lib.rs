@@ -43,7 +43,9 @@ pub use apply::{plan_apply, plan_restore};
 pub use check::{Finding, Rule, check};
 pub use destroy::plan_destroy;
 pub use digest::{intent, node_digest, template_digest};
-pub use error::{NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, strangers_address};
+pub use error::{
+    NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, strangers_address, without_import,
+};
 pub use fit::{Unfit, fits};
 pub use hardware::{HardwareView, card_words, declared_hardware, disk_words, plain_options, properties};
 pub use mark::{

@@ -15,6 +15,9 @@ use crate::plan::DocumentChange;
 pub struct World {
     /// Proxmox version text, such as `9.2.11`.
     pub proxmox_version: String,
+    /// Whether this Proxmox is too old to import disk images.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cannot_import: bool,
     /// Hosts by name.
     pub hosts: BTreeMap<String, HostView>,
     /// Addresses that were found, by node, where none is declared.

@@ -57,6 +57,7 @@ mod lenient;
 mod model;
 mod observe;
 mod params;
+mod release;
 mod secret;
 mod task;
 mod transport;
@@ -76,10 +77,11 @@ pub use error::{Cause, Error, Kind, Missing};
 pub use guarding::{FirewallRule, Kept, Options};
 pub use model::{
     ClusterMember, CpuInfo, GuestInterface, HaState, Interface, KernelInfo, MemoryInfo, Node, NodeStatus,
-    Permissions, Pool, Propagates, Resource, Storage, Version, VmRow, VmStatus, Volume, permitted, release,
+    Permissions, Pool, Propagates, Resource, Storage, Version, VmRow, VmStatus, Volume, permitted,
 };
 pub use observe::{Call, CallCounter, Counts, Fault, Observer, Seen, Verdict};
 pub use params::{Params, Properties, format_size, parse_size};
+pub use release::{imports_disk_images, release};
 pub use secret::{Token, TokenError};
 pub use task::{TaskFilter, TaskOutcome, TaskRow, TaskSource, TaskState};
 pub use upid::{NotAUpid, Upid};

@@ -18,12 +18,6 @@ pub struct Version {
     pub repoid: String,
 }
 
-/// Major and minor number of a version such as `9.2.11`; none if it is no version.
-pub fn release(version: &str) -> Option<(u32, u32)> {
-    let mut numbers = version.split(['.', '-']).map(|part| part.parse().ok());
-    Some((numbers.next()??, numbers.next().flatten().unwrap_or(0)))
-}
-
 /// One row of `GET /cluster/resources`. Names and power states here are up to 10 s old; ask the node for those.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -460,19 +454,6 @@ impl From<AgentInterface> for GuestInterface {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn releases_are_read_from_every_shape_of_version() {
-        for (version, numbers) in [
-            ("9.2.11", Some((9, 2))),
-            ("8.4-1", Some((8, 4))),
-            ("9", Some((9, 0))),
-            ("", None),
-            ("new", None),
-        ] {
-            assert_eq!(release(version), numbers, "{version}");
-        }
-    }
 
     #[test]
     fn strings_and_numbers_are_read_alike() {

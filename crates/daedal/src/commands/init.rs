@@ -270,6 +270,7 @@ fn draft(
         small: Draft::memory(count, false) > free / 2,
         talos: args.talos.clone(),
         arm: survey.arm(&hosts),
+        imports: survey.imports(),
         version: survey.version.clone(),
         hosts,
     };

@@ -106,12 +106,17 @@ impl Survey {
             .map(|(name, _)| name.to_owned())
     }
 
+    /// Whether this Proxmox VE can import disk images.
+    pub fn imports(&self) -> bool {
+        daedal_proxmox::imports_disk_images(&self.version)
+    }
+
     /// The storage for images and config media, and the content types that it still must be given.
     pub fn images(&self, hosts: &[String]) -> Option<(String, Vec<&'static str>)> {
-        const WANTED: [&str; 2] = ["import", "iso"];
+        let wanted: &[&str] = if self.imports() { &["import", "iso"] } else { &["iso"] };
         let files = |kind: &str| matches!(kind, "dir" | "nfs" | "cifs" | "cephfs" | "btrfs");
         let lacking = |seen: &StorageSeen| -> Vec<&'static str> {
-            WANTED.into_iter().filter(|content| !seen.content.contains(*content)).collect()
+            wanted.iter().copied().filter(|content| !seen.content.contains(*content)).collect()
         };
         self.common(hosts)
             .filter(|(_, seen)| files(&seen.kind))
@@ -252,6 +257,8 @@ pub struct Draft {
     pub talos: String,
     /// Whether the nodes are arm64.
     pub arm: bool,
+    /// Whether Proxmox VE can import disk images.
+    pub imports: bool,
     /// Proxmox VE version, for the comment.
     pub version: String,
 }
@@ -306,10 +313,11 @@ impl Draft {
         put(&format!("    hosts: [{}]", self.hosts.join(", ")));
         put("    storage:");
         put(&format!("      disks: {:<18} # VM disks", self.disks));
-        put(&format!(
-            "      images: {:<17} # downloaded images and config media: content `import` and `iso`",
-            self.images
-        ));
+        let kept = match self.imports {
+            true => "downloaded images and config media: content `import` and `iso`",
+            false => "downloaded and config ISOs: content `iso`",
+        };
+        put(&format!("      images: {:<17} # {kept}", self.images));
         put(&format!("    bridge: {}", self.bridge));
         match &self.pool {
             Some(pool) => put(&format!("    pool: {pool}")),
@@ -329,6 +337,12 @@ impl Draft {
             "    vip: {:<20} # the API server's; whichever control plane is up answers on it",
             self.addresses.vip
         ));
+        if !self.imports {
+            put("");
+            put("  boot:                        # before 8.4 Proxmox VE cannot import disk images");
+            put("    from: iso");
+            put("    config: cidata");
+        }
         put("");
         put("  pools:");
         put("    - name: cp");
@@ -386,6 +400,47 @@ mod tests {
         assert_eq!(survey.images(&both), Some(("local".to_owned(), vec!["import"])));
         assert_eq!(survey.content_with(&both, "local", &["import"]), "backup,import,iso,vztmpl");
         assert_eq!(survey.bridge(&both).as_deref(), Some("vmbr0"));
+        // An old Proxmox VE imports nothing.
+        survey.version = "8.3.5".into();
+        assert_eq!(survey.images(&both), Some(("local".to_owned(), Vec::new())));
+    }
+
+    #[test]
+    fn nodes_of_a_proxmox_that_cannot_import_boot_from_an_iso() {
+        for (version, from) in
+            [("8.3.5", daedal_inventory::BootFrom::Iso), ("8.4.0", daedal_inventory::BootFrom::DiskImage)]
+        {
+            let network = "10.0.0.0/24".parse().unwrap();
+            let draft = Draft {
+                name: "home".into(),
+                endpoint: "https://atlas.lan:8006".into(),
+                token: "daedal@pve!cli".into(),
+                secret: "{env: PROXMOX_TOKEN_SECRET}".into(),
+                tls: None,
+                proxy: None,
+                hosts: vec!["atlas".into()],
+                disks: "local-lvm".into(),
+                images: "local".into(),
+                bridge: "vmbr0".into(),
+                pool: None,
+                network,
+                gateway: Ipv4Addr::new(10, 0, 0, 1),
+                dns: vec!["1.1.1.1".into()],
+                addresses: addresses(network, &BTreeSet::new(), 1).unwrap(),
+                vmid: 300,
+                control_planes: 1,
+                workers: 1,
+                small: true,
+                talos: "v1.12.0".into(),
+                arm: false,
+                imports: Survey { version: version.into(), ..Survey::default() }.imports(),
+                version: version.into(),
+            };
+            let source = daedal_inventory::Source { name: "cluster.yaml".into(), text: draft.render() };
+            let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+            let cluster = daedal_inventory::load(&[source], &no_files).unwrap().cluster;
+            assert_eq!((cluster.boot.from, cluster.boot.by_medium()), (from, true), "{version}");
+        }
     }
 
     #[test]

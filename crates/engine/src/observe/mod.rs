@@ -11,7 +11,7 @@ use daedal_inventory::{Arch, Cluster, Node};
 use daedal_planner::{
     Blind, GuestView, HostView, ImagePin, Judge, Ownership, StorageView, VolumeView, World,
 };
-use daedal_proxmox::{Client, Resource, permitted, release};
+use daedal_proxmox::{Client, Resource, imports_disk_images, permitted, release};
 use daedal_talos::SecretsBundle;
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
@@ -61,7 +61,8 @@ impl Engine {
         let proxmox = &self.parts.proxmox;
         let blinds = Blinds::default();
         let (version, resources) = tokio::try_join!(proxmox.version(), proxmox.resources())?;
-        let mut world = World { proxmox_version: version.version, ..World::default() };
+        let cannot_import = !imports_disk_images(&version.version);
+        let mut world = World { proxmox_version: version.version, cannot_import, ..World::default() };
         let declared: BTreeSet<&str> = cluster.proxmox.hosts.iter().map(|host| host.name.as_str()).collect();
         world.hosts = hosts(&resources, &declared);
 

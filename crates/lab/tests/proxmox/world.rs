@@ -121,6 +121,30 @@ async fn a_huge_qcow2_cannot_be_grown_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn releases_before_8_4_import_no_disk_images() {
+    let path = "/nodes/pve1/storage/local/download-url";
+    let asked =
+        |name: &'static str| [("content", "import"), ("filename", name), ("url", "http://files.lan/talos")];
+    for (version, parameter, said) in [
+        ("8.3.5", "filename", "invalid filename or wrong extension"),
+        ("8.2.2", "content", "value 'import' does not have a value in the enumeration 'iso, vztmpl'"),
+    ] {
+        let mut old = spec();
+        old.version = version.into();
+        let lab = Lab::of(&old);
+        lab.serve_file("/talos", vec![0; 512]);
+        for name in ["talos.qcow2", "talos.raw"] {
+            let refused = lab.call("POST", path, &asked(name)).await;
+            assert_eq!(
+                (refused.status, &refused.body["errors"][parameter]),
+                (400, &said.into()),
+                "{version}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn release_8_4_has_its_own_agent_privilege() {
     let mut old = spec();
     old.version = "8.4.14".into();

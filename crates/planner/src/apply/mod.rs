@@ -18,9 +18,9 @@ use crate::digest::NodeDigests;
 use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
 use crate::image::ImageSteps;
-use crate::names::Images;
+use crate::names::{Content, Images};
 use crate::placement::place;
-use crate::plan::{Action, Change, Fate, Plan, PlannedNode, Purpose, Recovery, StepId};
+use crate::plan::{Action, Change, Fate, Plan, PlannedNode, Purpose, Recovery, Step, StepId};
 use crate::survey::{Notes, Sight, State, Survey, full_name};
 use crate::volumes::{Place, Volumes};
 use crate::world::World;
@@ -138,6 +138,13 @@ fn plan(
     }
     let hosts = rooms.budgets(&before, &on_host);
     let (steps, notes) = (planner.graph.steps, planner.notes.sorted());
+    // Known before anything is half made.
+    if world.cannot_import && steps.iter().any(imports) {
+        return Err(PlanError::NoImport {
+            version: world.proxmox_version.clone(),
+            boot: cluster.boot.clone(),
+        });
+    }
     Ok(Plan { nodes, steps, hosts, quorum, notes, ..Plan::empty(Purpose::Apply, cluster, world) })
 }
 
@@ -164,6 +171,15 @@ fn supported(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
         from: word(serde_json::to_value(cluster.boot.from)),
         config: word(serde_json::to_value(cluster.boot.config)),
     })
+}
+
+fn imports(step: &Step) -> bool {
+    match &step.action {
+        Action::DownloadImage { content, .. } => *content == Content::Import,
+        Action::CreateVm { image, .. } => image.is_some(),
+        Action::MakeTemplate { through, .. } => through.is_none(),
+        _ => false,
+    }
 }
 
 /// A node on its way: the steps later ones depend on.

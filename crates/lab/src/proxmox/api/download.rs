@@ -10,7 +10,7 @@ use crate::proxmox::context::Context;
 use crate::proxmox::fail::{Answer, Data, Fail};
 use crate::proxmox::fetch::fetch;
 use crate::proxmox::schema::{Kind, opt, req, verify};
-use crate::proxmox::state::Volume;
+use crate::proxmox::state::{State, Volume};
 use crate::proxmox::tasks::{Job, Stop};
 
 /// The algorithms a checksum can have.
@@ -22,11 +22,22 @@ pub(super) fn safe_name(name: &str) -> String {
     last.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
 }
 
+/// The kinds of content that can be sent to a storage or downloaded to it: appliances to import since 8.3.
+pub(super) fn kinds(state: &State) -> Kind {
+    Kind::OneOf(if state.at_least(8, 3) { &["iso", "vztmpl", "import"] } else { &["iso", "vztmpl"] })
+}
+
+/// Whether disk images can be imported; before 8.4 only appliances could.
+pub(super) fn takes_images(state: &State) -> bool {
+    state.at_least(8, 4)
+}
+
 /// Whether a name has an ending that its content type allows.
-pub(super) fn check_name(content: &str, name: &str) -> Result<(), ()> {
+pub(super) fn check_name(content: &str, name: &str, images: bool) -> Result<(), ()> {
     let endings: &[&str] = match content {
         "iso" => &[".iso", ".img", ".ISO", ".IMG"],
-        "import" => &[".ova", ".qcow2", ".raw", ".vmdk"],
+        "import" if images => &[".ova", ".qcow2", ".raw", ".vmdk"],
+        "import" => &[".ova"],
         _ => &[".tar.gz", ".tar.xz", ".tar.zst", ".tar"],
     };
     if endings.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending)) {
@@ -87,7 +98,7 @@ pub(super) fn start(context: &Context, host: &str, id: &str) -> Answer {
     verify(
         &context.params,
         &[
-            req("content", Kind::OneOf(&["iso", "vztmpl", "import"])),
+            req("content", context.dc.with(|state| kinds(state))),
             req("filename", Kind::Text),
             req("url", Kind::Text),
             opt("checksum", Kind::Text),
@@ -120,7 +131,7 @@ pub(super) fn start(context: &Context, host: &str, id: &str) -> Answer {
     let url = context.param("url").unwrap_or_default().to_owned();
     need_http(&url)?;
     let filename = safe_name(context.param("filename").unwrap_or_default());
-    check_name(&content, &filename)
+    check_name(&content, &filename, context.dc.with(|state| takes_images(state)))
         .map_err(|()| Fail::parameter("filename", "invalid filename or wrong extension"))?;
     let compression = context.param("compression").map(str::to_owned);
     if compression.is_some() && content != "iso" {
@@ -241,9 +252,12 @@ mod tests {
 
     #[test]
     fn only_certain_endings_are_import_names() {
-        assert!(check_name("import", "talos.qcow2").is_ok());
-        assert!(check_name("import", "x.raw.xz").is_err());
-        assert!(check_name("iso", "a.iso").is_ok());
+        for name in ["talos.qcow2", "talos.raw", "talos.vmdk", "talos.ova"] {
+            assert!(check_name("import", name, true).is_ok(), "{name}");
+            assert_eq!(check_name("import", name, false).is_ok(), name == "talos.ova", "{name}");
+        }
+        assert!(check_name("import", "x.raw.xz", true).is_err());
+        assert!(check_name("iso", "a.iso", false).is_ok());
         assert_eq!(safe_name("talos v1:12.iso"), "talos_v1_12.iso");
     }
 }

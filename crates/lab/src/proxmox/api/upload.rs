@@ -7,7 +7,7 @@ use crate::proxmox::schema::{Kind, opt, req, verify};
 use crate::proxmox::state::Volume;
 use crate::proxmox::tasks::Stop;
 
-use super::download::{CHECKSUMS, check_name, digest, safe_name};
+use super::download::{CHECKSUMS, check_name, digest, kinds, safe_name, takes_images};
 
 /// `POST /nodes/{node}/storage/{storage}/upload`
 pub(super) fn start(context: &Context, host: &str, id: &str) -> Answer {
@@ -19,7 +19,7 @@ pub(super) fn start(context: &Context, host: &str, id: &str) -> Answer {
     verify(
         &params,
         &[
-            req("content", Kind::OneOf(&["iso", "vztmpl", "import"])),
+            req("content", context.dc.with(|state| kinds(state))),
             req("filename", Kind::Text),
             opt("checksum", Kind::Text),
             opt("checksum-algorithm", Kind::OneOf(CHECKSUMS)),
@@ -31,7 +31,8 @@ pub(super) fn start(context: &Context, host: &str, id: &str) -> Answer {
     };
     let content = context.param("content").unwrap_or_default().to_owned();
     let filename = safe_name(&upload.filename);
-    check_name(&content, &filename).map_err(|()| Fail::parameter("filename", "wrong file extension"))?;
+    check_name(&content, &filename, context.dc.with(|state| takes_images(state)))
+        .map_err(|()| Fail::parameter("filename", "wrong file extension"))?;
     context.dc.with(|state| {
         state.store_key(host, id)?;
         let storage = state.storages.get(id).ok_or_else(|| Fail::no_storage(id))?;
