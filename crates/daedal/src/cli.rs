@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::keys::KeyArgs;
+
 /// Takes a declared inventory to a running Talos Linux cluster on Proxmox VE and keeps it there.
 #[derive(Debug, Parser)]
 #[command(name = "daedal", version, max_term_width = 110, after_help = EXIT_CODES)]
@@ -81,6 +83,9 @@ pub struct Target {
     /// folder with --lab].
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// The key to the secrets.
+    #[command(flatten)]
+    pub keys: KeyArgs,
 }
 
 impl Target {

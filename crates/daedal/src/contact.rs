@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use daedal_dial::{Dialer, Direct, Fingerprint, Proxy, Target, Trust, shown_fingerprint};
+use daedal_store::Keyring;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -134,17 +135,23 @@ fn target(endpoint: &str) -> Outcome<Target> {
 }
 
 /// A secret from a file, from the environment, or from somebody at the terminal, who does not see it.
-pub fn secret(file: Option<&PathBuf>, variable: &str, question: &str) -> Outcome<String> {
+pub fn secret(file: Option<&PathBuf>, variable: &str, question: &str, keys: &Keyring) -> Outcome<String> {
     use daedal_inventory::SecretRef;
     if let Some(file) = file {
         return secrets::read(
             &SecretRef::File(file.clone()),
             question,
             &std::env::current_dir().unwrap_or_default(),
+            keys,
         );
     }
     if std::env::var(variable).is_ok_and(|value| !value.is_empty()) {
-        return secrets::read(&SecretRef::Env(variable.to_owned()), question, std::path::Path::new("."));
+        return secrets::read(
+            &SecretRef::Env(variable.to_owned()),
+            question,
+            std::path::Path::new("."),
+            keys,
+        );
     }
     console::ask_secret(&format!("{question}:")).filter(|answer| !answer.is_empty()).ok_or_else(|| {
         Failure::new(Exit::MissingSecret, format!("{question} is missing"))

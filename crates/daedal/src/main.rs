@@ -9,6 +9,7 @@ mod dhcp;
 mod documents;
 mod exit;
 mod failure;
+mod keys;
 mod lab;
 mod progress;
 mod secrets;

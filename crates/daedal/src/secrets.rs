@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use daedal_inventory::SecretRef;
+use daedal_store::{Keyring, SecretBytes};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::keys;
 
 /// Reads a secret from where the inventory says it is; `what` is for the message.
-pub fn read(reference: &SecretRef, what: &str, folder: &Path) -> Outcome<String> {
+///
+/// A file may be encrypted (`NAME.age`): it is opened with the keys.
+pub fn read(reference: &SecretRef, what: &str, folder: &Path, keys: &Keyring) -> Outcome<String> {
     match reference {
         SecretRef::Env(name) => match std::env::var(name) {
             Ok(value) if !value.trim().is_empty() => Ok(value.trim().to_owned()),
@@ -22,13 +26,37 @@ pub fn read(reference: &SecretRef, what: &str, folder: &Path) -> Outcome<String>
             let path = resolve(path, folder);
             let missing =
                 || Failure::new(Exit::MissingSecret, format!("{what} is missing: {}", path.display()));
-            match std::fs::read_to_string(&path) {
-                Ok(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
-                Ok(_) => Err(missing().hint("The file is empty.")),
+            let bytes = std::fs::read(&path).map_err(|error| missing().because(&error))?;
+            let bytes = match Keyring::is_encrypted(&bytes) {
+                true => {
+                    keys.decrypt(&path, &bytes).map_err(|error| keys::failure(&error, Exit::MissingSecret))?
+                }
+                false => SecretBytes::new(bytes),
+            };
+            match std::str::from_utf8(bytes.expose()).map(str::trim) {
+                Ok("") => Err(missing().hint("The file is empty.")),
+                Ok(text) => Ok(text.to_owned()),
                 Err(error) => Err(missing().because(&error)),
             }
         }
     }
+}
+
+/// Writes a secret into a file that nobody else can read, all or nothing; encrypted if the file is called `NAME.age`.
+pub fn write(file: &Path, secret: &str, keys: &Keyring) -> Result<(), daedal_store::Error> {
+    if let Some(folder) = file.parent() {
+        daedal_store::make_private_folder(folder)?;
+    }
+    let text = SecretBytes::new(format!("{secret}\n").into_bytes());
+    match is_encrypted(file) {
+        true => daedal_store::write_private(file, &keys.encrypt(text.expose())?),
+        false => daedal_store::write_private(file, text.expose()),
+    }
+}
+
+/// Whether what is in a file of this name is encrypted.
+pub fn is_encrypted(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "age")
 }
 
 /// A path in an inventory: `~/` is the home folder, everything else is relative to the inventory's.
@@ -43,10 +71,14 @@ pub fn resolve(path: &Path, folder: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    fn keys() -> Keyring {
+        Keyring::in_file("no/such/key.txt")
+    }
+
     #[test]
     fn a_missing_secret_names_its_key() {
         let reference = SecretRef::Env("DAEDAL_TEST_NO_SUCH_VARIABLE".into());
-        let failure = read(&reference, "the API token's secret", Path::new(".")).unwrap_err();
+        let failure = read(&reference, "the API token's secret", Path::new("."), &keys()).unwrap_err();
         assert_eq!(failure.exit, Exit::MissingSecret);
         assert!(failure.message.contains("DAEDAL_TEST_NO_SUCH_VARIABLE"));
     }
@@ -56,8 +88,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), "s3cret\n").unwrap();
         let reference = SecretRef::File("token".into());
-        assert_eq!(read(&reference, "it", folder.path()).unwrap(), "s3cret");
+        assert_eq!(read(&reference, "it", folder.path(), &keys()).unwrap(), "s3cret");
         let missing = SecretRef::File("other".into());
-        assert!(read(&missing, "it", folder.path()).unwrap_err().message.ends_with("other"));
+        assert!(read(&missing, "it", folder.path(), &keys()).unwrap_err().message.ends_with("other"));
+    }
+
+    #[test]
+    fn a_file_is_encrypted_if_its_name_says_so_and_opened_whatever_it_is_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = Keyring::in_file(folder.path().join("key.txt"));
+        keys.make().unwrap();
+        write(&folder.path().join("token.age"), "s3cret", &keys).unwrap();
+        write(&folder.path().join("token"), "s3cret", &keys).unwrap();
+        assert_eq!(std::fs::read_to_string(folder.path().join("token")).unwrap(), "s3cret\n");
+        let encrypted = std::fs::read_to_string(folder.path().join("token.age")).unwrap();
+        assert!(!encrypted.contains("s3cret"), "{encrypted}");
+        std::fs::copy(folder.path().join("token.age"), folder.path().join("renamed")).unwrap();
+        for name in ["token.age", "token", "renamed"] {
+            let reference = SecretRef::File(name.into());
+            assert_eq!(read(&reference, "it", folder.path(), &keys).unwrap(), "s3cret", "{name}");
+        }
+        let other = Keyring::in_file(folder.path().join("absent.txt"));
+        let failure = read(&SecretRef::File("token.age".into()), "it", folder.path(), &other).unwrap_err();
+        assert_eq!(failure.exit, Exit::MissingSecret);
+        assert!(failure.message.contains("absent.txt"), "{}", failure.message);
     }
 }

@@ -7,14 +7,14 @@ use daedal_dial::{Dialer, Direct, Proxy, Trust};
 use daedal_engine::{Effects, Engine, Entropy, Limits, Parts, SystemClock};
 use daedal_inventory::{Cluster, Reach, TlsTrust};
 use daedal_planner::{Images, World};
-use daedal_store::{Lock, Owner, Store};
+use daedal_store::{Keyring, Lock, Owner, Store};
 
 use crate::cli;
 use crate::documents::{self, Inventory};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::lab::{self, Link};
-use crate::secrets;
+use crate::{console, keys, secrets};
 
 /// One cluster, ready to be looked at and acted on.
 pub struct Session {
@@ -30,6 +30,8 @@ pub struct Session {
     pub store: Store,
     /// The image the nodes boot from.
     pub image: Images,
+    /// Whether all of it is pretended.
+    pub lab: bool,
 }
 
 /// How Proxmox, the factory and the nodes are reached and trusted.
@@ -45,6 +47,7 @@ impl Session {
     pub async fn open(target: &cli::Target, color: bool) -> Outcome<Self> {
         let Inventory { loaded, path, folder } = documents::read(&target.inventory(), color)?;
         let mut cluster = loaded.cluster;
+        let store = store(target, &folder, &cluster)?;
         let link = match target.lab {
             true => Some(lab::connect(&target.lab_options, &cluster).await?),
             false => None,
@@ -54,13 +57,20 @@ impl Session {
                 cluster.reach = Reach::Proxy(link.proxy_url());
                 link.access()?
             }
-            None => live_access(&cluster, &folder)?,
+            None => live_access(&cluster, &folder, store.keys())?,
         };
         let outputs = outputs_folder(target, &folder, &cluster.name);
-        let store = store(target, &folder, &cluster);
         let engine = Engine::new(parts(&cluster, access, store.clone(), outputs)?);
         let image = engine.images(&cluster);
-        Ok(Self { inventory: path, cluster, warnings: loaded.warnings, engine, store, image })
+        Ok(Self {
+            inventory: path,
+            cluster,
+            warnings: loaded.warnings,
+            engine,
+            store,
+            image,
+            lab: target.lab,
+        })
     }
 
     /// Looks at the world.
@@ -92,19 +102,30 @@ pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         taken = store.lock(&owner);
     }
-    taken.map_err(|error| {
-        let exit = match error {
-            daedal_store::Error::Locked { .. } => Exit::Busy,
-            _ => Exit::CannotWrite,
-        };
-        Failure::from_error(exit, &error)
-    })
+    let taken = taken.map_err(|error| keys::failure(&error, Exit::CannotWrite))?;
+    if store.encrypt_plain_secrets().await.map_err(|error| keys::failure(&error, Exit::CannotWrite))? {
+        console::progress(&format!(
+            "The secrets in {} were kept in plain by an older version; they are encrypted now, with the key {}.",
+            store.place().display(),
+            store.keys().place()
+        ));
+    }
+    Ok(taken)
 }
 
-/// The store of a cluster.
-pub fn store(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Store {
+/// The store of a cluster. Pretend clusters have a key of their own, which goes with them.
+pub fn store(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Outcome<Store> {
     let state = state_folder(target, inventory_folder, &cluster.name);
-    Store::in_folder(state, &cluster.name, cluster.uuid.to_string())
+    let keys = match (target.lab, &target.keys.key) {
+        (true, None) => Keyring::in_file(target.lab_options.lab_dir.join(lab::CLUSTERS).join("key.txt")),
+        _ => target.keys.ring()?,
+    };
+    Ok(store_in(state, cluster, keys))
+}
+
+/// The store of a cluster in a folder.
+pub fn store_in(state: PathBuf, cluster: &Cluster, keys: Keyring) -> Store {
+    Store::in_folder(state, &cluster.name, cluster.uuid.to_string(), keys)
 }
 
 /// Where the store of a cluster is: the pretend ones with the lab, the real ones beside their inventory, so that the
@@ -139,7 +160,7 @@ impl Link {
     }
 }
 
-fn live_access(cluster: &Cluster, folder: &Path) -> Outcome<Access> {
+fn live_access(cluster: &Cluster, folder: &Path, keys: &Keyring) -> Outcome<Access> {
     let dialer: Dialer = match &cluster.reach {
         Reach::Direct => Arc::new(Direct),
         Reach::Proxy(url) => {
@@ -162,7 +183,7 @@ fn live_access(cluster: &Cluster, folder: &Path) -> Outcome<Access> {
         }
     };
     let token_secret =
-        secrets::read(&cluster.proxmox.token_secret, "the Proxmox API token's secret", folder)?;
+        secrets::read(&cluster.proxmox.token_secret, "the Proxmox API token's secret", folder, keys)?;
     Ok(Access { dialer, proxmox_trust, factory_trust: Trust::System, token_secret })
 }
 
@@ -204,7 +225,7 @@ pub fn engine_failure(error: &daedal_engine::Error) -> Failure {
             Kind::Unreachable { .. } | Kind::Untrusted { .. } => Exit::Unavailable,
             _ => Exit::Failed,
         },
-        daedal_engine::Error::Store(daedal_store::Error::Locked { .. }) => Exit::Busy,
+        daedal_engine::Error::Store(inner) => return keys::failure(inner, Exit::Failed),
         _ => Exit::Failed,
     };
     let mut failure = Failure::from_error(exit, error);

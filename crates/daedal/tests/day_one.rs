@@ -18,7 +18,16 @@ fn run(served: &Served, folder: &Path, words: &[&str], variables: &[(&str, &str)
     if reached {
         command.args(["--endpoint", "atlas.lan", "--proxy", served.announced("proxy")]);
     }
-    command.envs(variables.iter().copied()).output().unwrap()
+    command.env("DAEDAL_KEY_FILE", folder.join(KEY)).envs(variables.iter().copied()).output().unwrap()
+}
+
+const KEY: &str = "elsewhere/key.txt";
+
+/// What is in an encrypted file.
+fn decrypted(folder: &Path, file: &Path) -> String {
+    let keys = daedal_store::Keyring::in_file(folder.join(KEY));
+    let plain = keys.decrypt(file, &std::fs::read(file).unwrap()).unwrap();
+    std::str::from_utf8(plain.expose()).unwrap().trim().to_owned()
 }
 
 #[test]
@@ -39,7 +48,10 @@ fn from_an_address_to_a_cluster() {
     let pinned = [&setup[..], &["--fingerprint", &shown]].concat();
 
     // The account, and again: nothing to do. The secret is in its file and nowhere else.
-    let said = good(&run(&served, here, &pinned, &root));
+    let ran = run(&served, here, &pinned, &root);
+    let said = good(&ran);
+    let told = text(&ran.stderr);
+    assert!(told.contains("Made the key") && told.contains(KEY) && told.contains("Keep a copy"), "{told}");
     for line in [
         "created    role DaedalVM",
         "created    token robot@pve!day-one",
@@ -47,9 +59,10 @@ fn from_an_address_to_a_cluster() {
     ] {
         assert!(said.contains(line), "{said}");
     }
-    let kept = here.join("proxmox-token");
-    let secret = std::fs::read_to_string(&kept).unwrap().trim().to_owned();
+    let kept = here.join("proxmox-token.age");
+    let secret = decrypted(here, &kept);
     assert_eq!(secret.len(), 36);
+    assert!(!std::fs::read_to_string(&kept).unwrap().contains(&secret));
     assert_eq!(std::fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!said.contains(&secret));
     let again = good(&run(&served, here, &pinned, &root));
@@ -62,7 +75,7 @@ fn from_an_address_to_a_cluster() {
     let ran = run(&served, here, &pinned, &root);
     assert!(!ran.status.success() && text(&ran.stderr).contains("--rotate"), "{}", text(&ran.stderr));
     good(&run(&served, here, &[&pinned[..], &["--rotate"]].concat(), &root));
-    assert_ne!(std::fs::read_to_string(&kept).unwrap().trim(), secret);
+    assert_ne!(decrypted(here, &kept), secret);
     // A wrong password says so.
     let ran = run(&served, here, &pinned, &[("PROXMOX_ADMIN_SECRET", "wrong")]);
     assert_eq!(ran.status.code(), Some(77), "{}", text(&ran.stderr));
@@ -73,7 +86,7 @@ fn from_an_address_to_a_cluster() {
         "--token",
         "robot@pve!day-one",
         "--secret-file",
-        "proxmox-token",
+        "proxmox-token.age",
         "--name",
         "first",
         "--pool",
@@ -98,12 +111,12 @@ fn from_an_address_to_a_cluster() {
         "images: local",
         "bridge: vmbr0",
         "cidr: 10.0.0.0/16",
-        "secret: {file: \"proxmox-token\"}",
+        "secret: {file: \"proxmox-token.age\"}",
         "pool: talos",
     ] {
         assert!(written.contains(wanted), "{written}");
     }
-    assert!(!written.contains(std::fs::read_to_string(&kept).unwrap().trim()));
+    assert!(!written.contains(&decrypted(here, &kept)));
     let ran = run(&served, here, &init, &[]);
     assert_eq!(ran.status.code(), Some(73), "{}", text(&ran.stderr));
     assert_eq!(std::fs::read_to_string(here.join("cluster.yaml")).unwrap(), written);
@@ -119,11 +132,12 @@ fn from_an_address_to_a_cluster() {
         said.contains("created    role DaedalCCM") && said.contains("granted    DaedalCCM on /pool/talos"),
         "{said}"
     );
-    let config = here.join(".daedal/first/ccm.yaml");
-    assert_eq!(std::fs::metadata(&config).unwrap().permissions().mode() & 0o777, 0o600);
-    let config = std::fs::read_to_string(&config).unwrap();
+    let encrypted = here.join(".daedal/first/first/ccm.yaml.age");
+    assert_eq!(std::fs::metadata(&encrypted).unwrap().permissions().mode() & 0o777, 0o600);
+    let config = good(&run(&served, here, &[&["outputs", "ccm.yaml"][..], &file].concat(), &[]));
     let own = config.split_once("\"token_secret\":\"").unwrap().1.split_once('"').unwrap().0;
     assert!(config.contains("\"token_id\":\"first-ccm@pve!ccm\"") && !said.contains(own), "{said}");
+    assert!(!std::fs::read_to_string(&encrypted).unwrap().contains(own));
     let again = good(&run(&served, here, &ccm, &root));
     assert!(
         again.lines().take_while(|line| !line.is_empty()).all(|line| line.starts_with("there ")),

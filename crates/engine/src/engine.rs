@@ -68,7 +68,7 @@ pub struct Engine {
 impl Engine {
     /// An engine of these parts.
     pub fn new(parts: Parts) -> Self {
-        let outputs = Outputs::new(&parts.outputs);
+        let outputs = Outputs::new(&parts.outputs, parts.store.keys().clone());
         Self { parts, outputs }
     }
 

@@ -188,6 +188,14 @@ pub enum Error {
         /// Its checks that fail.
         checks: Vec<String>,
     },
+    /// An output file cannot be read.
+    #[error("could not read {path}")]
+    ReadOutput {
+        /// Where.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// An output file that nothing needs any more cannot be removed.
     #[error("could not remove {path}, which is no longer an output")]
     RemoveOutput {

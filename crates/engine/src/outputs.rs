@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use daedal_inventory::{Cluster, Role};
-use daedal_store::write_private;
+use daedal_store::{Keyring, SecretBytes, write_private};
 use daedal_talos::{ApiRole, DEFAULT_LIFETIME, Secret, SecretsBundle, Talosconfig, kubeconfig_validity};
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
@@ -28,6 +28,13 @@ struct Manifest {
 }
 
 const MANIFEST: &str = ".outputs.json";
+
+impl Manifest {
+    fn file(&self) -> File {
+        let bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
+        File { name: MANIFEST.to_owned(), bytes: SecretBytes::new(bytes) }
+    }
+}
 
 /// One machine in machines.json.
 #[derive(Serialize)]
@@ -57,22 +64,55 @@ const MACHINES: &str = "machines.json";
 #[derive(Clone, Debug)]
 pub struct Outputs {
     folder: PathBuf,
+    keys: Keyring,
 }
 
+/// What the names of encrypted files end with.
+const ENCRYPTED: &str = ".age";
+
 impl Outputs {
-    /// The outputs in this folder, whether or not there are any yet.
-    pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+    /// The outputs in this folder, whether or not there are any yet, and the keys to those that are encrypted.
+    pub fn new(folder: impl Into<PathBuf>, keys: Keyring) -> Self {
+        Self { folder: folder.into(), keys }
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The names of the files that are there, relative to the folder and sorted; hidden ones are bookkeeping.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        collect(&self.folder, "", &mut names);
+        names.sort();
+        names
+    }
+
+    /// What is in a file, decrypted if it is encrypted. Waits for the disk.
+    pub fn read(&self, name: &str) -> Result<Secret, Error> {
+        let path = self.folder.join(name);
+        let unreadable = |source| Error::ReadOutput { path: path.display().to_string(), source };
+        let bytes = std::fs::read(&path).map_err(unreadable)?;
+        let bytes = match Keyring::is_encrypted(&bytes) {
+            true => self.keys.decrypt(&path, &bytes)?,
+            false => SecretBytes::new(bytes),
+        };
+        match std::str::from_utf8(bytes.expose()) {
+            Ok(text) => Ok(Secret::new(text.to_owned())),
+            Err(error) => Err(unreadable(std::io::Error::other(error))),
+        }
     }
 
     /// The client certificates in the files that are there and can be read.
     pub async fn credentials(&self, now: Timestamp) -> Vec<Credential> {
-        let folder = self.folder.clone();
+        let outputs = self.clone();
         let look = move || {
-            let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+            let read =
+                |name: &str| outputs.read(name).or_else(|_| outputs.read(&format!("{name}{ENCRYPTED}"))).ok();
             let talosconfig = read(TALOSCONFIG)
-                .and_then(|text| Talosconfig::from_yaml(&text).ok()?.credentials.validity().ok());
-            let kubeconfig = read(KUBECONFIG).and_then(|text| kubeconfig_validity(&text).ok());
+                .and_then(|text| Talosconfig::from_yaml(text.expose()).ok()?.credentials.validity().ok());
+            let kubeconfig = read(KUBECONFIG).and_then(|text| kubeconfig_validity(text.expose()).ok());
             [(TALOSCONFIG, talosconfig), (KUBECONFIG, kubeconfig)]
                 .into_iter()
                 .filter_map(|(name, validity)| Some(Credential::judge(name, validity?, now)))
@@ -94,15 +134,30 @@ impl Outputs {
         let effects = Effects::default();
         let mut manifest = self.manifest().await;
         for (name, content) in admin_files(cluster, secrets, lifetime, rng, now)? {
+            let file = self.file(cluster, name, &content)?;
             if let Some(manifest) = &mut manifest {
-                manifest.files.insert(name.to_owned(), sha256(content.expose().as_bytes()));
+                manifest.files.insert(file.name.clone(), sha256(file.bytes.expose()));
             }
-            self.put(&effects, name, content).await?;
+            self.put(&effects, file).await?;
         }
         // Without a manifest there are no other outputs yet; the next apply writes all of them.
         let Some(manifest) = manifest else { return Ok(()) };
-        let text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
-        self.put(&effects, MANIFEST, Secret::new(text)).await
+        self.put(&effects, manifest.file()).await
+    }
+
+    /// Encrypts anew what is encrypted, with the first of the keys. How many files there were.
+    pub async fn rekey(&self) -> Result<usize, Error> {
+        let effects = Effects::default();
+        let Some(mut manifest) = self.manifest().await else { return Ok(0) };
+        let encrypted: Vec<_> = self.written().await.into_iter().filter(|n| n.ends_with(ENCRYPTED)).collect();
+        for name in &encrypted {
+            let content = self.read(name)?;
+            let bytes = SecretBytes::new(self.keys.encrypt(content.expose().as_bytes())?);
+            manifest.files.insert(name.clone(), sha256(bytes.expose()));
+            self.put(&effects, File { name: name.clone(), bytes }).await?;
+        }
+        self.put(&effects, manifest.file()).await?;
+        Ok(encrypted.len())
     }
 
     /// The addresses of the nodes when the files were written, by name.
@@ -160,15 +215,25 @@ impl Outputs {
         let before = self.written().await;
         let mut digests = BTreeMap::new();
         for (name, content) in files(cluster, secrets, hosts, rng, now)? {
-            digests.insert(name.clone(), sha256(content.expose().as_bytes()));
-            self.put(effects, &name, content).await?;
+            let file = self.file(cluster, &name, &content)?;
+            digests.insert(file.name.clone(), sha256(file.bytes.expose()));
+            self.put(effects, file).await?;
         }
         let manifest = Manifest { basis: basis(cluster, secrets, hosts), files: digests };
         for name in before.iter().filter(|name| !manifest.files.contains_key(*name)) {
             self.remove(effects, name).await?;
         }
-        let text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
-        self.put(effects, MANIFEST, Secret::new(text)).await
+        self.put(effects, manifest.file()).await
+    }
+
+    /// A file as it is written: encrypted if that is asked for and there is anything secret in it.
+    fn file(&self, cluster: &Cluster, name: &str, content: &Secret) -> Result<File, Error> {
+        let plain = content.expose().as_bytes();
+        if cluster.outputs.are_plain() || name == MACHINES {
+            return Ok(File { name: name.to_owned(), bytes: SecretBytes::new(plain.to_vec()) });
+        }
+        let bytes = SecretBytes::new(self.keys.encrypt(plain)?);
+        Ok(File { name: format!("{name}{ENCRYPTED}"), bytes })
     }
 
     /// What an earlier run wrote, by its manifest. Other files in the folder are their owner's.
@@ -202,11 +267,11 @@ impl Outputs {
             .await
     }
 
-    async fn put(&self, effects: &Effects, name: &str, content: Secret) -> Result<(), Error> {
-        let path = self.folder.join(name);
+    async fn put(&self, effects: &Effects, file: File) -> Result<(), Error> {
+        let path = self.folder.join(&file.name);
         effects
-            .perform(EffectKind::WriteOutput, name, async move {
-                tokio::task::spawn_blocking(move || write(&path, &content))
+            .perform(EffectKind::WriteOutput, file.name, async move {
+                tokio::task::spawn_blocking(move || write(&path, &file.bytes))
                     .await
                     .map_err(Error::Interrupted)?
             })
@@ -214,11 +279,32 @@ impl Outputs {
     }
 }
 
-fn write(path: &Path, content: &Secret) -> Result<(), Error> {
+/// A file as it is on disk.
+struct File {
+    name: String,
+    bytes: SecretBytes,
+}
+
+fn write(path: &Path, bytes: &SecretBytes) -> Result<(), Error> {
     if let Some(folder) = path.parent() {
         daedal_store::make_private_folder(folder)?;
     }
-    Ok(write_private(path, content.expose().as_bytes())?)
+    Ok(write_private(path, bytes.expose())?)
+}
+
+fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect(&entry.path(), &format!("{name}/"), names);
+        } else {
+            names.push(name);
+        }
+    }
 }
 
 /// Every file by name, with its content.

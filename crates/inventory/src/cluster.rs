@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
+use schemars::JsonSchema;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -29,6 +30,9 @@ pub struct Cluster {
     pub ha: bool,
     /// Refuse every destruction.
     pub protect: bool,
+    /// How the files that its users get are written.
+    #[serde(default, skip_serializing_if = "Outputs::are_plain")]
+    pub outputs: Outputs,
     /// Tags put on every VM (besides `daedal` and `daedal-<cluster>`), lower-case, sorted, unique.
     pub tags: Vec<String>,
     /// What Talos to run.
@@ -212,6 +216,24 @@ pub struct Capacity {
     pub memory: Option<u64>,
     /// Bytes of disk.
     pub disk: Option<u64>,
+}
+
+/// How the files are written that a cluster's users get: kubeconfig, talosconfig, machine configs, secrets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Outputs {
+    /// Readable by their owner alone, for kubectl and talosctl to use as they are.
+    #[default]
+    Plain,
+    /// Encrypted with the key that the secrets are encrypted with, as `NAME.age`.
+    Encrypted,
+}
+
+impl Outputs {
+    /// The usual way.
+    pub fn are_plain(&self) -> bool {
+        *self == Self::Plain
+    }
 }
 
 /// Where a secret is found. The binary resolves it; a missing one is an error that names the key.

@@ -48,6 +48,36 @@ pub enum Error {
         /// Whose it should be.
         wanted: String,
     },
+    /// There is no key to encrypt or decrypt with.
+    #[error("there is no key in {place}")]
+    NoKey {
+        /// Where it was looked for.
+        place: String,
+    },
+    /// What should be a key is none.
+    #[error("{place} holds no key: {why}")]
+    BadKey {
+        /// Where it is.
+        place: String,
+        /// What is wrong with it; never the key itself.
+        why: String,
+    },
+    /// The keys at hand do not open a file.
+    #[error("{} is encrypted for another key than those in {place} ({})", path.display(), keys.join(", "))]
+    OtherKey {
+        /// The file.
+        path: PathBuf,
+        /// Where the keys are.
+        place: String,
+        /// Their public halves.
+        keys: Vec<String>,
+    },
+    /// Something could not be encrypted.
+    #[error("cannot encrypt")]
+    Encrypt {
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Somebody else works on this cluster.
     #[error("cluster `{cluster}` is locked by {}; wait for it to finish", holder(owner.as_deref()))]
     Locked {

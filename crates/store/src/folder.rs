@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
 
@@ -43,50 +43,85 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 ///
 /// Also for files outside the store that hold keys, such as a kubeconfig.
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let beside = write_beside(path, bytes)?;
+    let beside = beside(path, "new");
+    write_synced(&beside, bytes)?;
     fs::rename(&beside, path).map_err(io("replace", path))?;
     sync_parent(path)
 }
 
-/// Writes a file that must not exist yet: synced and read back under its temporary name before it gets its own.
+/// Writes a file that must not exist yet: synced and read back under its temporary name before it gets its own. For
+/// places that a lock keeps others away from.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    write_new_by_way_of(&beside(path, "new"), path, bytes)
+}
+
+/// The same where other processes may do it at the same time: one of them wins.
+pub(crate) fn write_new_among_others(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    write_new_by_way_of(&beside(path, &format!("{}.new", std::process::id())), path, bytes)
+}
+
+fn write_new_by_way_of(beside: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let exists = || Error::SecretsExist { path: path.to_owned() };
     if path.try_exists().map_err(io("look for", path))? {
         return Err(exists());
     }
-    let beside = write_beside(path, bytes)?;
-    if read(&beside)?.as_deref() != Some(bytes) {
-        return Err(Error::ReadBack { path: beside });
+    write_synced(beside, bytes)?;
+    if read(beside)?.as_deref() != Some(bytes) {
+        return Err(Error::ReadBack { path: beside.to_owned() });
     }
     // A link, unlike a rename, never replaces what is there.
-    match fs::hard_link(&beside, path) {
-        Ok(()) => fs::remove_file(&beside).map_err(io("remove", &beside))?,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists()),
-        // File systems without links: the lock keeps others away.
-        Err(_) => fs::rename(&beside, path).map_err(io("name", path))?,
+    match fs::hard_link(beside, path) {
+        Ok(()) => fs::remove_file(beside).map_err(io("remove", beside))?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(beside).map_err(io("remove", beside))?;
+            return Err(exists());
+        }
+        // File systems without links: as good as it gets.
+        Err(_) => fs::rename(beside, path).map_err(io("name", path))?,
     }
     sync_parent(path)
 }
 
-/// Writes and syncs `.name.new` beside `path`. One fixed name, so that a crash leaves at most one, overwritten next time.
-fn write_beside(path: &Path, bytes: &[u8]) -> Result<std::path::PathBuf, Error> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.new"));
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Error::Io { what: "remove", path: beside, source: error });
+/// The names in a folder that are no leftovers, sorted; none if it is not there.
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>, Error> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io("list", folder)(error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(io("list", folder))?.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') {
+            names.push(name);
         }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Removes a file for good.
+pub(crate) fn remove(path: &Path) -> Result<(), Error> {
+    fs::remove_file(path).map_err(io("remove", path))?;
+    sync_parent(path)
+}
+
+/// `.name.new` beside `path`. One fixed name, so that a crash leaves at most one, overwritten next time.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{ending}"))
+}
+
+/// Writes and syncs a private file in place of what may be left of an earlier try.
+fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io("remove", path)(error)),
         _ => {}
     }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&beside)
-        .map_err(io("create", &beside))?;
-    file.write_all(bytes).map_err(io("write", &beside))?;
-    file.sync_all().map_err(io("sync", &beside))?;
-    Ok(beside)
+    let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = open.map_err(io("create", path))?;
+    file.write_all(bytes).map_err(io("write", path))?;
+    file.sync_all().map_err(io("sync", path))
 }
 
 fn sync_parent(path: &Path) -> Result<(), Error> {

@@ -5,6 +5,7 @@
 //!
 //! Invariants:
 //! - Files are 0600 in folders of 0700, written to a temporary name, synced, renamed, and the folder synced.
+//! - Secrets are encrypted with a key that is not among them ([`Keyring`]); nothing secret is written in plain.
 //! - Secrets are written once, read back and compared before anyone may use them, and never overwritten.
 //! - Every kept file carries the digest of its content: a truncated or altered one is an error, never data.
 //! - The lock is the operating system's: it goes with the process, so a crash leaves nothing to clean up.
@@ -12,6 +13,7 @@
 mod error;
 mod folder;
 mod journal;
+mod keyring;
 mod lock;
 mod pins;
 mod seal;
@@ -21,6 +23,7 @@ mod store;
 pub use error::Error;
 pub use folder::{make_private_folder, write_private};
 pub use journal::{Entry, Journal};
+pub use keyring::Keyring;
 pub use lock::{Lock, Owner};
 pub use pins::Pin;
 pub use secret::SecretBytes;

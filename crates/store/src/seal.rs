@@ -1,7 +1,6 @@
 //! The first line of every kept file: whose it is, how long its content is, and the content's digest.
 //!
-//! The line is a comment in YAML, so that a sealed secrets bundle is still what other tools read. This is also where
-//! encryption at rest goes: `seal` and `open` are the only places that see both forms.
+//! The line is a comment in YAML, so that a sealed secrets bundle is still what other tools read once it is decrypted.
 
 use sha2::{Digest, Sha256};
 

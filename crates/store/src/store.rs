@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::folder;
 use crate::journal::Journal;
+use crate::keyring::Keyring;
 use crate::lock::{Lock, Owner};
 use crate::pins::Pin;
 use crate::seal;
@@ -24,19 +25,31 @@ pub struct Store {
     backend: Backend,
     name: String,
     identity: String,
+    keys: Keyring,
 }
 
 impl Store {
-    /// The store of cluster `name` with `identity` (its uuid) in the folder `root`. Makes nothing yet.
-    pub fn in_folder(root: impl Into<PathBuf>, name: impl Into<String>, identity: impl Into<String>) -> Self {
+    /// The store of cluster `name` with `identity` (its uuid) in the folder `root`; what is secret in it is encrypted
+    /// with `keys`. Makes nothing yet.
+    pub fn in_folder(
+        root: impl Into<PathBuf>,
+        name: impl Into<String>,
+        identity: impl Into<String>,
+        keys: Keyring,
+    ) -> Self {
         let name = name.into();
-        Self { backend: Backend::Folder(root.into().join(&name)), name, identity: identity.into() }
+        Self { backend: Backend::Folder(root.into().join(&name)), name, identity: identity.into(), keys }
     }
 
     /// Where it is, for messages.
     pub fn place(&self) -> &Path {
         let Backend::Folder(path) = &self.backend;
         path
+    }
+
+    /// What encrypts the secrets in it.
+    pub fn keys(&self) -> &Keyring {
+        &self.keys
     }
 
     fn path(&self, file: &str) -> PathBuf {
@@ -55,24 +68,79 @@ impl Store {
         Journal::open(self.path("journal.jsonl"))
     }
 
+    /// Makes the key, unless there is one or something here is encrypted with one that is elsewhere. Whether it did.
+    pub fn ensure_key(&self) -> Result<bool, Error> {
+        let path = self.path(SECRETS);
+        match path.try_exists().map_err(folder::io("look for", &path))? {
+            true => Ok(false),
+            false => self.keys.make(),
+        }
+    }
+
     /// The secrets bundle; none if there never was one. A damaged one is an error.
     pub async fn secrets(&self) -> Result<Option<SecretBytes>, Error> {
         let store = self.clone();
-        blocking(move || Ok(store.read_sealed(SECRETS)?.map(SecretBytes::new))).await
+        blocking(move || match store.read_sealed(SECRETS)? {
+            None => store.read_sealed(PLAIN_SECRETS),
+            secrets => Ok(secrets),
+        })
+        .await
     }
 
-    /// Stores a new bundle: written, synced, read back, compared, and only then handed back for use.
+    /// Stores a new bundle: encrypted, written, synced, read back, compared, and only then handed back for use.
     pub async fn write_new_secrets(&self, secrets: &SecretBytes) -> Result<SecretBytes, Error> {
         let (store, secrets) = (self.clone(), secrets.clone());
         blocking(move || {
-            folder::make_private_folder(store.place())?;
-            let path = store.path(SECRETS);
-            let sealed = SecretBytes::new(seal::seal(&store.identity, secrets.expose()));
-            folder::write_new(&path, sealed.expose())?;
-            match store.read_sealed(SECRETS)? {
-                Some(read) if read == secrets.expose() => Ok(SecretBytes::new(read)),
-                _ => Err(Error::ReadBack { path }),
+            let plain = store.path(PLAIN_SECRETS);
+            if plain.try_exists().map_err(folder::io("look for", &plain))? {
+                return Err(Error::SecretsExist { path: plain });
             }
+            store.write_new_sealed(SECRETS, &secrets)
+        })
+        .await
+    }
+
+    /// Encrypts secrets that an older version kept in plain. Whether there were any. To be called under the lock.
+    pub async fn encrypt_plain_secrets(&self) -> Result<bool, Error> {
+        let store = self.clone();
+        blocking(move || {
+            let Some(plain) = store.read_sealed(PLAIN_SECRETS)? else { return Ok(false) };
+            match store.read_sealed(SECRETS)? {
+                None => drop(store.write_new_sealed(SECRETS, &plain)?),
+                Some(encrypted) if encrypted == plain => {}
+                Some(_) => return Err(Error::SecretsExist { path: store.path(PLAIN_SECRETS) }),
+            }
+            folder::remove(&store.path(PLAIN_SECRETS))?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Something secret that is kept beside the bundle, such as an account's token, by its name.
+    pub async fn kept(&self, name: &str) -> Result<Option<SecretBytes>, Error> {
+        let (store, file) = (self.clone(), format!("{name}{ENCRYPTED}"));
+        blocking(move || store.read_sealed(&file)).await
+    }
+
+    /// Keeps something secret beside the bundle, encrypted, in place of what had the name. Waits for the disk.
+    pub fn keep(&self, name: &str, secret: &SecretBytes) -> Result<(), Error> {
+        folder::make_private_folder(self.place())?;
+        folder::write_private(&self.path(&format!("{name}{ENCRYPTED}")), &self.encrypted(secret)?)
+    }
+
+    /// Encrypts all that is kept anew, with the first of the keys; the others must still be there to read it. The names
+    /// of the files. To be called under the lock.
+    pub async fn rekey(&self) -> Result<Vec<String>, Error> {
+        let store = self.clone();
+        blocking(move || {
+            let mut names = folder::names(store.place())?;
+            names.retain(|name| name.ends_with(ENCRYPTED));
+            for name in &names {
+                let Some(secret) = store.read_sealed(name)? else { continue };
+                let sealed = store.encrypted(&secret)?;
+                folder::write_private(&store.path(name), &sealed)?;
+            }
+            Ok(names)
         })
         .await
     }
@@ -99,17 +167,37 @@ impl Store {
         let store = self.clone();
         blocking(move || match store.read_sealed(PINS)? {
             None => Ok(BTreeMap::new()),
-            Some(text) => serde_json::from_slice(&text)
+            Some(text) => serde_json::from_slice(text.expose())
                 .map_err(|error| Error::Damaged { path: store.path(PINS), why: error.to_string() }),
         })
         .await
     }
 
-    /// Reads a sealed file and checks that it is whole and this cluster's.
-    fn read_sealed(&self, file: &str) -> Result<Option<Vec<u8>>, Error> {
+    fn encrypted(&self, secret: &SecretBytes) -> Result<Vec<u8>, Error> {
+        self.ensure_key()?;
+        let sealed = SecretBytes::new(seal::seal(&self.identity, secret.expose()));
+        self.keys.encrypt(sealed.expose())
+    }
+
+    fn write_new_sealed(&self, file: &str, secret: &SecretBytes) -> Result<SecretBytes, Error> {
+        folder::make_private_folder(self.place())?;
         let path = self.path(file);
-        let Some(bytes) = folder::read(&path)? else { return Ok(None) };
-        let bytes = SecretBytes::new(bytes);
+        folder::write_new(&path, &self.encrypted(secret)?)?;
+        match self.read_sealed(file)? {
+            Some(read) if read == *secret => Ok(read),
+            _ => Err(Error::ReadBack { path }),
+        }
+    }
+
+    /// Reads a sealed file, encrypted or not, and checks that it is whole and this cluster's.
+    fn read_sealed(&self, file: &str) -> Result<Option<SecretBytes>, Error> {
+        let path = self.path(file);
+        let Some(bytes) = folder::read(&path)?.map(SecretBytes::new) else { return Ok(None) };
+        // What a file is called says what is in it: a secret that lost its encryption is no secret of ours.
+        let bytes = match file.ends_with(ENCRYPTED) {
+            true => self.keys.decrypt(&path, bytes.expose())?,
+            false => bytes,
+        };
         let opened = seal::open(bytes.expose()).map_err(|why| Error::Damaged { path: path.clone(), why })?;
         if opened.cluster != self.identity {
             return Err(Error::OtherCluster {
@@ -118,11 +206,15 @@ impl Store {
                 wanted: self.identity.clone(),
             });
         }
-        Ok(Some(opened.content.to_vec()))
+        Ok(Some(SecretBytes::new(opened.content.to_vec())))
     }
 }
 
-const SECRETS: &str = "secrets.yaml";
+/// What the names of encrypted files end with.
+const ENCRYPTED: &str = ".age";
+const SECRETS: &str = "secrets.yaml.age";
+/// What older versions wrote.
+const PLAIN_SECRETS: &str = "secrets.yaml";
 const PINS: &str = "images.json";
 
 /// File work waits for disks; it is kept off the threads that serve the network.
@@ -141,7 +233,8 @@ mod tests {
     use super::*;
 
     fn store(root: &Path) -> Store {
-        Store::in_folder(root, "home", "11111111-2222-3333-4444-555555555555")
+        let keys = Keyring::in_file(root.join("key.txt"));
+        Store::in_folder(root, "home", "11111111-2222-3333-4444-555555555555", keys)
     }
 
     fn owner(who: &str) -> Owner {
@@ -167,30 +260,127 @@ mod tests {
         assert!(folder::is_private(&store.path(SECRETS)));
     }
 
+    /// The files of the cluster, by name.
+    fn files(store: &Store) -> BTreeMap<String, Vec<u8>> {
+        let entries = fs::read_dir(store.place()).unwrap().map(|entry| entry.unwrap());
+        entries
+            .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+            .collect()
+    }
+
+    fn holds(bytes: &[u8], needle: &str) -> bool {
+        bytes.windows(needle.len()).any(|window| window == needle.as_bytes())
+    }
+
+    #[tokio::test]
+    async fn nothing_secret_is_in_the_folder_in_plain() {
+        let root = tempfile::tempdir().unwrap();
+        let store = store(root.path());
+        store.write_new_secrets(&SecretBytes::new(b"token: hunter2\n".to_vec())).await.unwrap();
+        store.keep("ccm.yaml", &SecretBytes::new(b"token: hunter3\n".to_vec())).unwrap();
+        let files = files(&store);
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["ccm.yaml.age", "secrets.yaml.age"]);
+        for (name, bytes) in &files {
+            assert!(!holds(bytes, "hunter") && !holds(bytes, "AGE-SECRET-KEY"), "{name}");
+            assert!(folder::is_private(&store.path(name)), "{name}");
+        }
+        assert_eq!(store.kept("ccm.yaml").await.unwrap().unwrap().expose(), b"token: hunter3\n");
+        assert!(store.kept("other").await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn secrets_without_their_key_are_an_error_and_no_new_key_is_made() {
+        let root = tempfile::tempdir().unwrap();
+        let store = store(root.path());
+        store.write_new_secrets(&SecretBytes::new(b"one".to_vec())).await.unwrap();
+        let key = root.path().join("key.txt");
+        fs::rename(&key, root.path().join("elsewhere.txt")).unwrap();
+        assert!(matches!(store.secrets().await, Err(Error::NoKey { .. })));
+        assert!(!store.ensure_key().unwrap());
+        let kept = store.keep("ccm.yaml", &SecretBytes::new(b"x".to_vec()));
+        assert!(matches!(kept, Err(Error::NoKey { .. })) && !key.exists());
+        Keyring::in_file(&key).make().unwrap();
+        assert!(matches!(store.secrets().await, Err(Error::OtherKey { .. })));
+    }
+
+    #[tokio::test]
+    async fn secrets_of_an_older_version_are_read_and_then_encrypted() {
+        let root = tempfile::tempdir().unwrap();
+        let store = store(root.path());
+        assert!(!store.encrypt_plain_secrets().await.unwrap());
+        let secrets = SecretBytes::new(b"token: hunter2\n".to_vec());
+        folder::make_private_folder(store.place()).unwrap();
+        let plain = seal::seal(&store.identity, secrets.expose());
+        fs::write(store.path(PLAIN_SECRETS), &plain).unwrap();
+        assert_eq!(store.secrets().await.unwrap(), Some(secrets.clone()));
+        let over = store.write_new_secrets(&SecretBytes::new(b"two".to_vec())).await;
+        assert!(matches!(over, Err(Error::SecretsExist { .. })));
+        assert!(store.encrypt_plain_secrets().await.unwrap());
+        assert_eq!(files(&store).into_keys().collect::<Vec<_>>(), [SECRETS]);
+        assert_eq!(store.secrets().await.unwrap(), Some(secrets));
+        // Killed between the two files, it goes on from there.
+        fs::write(store.path(PLAIN_SECRETS), &plain).unwrap();
+        assert!(store.encrypt_plain_secrets().await.unwrap());
+        assert_eq!(files(&store).into_keys().collect::<Vec<_>>(), [SECRETS]);
+        // Two different ones are for a person to look at.
+        fs::write(store.path(PLAIN_SECRETS), seal::seal(&store.identity, b"other")).unwrap();
+        assert!(matches!(store.encrypt_plain_secrets().await, Err(Error::SecretsExist { .. })));
+        assert_eq!(files(&store).len(), 2);
+    }
+
+    #[tokio::test]
+    async fn all_that_is_kept_can_be_encrypted_with_another_key() {
+        let root = tempfile::tempdir().unwrap();
+        let store = store(root.path());
+        assert!(store.rekey().await.unwrap().is_empty(), "nothing is kept yet");
+        let secrets = SecretBytes::new(b"one".to_vec());
+        store.write_new_secrets(&secrets).await.unwrap();
+        store.keep("ccm.yaml", &secrets).unwrap();
+        let key = root.path().join("key.txt");
+        let old = fs::read_to_string(&key).unwrap();
+        fs::remove_file(&key).unwrap();
+        Keyring::in_file(&key).make().unwrap();
+        let new = fs::read_to_string(&key).unwrap();
+        assert!(matches!(store.rekey().await, Err(Error::OtherKey { .. })));
+        fs::write(&key, format!("{new}{old}")).unwrap();
+        assert_eq!(store.rekey().await.unwrap(), ["ccm.yaml.age", SECRETS]);
+        fs::write(&key, &new).unwrap();
+        assert_eq!(store.secrets().await.unwrap(), Some(secrets.clone()));
+        assert_eq!(store.kept("ccm.yaml").await.unwrap(), Some(secrets));
+        fs::write(&key, &old).unwrap();
+        assert!(matches!(store.secrets().await, Err(Error::OtherKey { .. })));
+    }
+
     #[tokio::test]
     async fn damage_at_every_byte_is_an_error_and_never_data() {
         let root = tempfile::tempdir().unwrap();
         let store = store(root.path());
-        store.write_new_secrets(&SecretBytes::new(b"cluster:\n  id: one\n".to_vec())).await.unwrap();
+        let secrets = SecretBytes::new(b"cluster:\n  id: one\n".to_vec());
+        store.write_new_secrets(&secrets).await.unwrap();
         let path = store.path(SECRETS);
         let whole = fs::read(&path).unwrap();
-        for at in 0..whole.len() {
+        // The last byte ends the last line of the armor, no more.
+        for at in 0..whole.len() - 1 {
             fs::write(&path, &whole[..at]).unwrap();
             assert!(matches!(store.secrets().await, Err(Error::Damaged { .. })), "cut at {at}");
             let mut bent = whole.clone();
             bent[at] ^= 0x20;
             fs::write(&path, &bent).unwrap();
-            assert!(matches!(store.secrets().await, Err(Error::Damaged { .. })), "bent at {at}");
+            // A bent name of the recipient is as good as another one's.
+            let read = store.secrets().await;
+            assert!(matches!(read, Err(Error::Damaged { .. } | Error::OtherKey { .. })), "bent at {at}");
         }
         fs::write(&path, &whole).unwrap();
-        assert!(store.secrets().await.unwrap().is_some());
+        assert_eq!(store.secrets().await.unwrap(), Some(secrets));
     }
 
     #[tokio::test]
     async fn another_clusters_secrets_are_not_ours() {
         let root = tempfile::tempdir().unwrap();
-        store(root.path()).write_new_secrets(&SecretBytes::new(b"x".to_vec())).await.unwrap();
-        let other = Store::in_folder(root.path(), "home", "99999999-2222-3333-4444-555555555555");
+        let ours = store(root.path());
+        ours.write_new_secrets(&SecretBytes::new(b"x".to_vec())).await.unwrap();
+        let identity = "99999999-2222-3333-4444-555555555555";
+        let other = Store::in_folder(root.path(), "home", identity, ours.keys().clone());
         assert!(matches!(other.secrets().await, Err(Error::OtherCluster { .. })));
     }
 

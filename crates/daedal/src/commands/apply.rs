@@ -116,17 +116,21 @@ pub async fn summary(session: &Session, target: &Target, plan: &Plan, report: &R
     } else {
         format!("is up: {nodes} Ready")
     };
+    let kubectl = match cluster.outputs.are_plain() {
+        true => format!("eval \"$({})\" && kubectl get nodes -o wide", command(target, "env")),
+        false => format!("{} kubeconfig", command(target, "outputs")),
+    };
     format!(
         "\nCluster {} {state}{made}, {} in {:.1} s (critical path {:.1} s).\n\
          API server: {}\n\n\
-         Next:\n  {}\n  eval \"$({})\" && kubectl get nodes -o wide\n  {}\n",
+         Next:\n  {}\n  {}\n  {}\n",
         cluster.name,
         count(report.steps.len(), "step"),
         report.took.as_secs_f64(),
         report.critical_time().as_secs_f64(),
         url.unwrap_or_default(),
         command(target, "status"),
-        command(target, "env"),
+        kubectl,
         command(target, "destroy"),
     )
 }
@@ -143,8 +147,10 @@ pub fn command(target: &Target, name: &str) -> String {
     if let Some(file) = &target.file {
         text.push_str(&format!(" -f {}", file.display()));
     }
-    if let Some(state) = &target.state {
-        text.push_str(&format!(" --state {}", state.display()));
+    for (flag, path) in [("--state", &target.state), ("--key", &target.keys.key)] {
+        if let Some(path) = path {
+            text.push_str(&format!(" {flag} {}", path.display()));
+        }
     }
     text
 }

@@ -5,15 +5,15 @@ use std::io::Write as _;
 use std::path::Path;
 
 use daedal_engine::{Report, Run, StepState};
-use daedal_planner::{Plan, World};
+use daedal_planner::{Action, Plan, World};
 
 use crate::cli::Format;
-use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::progress::{self, Style};
 use crate::session::{Session, engine_failure};
 use crate::timeline::{self, Bar};
+use crate::{console, keys};
 
 /// Runs the plan to its end, or until the user has had enough.
 pub async fn execute(
@@ -35,6 +35,9 @@ pub async fn execute_with(
     format: Format,
     color: bool,
 ) -> Outcome<Report> {
+    if plan.steps.iter().any(|step| matches!(step.action, Action::CreateSecrets)) {
+        keys::ensure(&session.store, session.lab)?;
+    }
     let (run, events) = Run::new();
     let run = match snapshot {
         Some(file) => run.restoring(file),

@@ -7,16 +7,19 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser as _};
 use daedal_dial::Trust;
 use daedal_proxmox::{Client, Token};
+use daedal_store::Keyring;
 use ipnet::Ipv4Net;
 use zeroize::Zeroizing;
 
 use super::init_survey::{Draft, Survey, addresses};
+use super::proxmox::TOKEN_FILE;
 use crate::cli::{Cli, Format};
 use crate::contact::{Contact, ContactArgs, secret};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::keys::{self, KeyArgs};
 use crate::session::engine_failure;
-use crate::{console, documents};
+use crate::{console, documents, secrets};
 
 /// Where the token's secret is looked for.
 const SECRET: &str = "PROXMOX_TOKEN_SECRET";
@@ -35,6 +38,8 @@ pub struct InitArgs {
     /// A file with the token's secret; else PROXMOX_TOKEN_SECRET, else it is asked for.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    keys: KeyArgs,
     /// The cluster's name.
     #[arg(long, default_value = "home")]
     name: String,
@@ -77,7 +82,8 @@ pub struct InitArgs {
 pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
     refuse_existing(&args.file)?;
     let contact = args.contact.open().await?;
-    let Secret { token, reference, typed } = token(args)?;
+    let keys = args.keys.ring()?;
+    let Secret { token, reference, typed } = token(args, &keys)?;
     let token_id = token.id().to_owned();
     let client = Client::builder(&contact.endpoint, token)
         .dialer(contact.dialer.clone())
@@ -91,9 +97,10 @@ pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
     // Whatever was chosen, the document must read well before it is one.
     documents::parse(args.file.clone(), text.clone(), color)?;
     if let Some((file, secret)) = typed {
-        write_new(&file, &format!("{}\n", secret.as_str()), 0o600)?;
+        keys::make(&keys)?;
+        secrets::write(&file, &secret, &keys).map_err(|error| keys::failure(&error, Exit::CannotWrite))?;
     }
-    write_new(&args.file, &text, 0o644)?;
+    write_new(&args.file, &text)?;
     match format {
         Format::Json => {
             console::json(&serde_json::json!({
@@ -109,7 +116,7 @@ pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
         }
         Format::Text => {
             console::result(&said(args, &draft, &fixes));
-            check(&args.file, color).await
+            check(args, color).await
         }
     }
 }
@@ -133,8 +140,12 @@ fn said(args: &InitArgs, draft: &Draft, fixes: &[String]) -> String {
 }
 
 /// Says at once whether Proxmox can do what was written, as `check --live` does.
-async fn check(file: &Path, color: bool) -> Outcome {
-    let words = ["daedal".as_ref(), "check".as_ref(), "--live".as_ref(), "-f".as_ref(), file.as_os_str()];
+async fn check(args: &InitArgs, color: bool) -> Outcome {
+    let file = args.file.as_os_str();
+    let mut words = vec!["daedal".as_ref(), "check".as_ref(), "--live".as_ref(), "-f".as_ref(), file];
+    if let Some(key) = &args.keys.key {
+        words.extend(["--key".as_ref(), key.as_os_str()]);
+    }
     let cli = Cli::try_parse_from(words).map_err(|e| Failure::from_error(Exit::Failed, &e))?;
     Box::pin(super::run(cli, color)).await
 }
@@ -147,9 +158,8 @@ fn refuse_existing(file: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn write_new(file: &Path, text: &str, mode: u32) -> Outcome<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let open = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
+fn write_new(file: &Path, text: &str) -> Outcome<()> {
+    let open = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
     open.and_then(|mut open| open.write_all(text.as_bytes())).map_err(|error| {
         Failure::new(Exit::CannotWrite, format!("cannot write {}", file.display())).because(&error)
     })
@@ -164,7 +174,7 @@ struct Secret {
     typed: Option<(PathBuf, Zeroizing<String>)>,
 }
 
-fn token(args: &InitArgs) -> Outcome<Secret> {
+fn token(args: &InitArgs, keys: &Keyring) -> Outcome<Secret> {
     let id = match &args.token {
         Some(id) => id.clone(),
         None => console::ask("API token (such as daedal@pve!cli; `daedal proxmox setup` makes one)?")
@@ -176,14 +186,14 @@ fn token(args: &InitArgs) -> Outcome<Secret> {
     };
     let in_environment = std::env::var(SECRET).is_ok_and(|value| !value.is_empty());
     let question = format!("The secret of the token {id}");
-    let value = Zeroizing::new(secret(args.secret_file.as_ref(), SECRET, &question)?);
+    let value = Zeroizing::new(secret(args.secret_file.as_ref(), SECRET, &question, keys)?);
     let token = Token::new(&id, value.as_str()).map_err(|e| Failure::from_error(Exit::Usage, &e))?;
     let mut typed = None;
     let reference = match &args.secret_file {
         Some(file) => format!("{{file: {}}}", path_in(&args.file, file)),
         None if in_environment => format!("{{env: {SECRET}}}"),
         None => {
-            let file = args.file.with_file_name("proxmox-token");
+            let file = args.file.with_file_name(TOKEN_FILE);
             refuse_existing(&file)?;
             let reference = format!("{{file: {}}}", path_in(&args.file, &file));
             typed = Some((file, value));

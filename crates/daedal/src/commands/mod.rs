@@ -44,7 +44,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         Command::Status { target, detailed_exitcode } => {
             status::run(&target, detailed_exitcode, format, color).await
         }
-        Command::Outputs { target, name } => outputs::outputs(&target, name.as_deref(), format, color),
+        Command::Outputs { target, name } => outputs::outputs(&target, name.as_deref(), format, color).await,
         Command::Env { target, shell } => outputs::env(&target, shell, format, color).await,
         Command::Backup(command) => backup::run(&command, format, color).await,
         Command::Node(command) => node::run(&command, format, color).await,

@@ -2,17 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
+use daedal_engine::Outputs;
 use daedal_inventory::Cluster;
+use daedal_store::Store;
+use daedal_talos::Secret;
 
+use super::proxmox_ccm::CCM_CONFIG;
 use crate::cli::{Format, ShellSyntax, Target};
 use crate::commands::apply::command;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::session::outputs_folder;
-use crate::{console, dhcp, documents};
+use crate::session::{engine_failure, outputs_folder, store};
+use crate::{console, dhcp, documents, keys};
+
+const KUBECONFIG: &str = "kubeconfig";
 
 /// Lists the files, or prints one.
-pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool) -> Outcome {
+pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool) -> Outcome {
     // Reservations follow from the inventory alone: a DHCP server is told before anything is made.
     if let Some(server) = name.filter(|name| dhcp::SERVERS.contains(name)) {
         let cluster = place(target, color)?.cluster;
@@ -28,48 +34,50 @@ pub fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool)
         }
         return Ok(Exit::Done);
     }
-    let folder = place(target, color)?.folder;
-    let files = list(&folder, target)?;
-    match name {
-        Some(name) => {
-            // `cp-1.yaml` is enough for `nodes/cp-1.yaml`.
-            let named = |file: &&String| *file == name || file.rsplit('/').next() == Some(name);
-            let Some(file) = files.iter().find(named) else {
-                return Err(Failure::new(Exit::NoInput, format!("there is no output called {name}"))
-                    .hint(format!("There are: {}, {}", files.join(", "), dhcp::SERVERS.join(", "))));
-            };
-            let path = folder.join(file);
-            let text = std::fs::read_to_string(&path).map_err(|error| {
-                Failure::new(Exit::NoInput, format!("cannot read {}", path.display())).because(&error)
-            })?;
+    let place = place(target, color)?;
+    let content = match name {
+        None => {
+            let (folder, files) = (place.outputs.folder(), place.files(target)?);
             match format {
-                Format::Json => {
-                    console::json(&serde_json::json!({"name": file, "path": path, "content": text}));
+                Format::Json => console::json(&serde_json::json!({"folder": folder, "files": files})),
+                Format::Text => {
+                    let lines: Vec<_> = files.iter().map(|f| folder.join(f).display().to_string()).collect();
+                    console::result(&lines.join("\n"));
                 }
-                Format::Text => console::result(&text),
             }
+            return Ok(Exit::Done);
         }
-        None => match format {
-            Format::Json => console::json(&serde_json::json!({"folder": folder, "files": files})),
-            Format::Text => {
-                let lines: Vec<String> = files.iter().map(|f| folder.join(f).display().to_string()).collect();
-                console::result(&lines.join("\n"));
-            }
-        },
+        Some(CCM_CONFIG) => place.controller_config().await?,
+        Some(name) => place.file(name, target)?,
+    };
+    match format {
+        Format::Json => console::json(&serde_json::json!({
+            "name": content.name, "path": content.path, "content": content.text.expose(),
+        })),
+        Format::Text => console::result(content.text.expose()),
     }
     Ok(Exit::Done)
 }
 
 /// Prints the variables for a shell.
 pub async fn env(target: &Target, shell: ShellSyntax, format: Format, color: bool) -> Outcome {
-    let Place { folder, cluster } = place(target, color)?;
-    list(&folder, target)?;
+    let place = place(target, color)?;
+    let files = place.files(target)?;
+    let Place { cluster, outputs, .. } = place;
+    if !files.iter().any(|file| file == KUBECONFIG) && files.iter().any(|file| file.ends_with(".age")) {
+        let what =
+            format!("the outputs of cluster {} are encrypted: no other program can read them", cluster.name);
+        return Err(Failure::new(Exit::NoInput, what)
+            .hint(format!("Print one where you need it: {} kubeconfig", command(target, "outputs")))
+            .hint("Or let them be written in plain: `outputs: plain` in the inventory, and apply."));
+    }
     // Whoever takes these files to a lab expects it to answer.
     if target.lab {
         crate::lab::connect(&target.lab_options, &cluster).await?;
     }
-    let absolute = std::path::absolute(&folder).unwrap_or(folder);
-    let (kubeconfig, talosconfig) = (absolute.join("kubeconfig"), absolute.join("talosconfig"));
+    let folder = outputs.folder();
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let (kubeconfig, talosconfig) = (absolute.join(KUBECONFIG), absolute.join("talosconfig"));
     match format {
         Format::Json => {
             console::json(&serde_json::json!({"KUBECONFIG": kubeconfig, "TALOSCONFIG": talosconfig}));
@@ -91,39 +99,67 @@ pub async fn env(target: &Target, shell: ShellSyntax, format: Format, color: boo
 /// A declared cluster, and where its files are.
 struct Place {
     cluster: Cluster,
-    folder: PathBuf,
+    store: Store,
+    outputs: Outputs,
+}
+
+/// What is printed.
+struct Content {
+    name: String,
+    path: PathBuf,
+    text: Secret,
 }
 
 fn place(target: &Target, color: bool) -> Outcome<Place> {
-    let file = target.inventory();
-    let inventory = documents::read(&file, color)?;
+    let inventory = documents::read(&target.inventory(), color)?;
     let cluster = inventory.loaded.cluster;
-    Ok(Place { folder: outputs_folder(target, &inventory.folder, &cluster.name), cluster })
+    let store = store(target, &inventory.folder, &cluster)?;
+    let folder = outputs_folder(target, &inventory.folder, &cluster.name);
+    Ok(Place { outputs: Outputs::new(folder, store.keys().clone()), cluster, store })
 }
 
-/// The names of the files relative to the folder, sorted; hidden ones are bookkeeping.
-fn list(folder: &Path, target: &Target) -> Outcome<Vec<String>> {
-    let mut names = Vec::new();
-    collect(folder, "", &mut names);
-    if names.is_empty() {
-        return Err(Failure::new(Exit::NoInput, format!("there are no outputs in {} yet", folder.display()))
-            .hint(format!("They are written by: {}", command(target, "apply"))));
-    }
-    names.sort();
-    Ok(names)
-}
-
-fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.filter_map(Result::ok) {
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        if entry.file_name().to_string_lossy().starts_with('.') {
-            continue;
+impl Place {
+    /// The names of the files.
+    fn files(&self, target: &Target) -> Outcome<Vec<String>> {
+        let names = self.outputs.names();
+        if names.is_empty() {
+            let message = format!("there are no outputs in {} yet", self.outputs.folder().display());
+            return Err(Failure::new(Exit::NoInput, message)
+                .hint(format!("They are written by: {}", command(target, "apply"))));
         }
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            collect(&entry.path(), &format!("{name}/"), names);
-        } else {
-            names.push(name);
+        Ok(names)
+    }
+
+    /// One file. `cp-1.yaml` is enough for `nodes/cp-1.yaml`, and for `nodes/cp-1.yaml.age`.
+    fn file(&self, name: &str, target: &Target) -> Outcome<Content> {
+        let files = self.files(target)?;
+        let named = |file: &&String| {
+            let whole = file.strip_suffix(".age").unwrap_or(file);
+            [file.as_str(), whole].iter().any(|file| *file == name || file.rsplit('/').next() == Some(name))
+        };
+        let Some(file) = files.iter().find(named) else {
+            return Err(Failure::new(Exit::NoInput, format!("there is no output called {name}"))
+                .hint(format!("There are: {}, {}", files.join(", "), dhcp::SERVERS.join(", "))));
+        };
+        let text = self.outputs.read(file).map_err(|error| match error {
+            daedal_engine::Error::ReadOutput { .. } => Failure::from_error(Exit::NoInput, &error),
+            _ => engine_failure(&error),
+        })?;
+        Ok(Content { name: file.clone(), path: self.outputs.folder().join(file), text })
+    }
+
+    /// The configuration of the cloud-controller-manager, which is in the store.
+    async fn controller_config(&self) -> Outcome<Content> {
+        let kept = self.store.kept(CCM_CONFIG).await.map_err(|error| keys::failure(&error, Exit::Failed))?;
+        let text = kept.and_then(|bytes| String::from_utf8(bytes.expose().to_vec()).ok());
+        match text {
+            Some(text) => Ok(Content {
+                name: CCM_CONFIG.to_owned(),
+                path: self.store.place().join(format!("{CCM_CONFIG}.age")),
+                text: Secret::new(text),
+            }),
+            None => Err(Failure::new(Exit::NoInput, format!("there is no output called {CCM_CONFIG}"))
+                .hint("`daedal proxmox ccm` makes the account and keeps its configuration.")),
         }
     }
 }

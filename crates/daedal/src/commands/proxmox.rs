@@ -1,6 +1,5 @@
 //! `daedal proxmox setup`: a Proxmox account that may do just what an inventory needs.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -8,6 +7,7 @@ use clap::{Args, Subcommand};
 use daedal_engine::{Account, Effects, Ensured, Scope, Secret, Use};
 use daedal_inventory::{Cluster, Reach, SecretRef, TlsTrust};
 use daedal_proxmox::{Client, Kind, LoginError, NewToken, Token};
+use daedal_store::Keyring;
 
 use super::proxmox_ccm::CcmArgs;
 use super::proxmox_guard::{BackupArgs, FirewallArgs, HaArgs};
@@ -15,8 +15,12 @@ use crate::cli::Format;
 use crate::contact::{Contact, ContactArgs, secret};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::keys::{self, KeyArgs};
 use crate::session::engine_failure;
 use crate::{console, documents, secrets};
+
+/// Where the token's secret goes if nobody says otherwise.
+pub(super) const TOKEN_FILE: &str = "proxmox-token.age";
 
 /// Preparing Proxmox itself.
 #[derive(Debug, Subcommand)]
@@ -64,12 +68,15 @@ pub struct SetupArgs {
     /// What else the token is used for.
     #[arg(long = "with", value_name = "USE", value_delimiter = ',', value_parser = uses())]
     uses: Vec<Use>,
-    /// Where the token's secret goes, readable by you alone [default: the inventory's file, or proxmox-token].
+    /// Where the token's secret goes, readable by you alone and encrypted if it is called NAME.age [default: the
+    /// inventory's file, or proxmox-token.age].
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
     /// Make the token anew if it exists; its old secret dies.
     #[arg(long)]
     rotate: bool,
+    #[command(flatten)]
+    keys: KeyArgs,
     #[command(flatten)]
     admin: AdminArgs,
     /// Change nothing: print the commands that do the same in a shell on a Proxmox host.
@@ -123,36 +130,44 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
     let wish = wish(args, color)?;
     if args.print {
         let account = account(&wish, args.release)?;
+        // The key is here, not on the host.
+        let file = match secrets::is_encrypted(&wish.secret_file) {
+            true => wish.secret_file.with_extension(""),
+            false => wish.secret_file,
+        };
         console::result(&format!(
             "# For Proxmox VE {}; run it as root on one of its hosts.\n{}",
             args.release,
-            account.commands(&wish.secret_file.display().to_string())
+            account.commands(&file.display().to_string())
         ));
         return Ok(Exit::Done);
     }
     let contact = wish.contact.open().await?;
-    let admin = administrator(&args.admin, &contact).await?;
+    let keys = args.keys.ring()?;
+    let admin = administrator(&args.admin, &contact, &keys).await?;
     let version = admin.version().await.map_err(|e| call_failure(&e))?.version;
     let release = daedal_proxmox::release(&version).map_or(9, |(major, _)| major);
     let account = account(&wish, release)?;
     let secret = match args.rotate {
         true => Secret::Rotate,
-        false if works(&kept(&wish.secret_file), &contact, &account).await => Secret::Known,
+        false if works(&kept(&wish.secret_file, &keys), &contact, &account).await => Secret::Known,
         false => Secret::Unknown,
     };
     let file = &wish.secret_file;
-    let done = account.ensure(&admin, &Effects::default(), secret, |made| keep(file, made)).await.map_err(
-        |error| {
-            let failure = engine_failure(&error);
-            match error {
-                daedal_engine::Error::TokenExists { .. } => {
-                    failure.hint("--secret-file names the file, --rotate makes the token anew.")
-                }
-                daedal_engine::Error::NotKept { .. } => Failure { exit: Exit::CannotWrite, ..failure },
-                _ => failure,
+    if secrets::is_encrypted(file) {
+        keys::make(&keys)?;
+    }
+    let keep = |made: &NewToken| secrets::write(file, made.expose(), &keys).map_err(std::io::Error::other);
+    let done = account.ensure(&admin, &Effects::default(), secret, keep).await.map_err(|error| {
+        let failure = engine_failure(&error);
+        match error {
+            daedal_engine::Error::TokenExists { .. } => {
+                failure.hint("--secret-file names the file, --rotate makes the token anew.")
             }
-        },
-    )?;
+            daedal_engine::Error::NotKept { .. } => Failure { exit: Exit::CannotWrite, ..failure },
+            _ => failure,
+        }
+    })?;
     match format {
         Format::Json => console::json(&serde_json::json!({
             "token": account.token_id(),
@@ -171,7 +186,7 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
     let mut wish = Wish {
         scope: Scope::default(),
         token: "daedal@pve!cli".to_owned(),
-        secret_file: PathBuf::from("proxmox-token"),
+        secret_file: PathBuf::from(TOKEN_FILE),
         contact: args.contact.clone(),
     };
     if let Some(file) = &args.file {
@@ -181,7 +196,7 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
         wish.token.clone_from(&cluster.proxmox.token_id);
         wish.secret_file = match &cluster.proxmox.token_secret {
             SecretRef::File(path) => secrets::resolve(path, &inventory.folder),
-            _ => inventory.folder.join("proxmox-token"),
+            _ => inventory.folder.join(TOKEN_FILE),
         };
         complete(&mut wish.contact, cluster, &inventory.folder);
     }
@@ -238,13 +253,13 @@ fn account(wish: &Wish, release: u32) -> Outcome<Account> {
     })
 }
 
-pub(super) async fn administrator(args: &AdminArgs, contact: &Contact) -> Outcome<Client> {
+pub(super) async fn administrator(args: &AdminArgs, contact: &Contact, keys: &Keyring) -> Outcome<Client> {
     let bad = |error: &(dyn std::error::Error + 'static)| Failure::from_error(Exit::Usage, error);
     let what = match args.admin.contains('!') {
         true => format!("The secret of the token {}", args.admin),
         false => format!("The password of {}", args.admin),
     };
-    let secret = secret(args.admin_secret_file.as_ref(), "PROXMOX_ADMIN_SECRET", &what)?;
+    let secret = secret(args.admin_secret_file.as_ref(), "PROXMOX_ADMIN_SECRET", &what, keys)?;
     if args.admin.contains('!') {
         let token = Token::new(&args.admin, secret).map_err(|e| bad(&e))?;
         let builder = Client::builder(&contact.endpoint, token);
@@ -284,29 +299,9 @@ pub(super) async fn works(secret: &str, contact: &Contact, account: &Account) ->
     }
 }
 
-fn kept(file: &Path) -> String {
-    std::fs::read_to_string(file).unwrap_or_default().trim().to_owned()
-}
-
-/// Writes the secret where nobody else can read it, all or nothing.
-fn keep(file: &Path, made: &NewToken) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder {
-        std::fs::create_dir_all(folder)?;
-    }
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let beside = file.with_file_name(name);
-    // One that was left behind may have been opened up meanwhile.
-    match std::fs::remove_file(&beside) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut writing = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-    writeln!(writing, "{}", made.expose())?;
-    writing.sync_all()?;
-    std::fs::rename(&beside, file)
+/// The secret that is kept already; none that can be read is none.
+fn kept(file: &Path, keys: &Keyring) -> String {
+    secrets::read(&SecretRef::File(file.to_owned()), "it", Path::new(""), keys).unwrap_or_default()
 }
 
 pub(super) fn call_failure(error: &daedal_proxmox::Error) -> Failure {

@@ -6,15 +6,19 @@ use clap::Args;
 use daedal_dial::Trust;
 use daedal_engine::{Account, Effects, Scope, Secret};
 use daedal_proxmox::NewToken;
-use daedal_store::{make_private_folder, write_private};
+use daedal_store::SecretBytes;
 
 use super::proxmox::{AdminArgs, administrator, complete, works};
 use crate::cli::Format;
 use crate::contact::ContactArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::session::{engine_failure, state_beside};
+use crate::keys::{self, KeyArgs};
+use crate::session::{engine_failure, state_beside, store_in};
 use crate::{console, documents};
+
+/// What the controller's configuration is called in the store.
+pub(super) const CCM_CONFIG: &str = "ccm.yaml";
 
 /// What `proxmox ccm` understands.
 #[derive(Debug, Args)]
@@ -33,6 +37,8 @@ pub struct CcmArgs {
     /// Make the token anew if it exists; its old secret dies.
     #[arg(long)]
     rotate: bool,
+    #[command(flatten)]
+    keys: KeyArgs,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -55,34 +61,42 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
         pool: None,
         grants: Scope::of(cluster).seeing(),
     };
-    let folder = args.state.clone().unwrap_or_else(|| state_beside(&inventory.folder, &cluster.name));
-    let file = folder.join("ccm.yaml");
+    let state = args.state.clone().unwrap_or_else(|| state_beside(&inventory.folder, &cluster.name));
+    let store = store_in(state, cluster, args.keys.ring()?);
+    let before = store.kept(CCM_CONFIG).await.map_err(|error| keys::failure(&error, Exit::Failed))?;
     let unsafe_tls = contact.trust == Trust::Insecure;
     let written = |secret: &str| config(&contact.endpoint, unsafe_tls, &id, secret, &cluster.name);
     let secret = match args.rotate {
         true => Secret::Rotate,
-        false => match kept(&std::fs::read_to_string(&file).unwrap_or_default()) {
+        false => match before.and_then(|config| kept(std::str::from_utf8(config.expose()).ok()?)) {
             Some(secret) if works(&secret, &contact, &account).await => Secret::Known,
             _ => Secret::Unknown,
         },
     };
     let keep = |made: &NewToken| {
-        make_private_folder(&folder).map_err(std::io::Error::other)?;
-        write_private(&file, written(made.expose()).as_bytes()).map_err(std::io::Error::other)
+        let config = SecretBytes::new(written(made.expose()).into_bytes());
+        store.keep(CCM_CONFIG, &config).map_err(std::io::Error::other)
     };
-    let admin = administrator(&args.admin, &contact).await?;
+    let admin = administrator(&args.admin, &contact, store.keys()).await?;
+    keys::ensure(&store, false)?;
     let done = account
         .ensure(&admin, &Effects::default(), secret, keep)
         .await
         .map_err(|error| engine_failure(&error))?;
     match format {
-        Format::Json => console::json(&serde_json::json!({ "token": id, "config": file, "steps": done })),
+        Format::Json => {
+            console::json(&serde_json::json!({ "token": id, "config": CCM_CONFIG, "steps": done }));
+        }
         Format::Text => {
             let mut text = String::new();
             for one in &done {
                 text.push_str(&format!("{:<10} {}\n", one.done.unwrap_or("there"), one.what));
             }
-            text.push_str(&format!("\nIts configuration is in {}, token and all.\n", file.display()));
+            text.push_str(&format!(
+                "\nIts configuration, token and all, is kept encrypted in {}. This prints it:\n\n  daedal outputs -f {} {CCM_CONFIG}\n",
+                store.place().display(),
+                args.file.display()
+            ));
             console::result(&text);
         }
     }

@@ -23,6 +23,9 @@ pub struct SavedPlan {
     /// Where the cluster's secrets are kept, if not in the usual place.
     #[serde(default)]
     pub state: Option<PathBuf>,
+    /// The key that was named.
+    #[serde(default)]
+    pub key: Option<PathBuf>,
     /// The plan.
     pub plan: Plan,
 }
@@ -41,6 +44,9 @@ impl SavedPlan {
         if target.state.is_none() {
             target.state.clone_from(&self.state);
         }
+        if target.keys.key.is_none() {
+            target.keys.key.clone_from(&self.key);
+        }
         if let (false, Some(folder)) = (target.lab, &self.lab) {
             target.lab = true;
             target.lab_options.lab_dir.clone_from(folder);
@@ -57,6 +63,7 @@ pub fn write(path: &Path, inventory: &Path, target: &Target, plan: &Plan) -> Out
         inventory: absolute(inventory),
         lab: target.lab.then(|| absolute(&target.lab_options.lab_dir)),
         state: target.state.as_deref().map(absolute),
+        key: target.keys.key.as_deref().map(absolute),
         plan: plan.clone(),
     };
     let cannot = || Failure::new(Exit::CannotWrite, format!("cannot write the plan to {}", path.display()));

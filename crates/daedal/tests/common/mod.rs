@@ -16,6 +16,9 @@ pub fn root() -> PathBuf {
 pub fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_daedal"));
     command.args(args).env("NO_COLOR", "1").env_remove("DAEDAL_LOG").stdin(std::process::Stdio::null());
+    // Whoever runs the tests keeps their key, and none but theirs.
+    command.env("XDG_CONFIG_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("config"));
+    command.env_remove("DAEDAL_KEY").env_remove("DAEDAL_KEY_FILE");
     command
 }
 

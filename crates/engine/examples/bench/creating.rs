@@ -11,7 +11,7 @@ use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec};
 use daedal_lab::{Dhcp, Distant, Lab, LabSpec, Pace};
 use daedal_planner::{plan_apply, plan_destroy};
 use daedal_proxmox::{CallCounter, Client, Token, Trust};
-use daedal_store::Store;
+use daedal_store::{Keyring, Store};
 use daedal_talos::SecretsBundle;
 use jiff::Timestamp;
 use rand::SeedableRng as _;
@@ -181,7 +181,12 @@ fn engine(
         proxmox,
         factory: daedal_image_factory::Factory::new(&cluster.talos.factory, dialer.clone(), &trust)?,
         nodes: dialer.clone(),
-        store: Store::in_folder(folder.join("store"), &cluster.name, cluster.uuid.to_string()),
+        store: Store::in_folder(
+            folder.join("store"),
+            &cluster.name,
+            cluster.uuid.to_string(),
+            Keyring::in_file(folder.join("key.txt")),
+        ),
         outputs: folder.join("outputs"),
         clock: Arc::new(LabClock(lab.pace())),
         entropy: Entropy::from_seed([7; 32]),

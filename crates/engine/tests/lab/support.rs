@@ -189,7 +189,13 @@ impl Bench {
     }
 
     pub fn store(&self) -> Store {
-        Store::in_folder(self.folder.path().join("store"), &self.cluster.name, self.cluster.uuid.to_string())
+        let keys = daedal_store::Keyring::in_file(self.folder.path().join("key.txt"));
+        Store::in_folder(
+            self.folder.path().join("store"),
+            &self.cluster.name,
+            self.cluster.uuid.to_string(),
+            keys,
+        )
     }
 
     pub fn outputs(&self) -> PathBuf {
@@ -314,8 +320,9 @@ impl Bench {
     }
 
     pub fn stored_secrets(&self) -> Option<String> {
-        let path = self.store().place().join("secrets.yaml");
-        let text = std::fs::read_to_string(path).ok()?;
+        let path = self.store().place().join("secrets.yaml.age");
+        let sealed = self.store().keys().decrypt(&path, &std::fs::read(&path).ok()?).unwrap();
+        let text = std::str::from_utf8(sealed.expose()).unwrap();
         Some(text.split_once('\n').unwrap().1.to_owned())
     }
 

@@ -78,6 +78,8 @@ pub(crate) struct Spec {
     pub(crate) ha: Option<bool>,
     /// Refuse every destruction of this cluster or its nodes.
     pub(crate) protect: Option<bool>,
+    /// How the files that the cluster's users get are written; `plain` by default.
+    pub(crate) outputs: Option<cluster::Outputs>,
     /// Tags put on every VM.
     pub(crate) tags: Option<Vec<String>>,
     /// Which Talos to run.

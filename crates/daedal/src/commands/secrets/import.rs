@@ -13,14 +13,14 @@ use crate::commands::apply::command;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{self, Session, engine_failure};
-use crate::{console, documents};
+use crate::{console, documents, keys};
 
 /// Runs the command.
 pub async fn run(source: &Path, target: &Target, unchecked: bool, format: Format, color: bool) -> Outcome {
     let bundle = read(source)?;
     let inventory = documents::read(&target.inventory(), color)?;
     let cluster = inventory.loaded.cluster;
-    let store = session::store(target, &inventory.folder, &cluster);
+    let store = session::store(target, &inventory.folder, &cluster)?;
     let _lock = session::lock(&store, "secrets import").await?;
     let place = store.place().display().to_string();
     match stored(&store).await? {
@@ -39,7 +39,7 @@ pub async fn run(source: &Path, target: &Target, unchecked: bool, format: Format
                 format!("nothing was imported: other secrets of cluster {} are kept in {place}", cluster.name),
             )
             .hint(format!("Compare them: {}", command(target, "secrets show")))
-            .hint("Secrets are never overwritten. If no VM runs on the kept ones, move secrets.yaml away first."));
+            .hint("Secrets are never overwritten. If no VM runs on the kept ones, move secrets.yaml.age away first."));
         }
         None => {}
     }
@@ -52,7 +52,8 @@ pub async fn run(source: &Path, target: &Target, unchecked: bool, format: Format
         fits(&world, source)?;
     }
     let bytes = SecretBytes::new(bundle.to_yaml().expose().as_bytes().to_vec());
-    store.write_new_secrets(&bytes).await.map_err(|error| Failure::from_error(Exit::CannotWrite, &error))?;
+    keys::ensure(&store, target.lab)?;
+    store.write_new_secrets(&bytes).await.map_err(|error| keys::failure(&error, Exit::CannotWrite))?;
     say(
         format,
         &cluster.name,

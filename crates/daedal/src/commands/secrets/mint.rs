@@ -1,6 +1,6 @@
 //! What is minted or copied from the kept secrets: the bundle itself, talosconfig, kubeconfig.
 
-use daedal_engine::{Entropy, Outputs};
+use daedal_engine::Entropy;
 use daedal_talos::ApiRole;
 use jiff::{SignedDuration, Timestamp};
 
@@ -27,7 +27,7 @@ pub async fn talosconfig(
     color: bool,
 ) -> Outcome {
     let Kept { cluster, secrets, outputs, .. } = Kept::open(target, color).await?;
-    let cluster = cluster.located(&Outputs::new(&outputs).addresses().await).into_owned();
+    let cluster = cluster.located(&outputs.addresses().await).into_owned();
     let rng = &mut entropy().generator();
     let minted = daedal_engine::talosconfig(&cluster, &secrets, role, ttl, rng, Timestamp::now())
         .map_err(|error| engine_failure(&error))?;
@@ -43,7 +43,7 @@ pub async fn kubeconfig(
     color: bool,
 ) -> Outcome {
     let Kept { cluster, secrets, outputs, .. } = Kept::open(target, color).await?;
-    let cluster = cluster.located(&Outputs::new(&outputs).addresses().await).into_owned();
+    let cluster = cluster.located(&outputs.addresses().await).into_owned();
     let rng = &mut entropy().generator();
     let minted = daedal_engine::kubeconfig(&cluster, &secrets, ttl, rng, Timestamp::now())
         .map_err(|error| engine_failure(&error))?;
@@ -54,7 +54,7 @@ pub async fn kubeconfig(
 pub async fn rotate_admin(target: &Target, ttl: SignedDuration, format: Format, color: bool) -> Outcome {
     let kept = Kept::open(target, color).await?;
     let _lock = lock(&kept.store, "secrets rotate-admin").await?;
-    let outputs = Outputs::new(&kept.outputs);
+    let outputs = &kept.outputs;
     let cluster = kept.cluster.located(&outputs.addresses().await);
     let now = Timestamp::now();
     outputs
@@ -64,7 +64,7 @@ pub async fn rotate_admin(target: &Target, ttl: SignedDuration, format: Format, 
     let credentials = outputs.credentials(now).await;
     match format {
         Format::Json => {
-            console::json(&serde_json::json!({"folder": kept.outputs, "credentials": credentials}));
+            console::json(&serde_json::json!({"folder": outputs.folder(), "credentials": credentials}));
         }
         Format::Text => {
             let ends = credentials.iter().map(|credential| credential.ends).min().unwrap_or(now);
@@ -72,7 +72,7 @@ pub async fn rotate_admin(target: &Target, ttl: SignedDuration, format: Format, 
                 "New talosconfig and kubeconfig in {}, good until {}.\n\
                  Those handed out before stay good until they end: there is no revocation but a new authority \
                  (docs/talos.md).",
-                kept.outputs.display(),
+                outputs.folder().display(),
                 ends.strftime("%Y-%m-%d %H:%M UTC"),
             ));
         }

@@ -2,11 +2,13 @@
 
 mod import;
 mod mint;
+mod rekey;
 mod show;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use daedal_engine::Outputs;
 use daedal_inventory::{Cluster, Reach};
 use daedal_store::Store;
 use daedal_talos::{ApiRole, Secret, SecretsBundle};
@@ -16,7 +18,7 @@ use crate::cli::{Format, Target};
 use crate::commands::apply::command;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::{console, documents, lab, session};
+use crate::{console, documents, keys, lab, session};
 
 /// Secrets and what is minted from them. Only `import` asks Proxmox and the nodes anything.
 #[derive(Debug, Subcommand)]
@@ -77,6 +79,12 @@ pub enum SecretsCommand {
         /// Where to.
         #[command(flatten)]
         to: Destination,
+    },
+    /// Encrypt all that is kept anew, with the first key in the key's file; those that it is encrypted with stand below.
+    Rekey {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
     },
     /// Write a new admin talosconfig and kubeconfig over those among the outputs.
     RotateAdmin {
@@ -141,6 +149,7 @@ pub async fn run(command: SecretsCommand, format: Format, color: bool) -> Outcom
         SecretsCommand::Kubeconfig { target, ttl, to } => {
             mint::kubeconfig(&target, ttl, &to, format, color).await
         }
+        SecretsCommand::Rekey { target } => rekey::run(&target, format, color).await,
         SecretsCommand::RotateAdmin { target, ttl } => mint::rotate_admin(&target, ttl, format, color).await,
     }
 }
@@ -149,7 +158,7 @@ pub async fn run(command: SecretsCommand, format: Format, color: bool) -> Outcom
 struct Kept {
     cluster: Cluster,
     store: Store,
-    outputs: PathBuf,
+    outputs: Outputs,
     secrets: SecretsBundle,
 }
 
@@ -158,8 +167,9 @@ impl Kept {
     async fn open(target: &Target, color: bool) -> Outcome<Self> {
         let inventory = documents::read(&target.inventory(), color)?;
         let mut cluster = inventory.loaded.cluster;
-        let store = session::store(target, &inventory.folder, &cluster);
-        let outputs = session::outputs_folder(target, &inventory.folder, &cluster.name);
+        let store = session::store(target, &inventory.folder, &cluster)?;
+        let folder = session::outputs_folder(target, &inventory.folder, &cluster.name);
+        let outputs = Outputs::new(folder, store.keys().clone());
         let Some(secrets) = stored(&store).await? else {
             return Err(Failure::new(
                 Exit::NoInput,
@@ -181,7 +191,7 @@ impl Kept {
 
 /// The kept secrets; none if there never were any.
 async fn stored(store: &Store) -> Outcome<Option<SecretsBundle>> {
-    let kept = store.secrets().await.map_err(|error| Failure::from_error(Exit::Failed, &error))?;
+    let kept = store.secrets().await.map_err(|error| keys::failure(&error, Exit::Failed))?;
     let Some(bytes) = kept else { return Ok(None) };
     let unreadable = || {
         Failure::new(Exit::BadDocument, format!("the secrets in {} cannot be used", store.place().display()))

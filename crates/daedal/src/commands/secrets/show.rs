@@ -1,6 +1,6 @@
 //! `daedal secrets show`: everything about the secrets that is none.
 
-use daedal_engine::{Credential, Outputs};
+use daedal_engine::Credential;
 use daedal_talos::BundleSummary;
 use jiff::Timestamp;
 
@@ -14,7 +14,7 @@ use crate::{console, table};
 pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
     let kept = Kept::open(target, color).await?;
     let summary = kept.secrets.summary().map_err(|error| Failure::from_error(Exit::Failed, &error))?;
-    let credentials = Outputs::new(&kept.outputs).credentials(Timestamp::now()).await;
+    let credentials = kept.outputs.credentials(Timestamp::now()).await;
     match format {
         Format::Json => console::json(&serde_json::json!({
             "cluster": kept.cluster.name,
