@@ -192,6 +192,15 @@ const SUITES: &[Suite] = &[
         quick: None,
     },
     Suite {
+        name: "age",
+        what: "unmodified age opens what is encrypted at rest, and the other way round",
+        peer: || peers::built("age-", "age"),
+        told_in: Some("DAEDAL_AGE"),
+        wanted: "build age (CONTRIBUTING.md)",
+        run: Way::Tests { package: "daedal-store", name: "real_age", only: &[] },
+        quick: None,
+    },
+    Suite {
         name: "kubectl",
         what: "unmodified kubectl against a served lab",
         peer: || peers::on_path("kubectl").or_else(|| peers::built("kubernetes-", "kubectl")),
