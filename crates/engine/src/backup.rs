@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use daedal_inventory::Cluster;
+use daedal_inventory::{Cluster, Node};
 use daedal_planner::Recovery;
 use daedal_talos::client::Snapshot;
 use futures::{Stream, StreamExt as _};
@@ -63,6 +63,49 @@ pub struct Kept {
     pub backup: Option<Backup>,
 }
 
+/// What a whole snapshot is.
+struct Found {
+    size: u64,
+    sha256: String,
+    revision: i64,
+    keys: u64,
+}
+
+impl Found {
+    fn described(self, cluster: &Cluster, node: &Node, taken: Timestamp) -> Backup {
+        let Self { size, sha256, revision, keys } = self;
+        Backup {
+            cluster: cluster.name.clone(),
+            uuid: cluster.uuid,
+            talos: format!("v{}", cluster.talos.version),
+            kubernetes: format!("v{}", cluster.kubernetes.version),
+            node: node.name.clone(),
+            taken,
+            size,
+            sha256,
+            revision,
+            keys,
+        }
+    }
+}
+
+/// Why there is no snapshot.
+enum Declined {
+    /// This node gives none.
+    Node(String),
+    /// There is nowhere to put it.
+    Files(Error),
+}
+
+impl From<Error> for Declined {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Talos { .. } | Error::BackupDamaged { .. } => Self::Node(chain(&error)),
+            error => Self::Files(error),
+        }
+    }
+}
+
 impl Engine {
     /// Takes a snapshot from the first control plane that gives one. The file gets its name only when it is whole,
     /// verified and described; without a name it is kept in the store.
@@ -77,46 +120,30 @@ impl Engine {
             }
         };
         let secrets = self.stored_secrets().await?.ok_or(Error::NoSecrets)?;
-        let parts = &self.parts;
-        let nodes = Nodes::new(parts, &secrets)?.finding(Addresses::new(self.outputs.addresses().await));
+        let nodes =
+            Nodes::new(&self.parts, &secrets)?.finding(Addresses::new(self.outputs.addresses().await));
         let mut why = "there is none".to_owned();
         for node in cluster.control_planes() {
-            let patience = parts.limits.probe_timeout;
-            why = match nodes.members(node, patience).await {
-                Membership::Of(_) => match nodes.client(node, patience).await {
-                    Ok(client) => {
-                        let taking = self.take(&client, &node.name, &file);
-                        let subject = file.display().to_string();
-                        let effects = &self.parts.effects;
-                        match Box::pin(effects.perform(EffectKind::StoreBackup, subject, taking)).await {
-                            Ok((size, sha256, revision, keys)) => {
-                                let backup = Backup {
-                                    cluster: cluster.name.clone(),
-                                    uuid: cluster.uuid,
-                                    talos: format!("v{}", cluster.talos.version),
-                                    kubernetes: format!("v{}", cluster.kubernetes.version),
-                                    node: node.name.clone(),
-                                    taken,
-                                    size,
-                                    sha256,
-                                    revision,
-                                    keys,
-                                };
-                                return self.keep(file, backup).await;
-                            }
-                            // Another one may do better; a file that cannot be written stays so.
-                            Err(error @ (Error::Talos { .. } | Error::BackupDamaged { .. })) => {
-                                format!("{}: {}", node.name, chain(&error))
-                            }
-                            Err(error) => return Err(error),
-                        }
-                    }
-                    Err(error) => format!("{}: {}", node.name, chain(&error)),
-                },
-                Membership::NotJoined(why) | Membership::Unreachable(why) => format!("{}: {why}", node.name),
-            };
+            match self.take_from(&nodes, node, &file).await {
+                Ok(found) => return self.keep(file, found.described(cluster, node, taken)).await,
+                // Another one may do better; a file that cannot be written stays so.
+                Err(Declined::Node(reason)) => why = format!("{}: {reason}", node.name),
+                Err(Declined::Files(error)) => return Err(error),
+            }
         }
         Err(Error::NoSnapshot { why })
+    }
+
+    /// Takes a snapshot from this node.
+    async fn take_from(&self, nodes: &Nodes, node: &Node, file: &Path) -> Result<Found, Declined> {
+        let patience = self.parts.limits.probe_timeout;
+        if let Membership::NotJoined(why) | Membership::Unreachable(why) = nodes.members(node, patience).await
+        {
+            return Err(Declined::Node(why));
+        }
+        let client = nodes.client(node, patience).await.map_err(|error| Declined::Node(chain(&error)))?;
+        let (taking, subject) = (self.take(&client, &node.name, file), file.display().to_string());
+        Ok(Box::pin(self.parts.effects.perform(EffectKind::StoreBackup, subject, taking)).await?)
     }
 
     /// Streams a snapshot into a file beside the one that it will be, and verifies it there.
@@ -125,7 +152,7 @@ impl Engine {
         client: &daedal_talos::client::Client,
         node: &str,
         file: &Path,
-    ) -> Result<(u64, String, i64, u64), Error> {
+    ) -> Result<Found, Error> {
         let failed = |source| Error::Talos {
             what: "take a snapshot of etcd",
             node: node.to_owned(),
@@ -162,9 +189,7 @@ impl Engine {
         let read = reading.await;
         writing.await.map_err(Error::Interrupted)??;
         read?;
-        let whole = tokio::task::spawn_blocking(move || verified(&path)).await.map_err(Error::Interrupted)?;
-        let (info, size, sha256) = whole?;
-        Ok((size, sha256, info.revision, info.keys))
+        tokio::task::spawn_blocking(move || verified(&path)).await.map_err(Error::Interrupted)?
     }
 
     /// Describes a snapshot and gives it its name: a description without a snapshot is of no account.
@@ -216,9 +241,9 @@ impl Engine {
         let looking = move || {
             let unusable = |why: &str| Error::Backup { path: file.clone(), why: why.to_owned() };
             let backup = described(&file)?;
-            let bytes = contents(&file)?;
+            let (bytes, sha256) = contents(&file)?;
+            let size = bytes.len() as u64;
             let snapshot = Snapshot::read(&bytes).map_err(|source| damaged(&file, source))?;
-            let (size, sha256) = (bytes.len() as u64, hex::encode(Sha256::digest(&bytes)));
             if let Some(backup) = &backup {
                 if (backup.size, &backup.sha256) != (size, &sha256) {
                     return Err(unusable("its digest is not the one that its description has"));
@@ -270,18 +295,25 @@ fn described(file: &Path) -> Result<Option<Backup>, Error> {
     }
 }
 
-fn contents(file: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(file).map_err(|source| Error::BackupFile { what: "read", path: file.to_owned(), source })
+/// A file and its SHA-256.
+fn contents(file: &Path) -> Result<(Vec<u8>, String), Error> {
+    let bytes = std::fs::read(file).map_err(|source| Error::BackupFile {
+        what: "read",
+        path: file.to_owned(),
+        source,
+    })?;
+    let sha256 = hex::encode(Sha256::digest(&bytes));
+    Ok((bytes, sha256))
 }
 
 fn damaged(file: &Path, source: daedal_talos::Error) -> Error {
     Error::BackupDamaged { path: file.to_owned(), source }
 }
 
-fn verified(file: &Path) -> Result<(daedal_talos::client::SnapshotInfo, u64, String), Error> {
-    let bytes = contents(file)?;
+fn verified(file: &Path) -> Result<Found, Error> {
+    let (bytes, sha256) = contents(file)?;
     let info = Snapshot::read(&bytes).map_err(|source| damaged(file, source))?.info();
-    Ok((info, bytes.len() as u64, hex::encode(Sha256::digest(&bytes))))
+    Ok(Found { size: bytes.len() as u64, sha256, revision: info.revision, keys: info.keys })
 }
 
 /// Whether the cluster in a snapshot has this authority; none if it does not tell. However its objects are written, the
