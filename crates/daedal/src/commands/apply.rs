@@ -43,13 +43,11 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
         plan::show(&plan, format, color);
     }
     if plan.is_empty() {
-        if format == Format::Json {
-            console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
-        }
+        plan::tell_unchanged(&plan, format);
         if let Some(path) = options.timeline.as_deref() {
             Canvas::open(path)?.draw_nothing(&plan.cluster)?;
         }
-        return Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done });
+        return Ok(plan::verdict(&plan));
     }
     if !options.yes && options.saved.is_none() {
         consent(
@@ -72,7 +70,7 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
         Format::Text => console::result(&summary(&session, &target, &plan, &report).await),
     }
     drawn?;
-    Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done })
+    Ok(plan::verdict(&plan))
 }
 
 /// A saved plan is executed as exactly that, or not at all.

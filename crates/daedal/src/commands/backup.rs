@@ -158,7 +158,7 @@ async fn restore(
         plan::show(&plan, format, color);
     }
     if plan_only {
-        return Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done });
+        return Ok(plan::verdict(&plan));
     }
     if !yes {
         apply::consent(&session, "Give --yes.")?;
@@ -170,7 +170,7 @@ async fn restore(
         Format::Json => console::json(&execute::as_json(&plan, &report)),
         Format::Text => console::result(&apply::summary(&session, target, &plan, &report).await),
     }
-    Ok(if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done })
+    Ok(plan::verdict(&plan))
 }
 
 fn bytes(number: u64) -> String {

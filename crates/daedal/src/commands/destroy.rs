@@ -20,11 +20,9 @@ pub async fn run(target: &Target, confirm: Option<String>, format: Format, color
     if format == Format::Text {
         plan::show(&plan, format, color);
     }
-    let verdict = if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done };
+    let verdict = plan::verdict(&plan);
     if plan.is_empty() {
-        if format == Format::Json {
-            console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
-        }
+        plan::tell_unchanged(&plan, format);
         if verdict == Exit::Done {
             forget_outputs(&session).await?;
         }

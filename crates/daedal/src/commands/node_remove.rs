@@ -5,7 +5,6 @@ use daedal_planner::{Fate, Removal};
 use crate::cli::{Format, Target};
 use crate::commands::{apply, execute, plan};
 use crate::console;
-use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::session::Session;
 use crate::words::count;
@@ -39,14 +38,12 @@ pub async fn run(
     if format == Format::Text || options.plan_only {
         plan::show(&plan, format, color);
     }
-    let verdict = if plan::has_problems(&plan) { Exit::Failed } else { Exit::Done };
+    let verdict = plan::verdict(&plan);
     if options.plan_only {
         return Ok(verdict);
     }
     if plan.is_empty() {
-        if format == Format::Json {
-            console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
-        }
+        plan::tell_unchanged(&plan, format);
         return Ok(verdict);
     }
     if !options.yes {

@@ -103,3 +103,15 @@ fn options(color: bool) -> daedal_planner::RenderOptions {
 pub fn has_problems(plan: &Plan) -> bool {
     plan.notes.iter().any(|note| note.level == Level::Problem)
 }
+
+/// How a command ends that did all that its plan could.
+pub fn verdict(plan: &Plan) -> Exit {
+    if has_problems(plan) { Exit::Failed } else { Exit::Done }
+}
+
+/// Tells programs that there was nothing to do; people have seen the plan.
+pub fn tell_unchanged(plan: &Plan, format: Format) {
+    if format == Format::Json {
+        console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
+    }
+}
