@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use daedal_image_factory::{Arch, Format, Image, MetaValue, Overlay, OverlayOption, Schematic};
-use daedal_inventory::{Cluster, Node};
+use daedal_inventory::{Cluster, DiskFormat, Node};
 use daedal_planner::names::image_file;
 use daedal_planner::{Content, ImageRef, Images};
 
@@ -22,7 +22,7 @@ impl Source {
         let image = Image {
             platform: if cluster.boot.own_images() { "metal" } else { "nocloud" }.to_owned(),
             secure_boot: cluster.talos.secure_boot,
-            format: if cluster.boot.takes_iso() { Format::Iso } else { Format::Qcow2 },
+            format: if cluster.boot.takes_iso() { Format::Iso } else { disk_format(cluster.boot.format) },
             ..Image::nocloud(schematic.id(), &cluster.talos.version.to_string(), arch)
         };
         Self { image, schematic }
@@ -36,6 +36,13 @@ impl Source {
             url: self.image.url(&cluster.talos.factory),
             schematic_id: self.image.schematic.clone(),
         }
+    }
+}
+
+fn disk_format(format: DiskFormat) -> Format {
+    match format {
+        DiskFormat::Qcow2 => Format::Qcow2,
+        DiskFormat::Raw => Format::Raw,
     }
 }
 
@@ -144,7 +151,7 @@ pub(crate) fn references(cluster: &Cluster) -> Images {
         let of_node = |node: &Node| (node.name.clone(), own(cluster, node).reference(cluster));
         return Images { shared: None, own: cluster.nodes.iter().map(of_node).collect(), installer };
     }
-    let downloaded = cluster.boot.iso.is_none().then(|| shared.reference(cluster));
+    let downloaded = cluster.boot.volume().is_none().then(|| shared.reference(cluster));
     Images { shared: downloaded, installer, ..Images::default() }
 }
 

@@ -345,13 +345,6 @@ async fn pool(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client) {
     }
 }
 
-/// Which files the boot path keeps on the images storage.
-fn files(cluster: &Cluster) -> Vec<&'static str> {
-    let boot = &cluster.boot;
-    let kinds = [(boot.imports(), "import"), (boot.takes_iso() || boot.by_medium(), "iso")];
-    kinds.into_iter().filter(|(wanted, _)| *wanted).map(|(_, kind)| kind).collect()
-}
-
 fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTreeSet<String>) {
     let proxmox = &cluster.proxmox;
     for host in &proxmox.hosts {
@@ -371,7 +364,7 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
         }
         report.good(format!("host {name}"), format!("online, {} CPUs, {} GiB", view.cpus, view.memory >> 30));
         let disks = proxmox.storages_of_disks().map(|storage| (storage, vec!["images"]));
-        for (storage, content) in disks.chain([(&proxmox.images_storage, files(cluster))]) {
+        for (storage, content) in disks.chain([(&proxmox.images_storage, cluster.boot.files().to_vec())]) {
             let what = format!("storage {storage} on {name}");
             let Some(found) = view.storages.get(storage) else {
                 let known: Vec<&str> = view.storages.keys().map(String::as_str).collect();
@@ -384,7 +377,7 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
                 content.into_iter().filter(|kind| !found.content.contains(*kind)).collect();
             let there = |file: &str| world.volumes.iter().any(|v| v.host == *name && v.volid.ends_with(file));
             let room = match &world.image_pins[..] {
-                _ if cluster.boot.iso.is_some() => 0,
+                _ if cluster.boot.volume().is_some() => 0,
                 [] => IMAGE_ROOM,
                 pins => pins.iter().filter(|pin| !there(&pin.file)).map(|pin| pin.size).max().unwrap_or(0),
             };

@@ -91,6 +91,8 @@ pub struct Scope {
     pub disks: BTreeSet<String>,
     /// Storages of images and config media.
     pub images: BTreeSet<String>,
+    /// Further storages where something lies that nodes boot from or are made from.
+    pub read: BTreeSet<String>,
     /// Bridges.
     pub bridges: BTreeSet<String>,
     /// Resource mappings of PCI devices; none where none are named.
@@ -104,11 +106,16 @@ impl Scope {
     pub fn of(cluster: &Cluster) -> Self {
         let (proxmox, nodes) = (&cluster.proxmox, &cluster.nodes);
         let storages = nodes.iter().flat_map(|node| &node.disks).filter_map(|disk| disk.storage.clone());
+        let volume = cluster.boot.volume().and_then(|volume| volume.split_once(':'));
+        let disks: BTreeSet<String> = storages.chain(proxmox.storages_of_disks().cloned()).collect();
+        let known = |storage: &&str| disks.contains(*storage) || **storage == proxmox.images_storage;
+        let read = volume.map(|(storage, _)| storage).filter(|storage| !known(storage));
         let bridges = nodes.iter().flat_map(|node| &node.nics).map(|nic| nic.bridge.clone());
         Self {
             pool: proxmox.pool.clone(),
             hosts: proxmox.hosts.iter().map(|host| host.name.clone()).collect(),
-            disks: storages.chain(proxmox.storages_of_disks().cloned()).collect(),
+            read: read.map(str::to_owned).into_iter().collect(),
+            disks,
             images: BTreeSet::from([proxmox.images_storage.clone()]),
             bridges: bridges.chain([proxmox.bridge.clone()]).collect(),
             mappings: nodes.iter().flat_map(|node| node.hardware.pci.clone()).collect(),
@@ -166,6 +173,9 @@ impl Scope {
         }
         for path in each("/storage", &self.images) {
             grants.push(grant(&path, "DaedalImages", IMAGES));
+        }
+        for storage in &self.read {
+            grants.push(grant(&format!("/storage/{storage}"), "DaedalRead", &["Datastore.Audit"]));
         }
         for path in each("/nodes", &self.hosts) {
             grants.push(grant(&path, "DaedalHost", HOST));
@@ -286,6 +296,7 @@ mod tests {
             hosts: names(&["atlas"]),
             disks: names(&["local-lvm"]),
             images: names(&["local"]),
+            read: BTreeSet::new(),
             bridges: names(&["vmbr0"]),
             mappings: BTreeSet::new(),
             uses: BTreeSet::new(),

@@ -31,6 +31,8 @@ const TRIES: u32 = 4;
 const SMALLEST_QCOW2: u64 = 72;
 /// The first bytes of a qcow2 file, up to and with the size of its disk.
 const HEADER: usize = 32;
+/// The first sector of a disk.
+const SECTOR: usize = 512;
 
 /// A client of one Image Factory. Cheap to clone.
 #[derive(Clone)]
@@ -153,7 +155,7 @@ pub enum Error {
         expected: u64,
     },
     /// The file is not a disk image.
-    #[error("{file} is not a qcow2 disk image: it has {size} bytes and starts with {start}")]
+    #[error("{file} is not a disk image: it has {size} bytes and starts with {start}")]
     NotAnImage {
         /// Which file.
         file: String,
@@ -242,7 +244,7 @@ impl Factory {
 
     /// Reads a whole image and measures it. Nothing is kept. `progress` hears the bytes so far and the bytes announced.
     ///
-    /// A file that is cut short, or (for qcow2) is no disk image, is an error: its digest must never be trusted.
+    /// A file that is cut short, or should be a disk image and is none, is an error: its digest must never be trusted.
     pub async fn fingerprint(
         &self,
         image: &Image,
@@ -282,7 +284,7 @@ impl Factory {
             let Some(data) = frame.data_ref() else { continue };
             size += data.len() as u64;
             digest.update(data);
-            start.extend_from_slice(&data[..data.len().min(HEADER.saturating_sub(start.len()))]);
+            start.extend_from_slice(&data[..data.len().min(SECTOR.saturating_sub(start.len()))]);
             progress(size, expected);
         }
         let file = image.file_name();
@@ -294,8 +296,13 @@ impl Factory {
                 start.truncate(8);
                 return Err(Error::NotAnImage { file, size, start: hex::encode(start) });
             }
+            Format::Raw if !is_disk(&start, size) => {
+                start.truncate(8);
+                return Err(Error::NotAnImage { file, size, start: hex::encode(start) });
+            }
             Format::Qcow2 => disk_size(&start),
-            _ => None,
+            Format::Raw => Some(size),
+            Format::Iso => None,
         };
         Ok(ImageFingerprint { size, sha256: hex::encode(digest.finalize()), disk_size })
     }
@@ -439,6 +446,11 @@ fn announced<B>(response: &Response<B>) -> Option<u64> {
 /// Magic `QFI\xfb`, then a big-endian version 2 or 3.
 fn is_qcow2(start: &[u8], size: u64) -> bool {
     size >= SMALLEST_QCOW2 && matches!(start, [b'Q', b'F', b'I', 0xfb, 0, 0, 0, 2 | 3, ..])
+}
+
+/// Whole sectors, of which the first ends as a partition table does.
+fn is_disk(start: &[u8], size: u64) -> bool {
+    size.is_multiple_of(SECTOR as u64) && start.len() == SECTOR && start.ends_with(&[0x55, 0xaa])
 }
 
 /// What a qcow2 header says of the disk inside.

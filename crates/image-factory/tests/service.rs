@@ -162,11 +162,25 @@ async fn a_bad_file_never_yields_a_fingerprint() {
     let error = server.factory("https://factory").fingerprint(&image(), |_, _| ()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "nocloud-amd64.qcow2 is not a qcow2 disk image: it has 9 bytes and starts with 6e6f7420666f756e"
+        "nocloud-amd64.qcow2 is not a disk image: it has 9 bytes and starts with 6e6f7420666f756e"
     );
     let server = Server::new(|_| reply("200 OK", "", b"QFI\xfb\0\0\0\x03"));
     let result = server.factory("https://factory").fingerprint(&image(), |_, _| ()).await;
     assert!(matches!(result, Err(Error::NotAnImage { size: 8, .. })));
+    // A raw disk is whole sectors, and the first of them has a partition table.
+    let raw = Image { format: Format::Raw, ..image() };
+    let disk = |size: usize, sign: [u8; 2]| {
+        let mut disk = vec![0; size];
+        disk[510..512].copy_from_slice(&sign);
+        Server::new(move |_| reply("200 OK", "", &disk))
+    };
+    for server in [disk(1024, [0, 0]), disk(1023, [0x55, 0xaa])] {
+        let result = server.factory("https://factory").fingerprint(&raw, |_, _| ()).await;
+        assert!(matches!(result, Err(Error::NotAnImage { .. })), "{result:?}");
+    }
+    let measured =
+        disk(1024, [0x55, 0xaa]).factory("https://factory").fingerprint(&raw, |_, _| ()).await.unwrap();
+    assert_eq!((measured.size, measured.disk_size), (1024, Some(1024)), "the file is the disk");
     // Cut short, on every try.
     let server = Server::new(|_| {
         let whole = reply("200 OK", "", &qcow2());

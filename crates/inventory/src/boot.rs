@@ -15,6 +15,12 @@ pub struct Boot {
     /// Volume id of a boot ISO that is on a storage already, such as `local:iso/talos-1.12.0.iso`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iso: Option<String>,
+    /// Volume id of a disk image that is on a storage already, such as `local:import/talos-1.12.0.raw`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// The format of disk images that are downloaded.
+    #[serde(default, skip_serializing_if = "DiskFormat::is_usual")]
+    pub format: DiskFormat,
     /// Where the templates are, if VMs are cloned from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<Templates>,
@@ -62,6 +68,21 @@ impl Boot {
         self.from == BootFrom::DiskImage || (self.clones() && !self.installs_templates())
     }
 
+    /// What nodes boot from or are made from, where it is on a storage already.
+    pub fn volume(&self) -> Option<&str> {
+        self.iso.as_deref().or(self.image.as_deref())
+    }
+
+    /// The kinds of content that the images storage must take.
+    pub fn files(&self) -> &'static [&'static str] {
+        match (self.imports() && self.image.is_none(), self.by_medium() || self.takes_iso()) {
+            (true, true) => &["import", "iso"],
+            (true, false) => &["import"],
+            (false, true) => &["iso"],
+            (false, false) => &[],
+        }
+    }
+
     /// Whether templates are installed by an ISO.
     pub fn installs_templates(&self) -> bool {
         self.template.is_some_and(|templates| templates.by_iso)
@@ -93,11 +114,36 @@ impl Boot {
     }
 }
 
+/// A format of disk images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskFormat {
+    /// QEMU's own, which holds only what is written.
+    #[default]
+    Qcow2,
+    /// The disk byte by byte.
+    Raw,
+}
+
+impl DiskFormat {
+    /// As file names end.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Qcow2 => "qcow2",
+            Self::Raw => "raw",
+        }
+    }
+
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// What a VM boots from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum BootFrom {
-    /// The Image Factory's nocloud qcow2, imported.
+    /// A disk image, imported.
     #[default]
     DiskImage,
     /// A clone of a template.

@@ -212,6 +212,11 @@ refuses! {
     boot_template_with_meta: "environment: lab" => "boot: {from: template, config: meta}";
     boot_iso_without_from: "environment: lab" => "boot: {iso: \"local:iso/talos.iso\"}";
     boot_iso_is_no_volume: "environment: lab" => "boot: {from: iso, iso: talos.iso}";
+    boot_image_with_iso: "environment: lab" => "boot: {from: iso, image: \"local:import/talos.raw\"}";
+    boot_image_is_compressed: "environment: lab" => "boot: {image: \"local:import/nocloud-amd64.raw.xz\"}";
+    boot_image_with_meta: "environment: lab" => "boot: {config: meta, image: \"local:import/talos.raw\"}";
+    boot_image_with_its_format: "environment: lab" => "boot: {image: \"local:import/talos.raw\", format: raw}";
+    boot_format_of_nothing: "environment: lab" => "boot: {from: iso, format: raw}";
     boot_iso_with_meta: "environment: lab" => "boot: {from: iso, config: meta, iso: \"local:iso/talos.iso\"}";
     boot_maintenance_without_agent: "environment: lab" => "boot: {config: maintenance}\n  protect: yes";
     reach_by_ssh: "environment: lab" => "reach: {ssh: {host: atlas.lan}}";

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 const MAGIC: &[u8; 8] = b"LABIMAGE";
 /// 4 KiB clusters keep the file at a few KiB.
 const CLUSTER_BITS: u32 = 12;
+const SECTOR: usize = 512;
 /// Size of the disk inside a Talos disk image, unless it was made larger.
 pub(crate) const DISK_SIZE: u64 = 1246 * 1024 * 1024;
 
@@ -69,6 +70,11 @@ impl SystemImage {
         bytes.extend(self.payload());
         // The trailer is plain data without maps: it always serialises.
         let trailer = serde_json::to_vec(self).unwrap_or_default();
+        if format == Format::Raw {
+            // The file is the disk: whole sectors, and no larger than what is in it.
+            let whole = (bytes.len() + trailer.len() + 8 + MAGIC.len()).next_multiple_of(SECTOR);
+            bytes.resize(whole - trailer.len() - 8 - MAGIC.len(), 0);
+        }
         bytes.extend_from_slice(&trailer);
         bytes.extend_from_slice(&(trailer.len() as u64).to_be_bytes());
         bytes.extend_from_slice(MAGIC);
@@ -152,7 +158,7 @@ fn qcow2(size: u64) -> Vec<u8> {
 }
 
 fn mbr() -> Vec<u8> {
-    let mut sector = vec![0; 512];
+    let mut sector = vec![0; SECTOR];
     sector[510] = 0x55;
     sector[511] = 0xaa;
     sector
@@ -200,6 +206,13 @@ mod tests {
         assert!(bytes.len() < 32 * 1024);
         assert_eq!(bytes, image().encode(Format::Qcow2));
         assert!(image().has_extension("qemu-guest-agent"));
+    }
+
+    #[test]
+    fn a_raw_image_is_a_small_disk_with_its_system() {
+        let bytes = image().encode(Format::Raw);
+        assert_eq!((bytes.len() % SECTOR, &bytes[510..512]), (0, &[0x55, 0xaa][..]));
+        assert_eq!(SystemImage::decode(&bytes), Some(image()));
     }
 
     #[test]

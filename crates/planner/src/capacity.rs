@@ -142,7 +142,7 @@ impl Rooms {
         let nowhere = HostView::default();
         let view = world.hosts.get(name);
         let unusable = judge_host(cluster, name, view)
-            .or_else(|| lacks_iso(cluster, world, name))
+            .or_else(|| lacks_volume(cluster, world, name))
             .or_else(|| view.and_then(|view| room_for_image(cluster, world, name, view)))
             .map(|(why, fix)| UnusableHost { host: name.to_owned(), why, fix });
         let view = view.unwrap_or(&nowhere);
@@ -306,13 +306,8 @@ fn judge_host(cluster: &Cluster, name: &str, view: Option<&HostView>) -> Option<
         return Some(("its CPU and memory could not be read".to_owned(), Some(fix)));
     }
     let proxmox = &cluster.proxmox;
-    let files = match (cluster.boot.imports(), cluster.boot.by_medium() || cluster.boot.takes_iso()) {
-        (true, true) => &["import", "iso"][..],
-        (true, false) => &["import"],
-        (false, _) => &["iso"],
-    };
     let disks = proxmox.storages_of_disks().map(|storage| (storage, &["images"][..]));
-    for (storage, wanted) in disks.chain([(&proxmox.images_storage, files)]) {
+    for (storage, wanted) in disks.chain([(&proxmox.images_storage, cluster.boot.files())]) {
         let Some(seen) = view.storages.get(storage) else {
             let fix =
                 format!("check `proxmox.storage`, or give the token Datastore.Audit on /storage/{storage}");
@@ -339,14 +334,15 @@ fn judge_host(cluster: &Cluster, name: &str, view: Option<&HostView>) -> Option<
     None
 }
 
-/// An ISO that is declared must be where a node is to boot from it.
-fn lacks_iso(cluster: &Cluster, world: &World, name: &str) -> Option<(String, Option<String>)> {
-    let iso = cluster.boot.iso.as_ref()?;
-    if world.volumes.iter().any(|volume| volume.volid == *iso && volume.host == name) {
+/// An ISO or a disk image that is declared must be where a node is made.
+fn lacks_volume(cluster: &Cluster, world: &World, name: &str) -> Option<(String, Option<String>)> {
+    let wanted = cluster.boot.volume()?;
+    if world.volumes.iter().any(|volume| volume.volid == wanted && volume.host == name) {
         return None;
     }
-    let fix = format!("put it there, or leave out `boot.iso` and let {name} download one");
-    Some((format!("{iso} is not there"), Some(fix)))
+    let key = if cluster.boot.installs() { "boot.iso" } else { "boot.image" };
+    let fix = format!("put it there, or leave out `{key}` and let {name} download one");
+    Some((format!("{wanted} is not there"), Some(fix)))
 }
 
 /// Why the disk image cannot be brought to a host that lacks it; its size is known once it was measured.

@@ -150,7 +150,9 @@ pub(crate) fn images(cluster: &Cluster) -> Images {
         boot if boot.own_images() => {
             Images { shared: None, own: cluster.nodes.iter().map(of_node).collect(), installer }
         }
-        boot => Images { shared: boot.iso.is_none().then(|| image(cluster)), installer, ..Images::default() },
+        boot => {
+            Images { shared: boot.volume().is_none().then(|| image(cluster)), installer, ..Images::default() }
+        }
     }
 }
 

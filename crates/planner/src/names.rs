@@ -91,7 +91,7 @@ impl From<ImageRef> for Images {
 pub fn image_file(cluster: &Cluster, schematic_id: &str) -> String {
     let arch = cluster.talos.arch;
     let platform = if cluster.boot.own_images() { "metal" } else { "nocloud" };
-    let ending = if cluster.boot.takes_iso() { "iso" } else { "qcow2" };
+    let ending = if cluster.boot.takes_iso() { "iso" } else { cluster.boot.format.as_str() };
     let secure = if cluster.talos.secure_boot { "-secureboot" } else { "" };
     format!("talos-v{}-{}-{platform}-{arch}{secure}.{ending}", cluster.talos.version, hex12(schematic_id))
 }

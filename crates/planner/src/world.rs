@@ -7,6 +7,7 @@ use daedal_inventory::{Arch, Node, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::HardwareView;
+use crate::names;
 use crate::plan::DocumentChange;
 
 /// Everything the planner may know. Always partial: [`World::blind`] says what was not seen, and why.
@@ -70,9 +71,15 @@ impl World {
         self.image_pins.iter().find(|pin| pin.file == file)
     }
 
-    /// Whether the disk in an image is known to be of this size, or larger.
-    pub fn holds(&self, file: &str, size: u64) -> bool {
-        self.image_pin(file).and_then(|pin| pin.disk_size).is_some_and(|inside| inside >= size)
+    /// Whether the disk in an image (a volume id) is known to be of this size, or larger: it was measured, or it is a raw
+    /// file, which is the disk itself.
+    pub fn holds(&self, image: &str, size: u64) -> bool {
+        let pin = self.image_pin(names::volid_file(image));
+        let raw = || {
+            let here = self.volumes.iter().filter(|volume| volume.volid == image && image.ends_with(".raw"));
+            here.map(|volume| volume.size).min()
+        };
+        pin.and_then(|pin| pin.disk_size).or_else(raw).is_some_and(|inside| inside >= size)
     }
 }
 

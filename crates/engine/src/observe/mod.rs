@@ -271,8 +271,8 @@ async fn volumes(
     blinds: &Blinds,
 ) -> Vec<VolumeView> {
     let mut all = volumes_of(proxmox, &cluster.proxmox.images_storage, hosts, blinds).await;
-    // The boot ISO that is declared may lie on another storage.
-    let declared = cluster.boot.iso.as_deref().and_then(|iso| iso.split_once(':'));
+    // What is declared to be there may lie on another storage.
+    let declared = cluster.boot.volume().and_then(|volume| volume.split_once(':'));
     if let Some((storage, _)) = declared.filter(|(storage, _)| *storage != cluster.proxmox.images_storage) {
         all.extend(volumes_of(proxmox, storage, hosts, blinds).await);
     }

@@ -272,20 +272,25 @@ pub fn client(bench: &Bench) -> daedal_proxmox::Client {
     .unwrap()
 }
 
-/// Puts a Talos ISO on the storage of a host, as people do.
-async fn put_iso(bench: &Bench, host: &str) {
-    let client = client(bench);
-    let system = SystemImage {
+/// A Talos that somebody built.
+pub fn somebodys_build() -> SystemImage {
+    SystemImage {
         version: "v1.12.0".into(),
         schematic: "ab".repeat(32),
         platform: "nocloud".into(),
         arch: "amd64".into(),
         extensions: vec!["siderolabs/qemu-guest-agent".into()],
         kernel_args: vec![],
-        installer: true,
+        installer: false,
         secure_boot: false,
         meta: Default::default(),
-    };
+    }
+}
+
+/// Puts a Talos ISO on the storage of a host, as people do.
+async fn put_iso(bench: &Bench, host: &str) {
+    let client = client(bench);
+    let system = SystemImage { installer: true, ..somebodys_build() };
     let upload = Upload::iso("talos-v1.12.iso", system.encode(Format::Iso));
     let upid = client.upload(host, "local", &upload).await.unwrap();
     TaskWatcher::new(&client).finish(&upid, "upload").await.unwrap();
@@ -310,6 +315,67 @@ async fn an_iso_that_is_on_the_storage_already() {
     let downloads = bench.lab.faults().log().iter().filter(|call| call.path.contains("download-url")).count();
     assert_eq!(downloads, 0);
     and_back(&bench, way).await;
+}
+
+pub const OWN_RAW: Way = Way::new("{image: \"local:import/talos-v1.12-own.raw\"}", Giving::Nothing);
+pub const RAW: Way = Way::new("{format: raw}", Giving::Nothing);
+
+/// A disk image that somebody put on the storage, qcow2 or raw, is imported as it lies there: nothing is downloaded, and no
+/// factory is asked. A raw one is known to be as large as its file.
+#[tokio::test(start_paused = true)]
+async fn a_disk_image_that_is_on_the_storage_already() {
+    let own_qcow2 = Way::new(
+        "{image: \"local:import/talos-v1.12-own.qcow2\", config: cloud-init-drive}",
+        Giving::Nothing,
+    );
+    for (way, format, size, grown) in [
+        (OWN_RAW, Format::Raw, None, true),
+        (OWN_RAW, Format::Raw, Some(20 << 30), false),
+        (own_qcow2, Format::Qcow2, None, true),
+    ] {
+        let bench = Bench::booting(way, 1, 1);
+        let volid = bench.cluster.boot.image.clone().unwrap();
+        let put = |host: &str| {
+            let bytes = somebodys_build().encode(format);
+            assert!(bench.lab.datacenter().put_image(host, &volid, bytes, size));
+        };
+        put("atlas");
+        // Where it is missing, no node is made; the plan says so, with the way out.
+        let plan = bench.look().await.1.unwrap();
+        assert!(plan.nodes.iter().all(|node| node.host.as_deref() == Some("atlas")), "{:#?}", plan.nodes);
+        let note = plan.notes.iter().find(|note| note.about == "host boreas").unwrap();
+        assert!(note.text.contains(&format!("{volid} is not there")), "{note:?}");
+        assert!(note.fix.as_ref().is_some_and(|fix| fix.contains("`boot.image`")), "{note:?}");
+        put("boreas");
+        let plan = bench.look().await.1.unwrap();
+        assert_eq!(daedal_planner::check(&bench.cluster, &bench.look().await.0, &plan), []);
+        let grows = plan.steps.iter().any(|step| matches!(step.action, Action::GrowDisk { .. }));
+        assert_eq!(grows, grown, "{way:?}");
+        assert_done(&bench.apply().await, way.boot);
+        bench.assert_converged(way.boot).await;
+        let log = bench.lab.faults().log();
+        let calls = |end: &str| log.iter().filter(|call| call.path.ends_with(end)).count();
+        assert_eq!((calls("/download-url"), calls("/resize")), (0, if grown { 2 } else { 0 }), "{way:?}");
+        assert!(!log.iter().any(|call| call.service == "factory"), "{way:?}");
+        let world = bench.look().await.0;
+        assert!(
+            world.guests.values().all(|guest| guest.config.as_ref().unwrap().disk == 20 << 30),
+            "{way:?}"
+        );
+        and_back(&bench, way).await;
+    }
+}
+
+/// The factory's raw image: larger to download, and Proxmox does not look what is in it, so that Daedal's own look counts.
+#[tokio::test(start_paused = true)]
+async fn a_raw_image_is_downloaded_and_imported() {
+    let bench = whole_life(RAW).await;
+    let volumes = bench.lab.datacenter().volumes();
+    let images = volumes.iter().filter(|volume| volume.contains(":import/")).count();
+    assert!(images > 0 && volumes.iter().all(|volume| !volume.ends_with(".qcow2")), "{volumes:?}");
+    and_back(&bench, RAW).await;
+    let templates = Way::new("{from: template, format: raw}", Giving::Nothing);
+    assert_done(&Bench::booting(templates, 1, 0).apply().await, templates.boot);
 }
 
 #[tokio::test(start_paused = true)]

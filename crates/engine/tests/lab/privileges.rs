@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use daedal_engine::{Account, CheckVerdict, Effects, Grant, Run, Scope, Secret};
 use daedal_inventory::Cluster;
-use daedal_lab::proxmox::TokenSpec;
+use daedal_lab::Format;
+use daedal_lab::proxmox::{StorageSpec, TokenSpec};
 use daedal_planner::{Level, plan_apply, plan_destroy};
 use daedal_proxmox::{Client, Token, Trust};
 
-use crate::boot::{ISO_ANYWHERE, TEMPLATE, TEMPLATE_CLOUD_INIT};
+use crate::boot::{ISO_ANYWHERE, TEMPLATE, TEMPLATE_CLOUD_INIT, somebodys_build};
 use crate::support::{Bench, CANARY, Giving, TOKEN, Way, errors};
 
 /// An account whose user and token have just these grants, on a Proxmox of this version.
@@ -30,7 +31,13 @@ async fn booting(
         datacenter.tokens = vec![token, TokenSpec::administrator("root@pam!admin", CANARY)];
         // Another host has nothing to do with it, and nothing on it may be needed.
         datacenter.hosts.iter_mut().for_each(|host| host.bridges.push("vmbr9".into()));
+        let nas = StorageSpec { shared: true, ..StorageSpec::new("nas", "nfs", &["import"], 1 << 40) };
+        datacenter.hosts.iter_mut().for_each(|host| host.storages.push(nas.clone()));
     });
+    if let Some(image) = &bench.cluster.boot.image {
+        let bytes = somebodys_build().encode(Format::Raw);
+        assert!(bench.lab.datacenter().put_image("atlas", image, bytes, None));
+    }
     bench.lab.datacenter().map_pci("gpu");
     bench.cluster.proxmox.pool = pool.map(str::to_owned);
     // The lab refuses what it does not have; on a real network only a host that is there does so.
@@ -186,6 +193,8 @@ async fn not_one_privilege_is_too_many_with_rights_on_a_pool_only() {
 const ORDERED: Way = Way::new("{}\n  hardware: {startOrder: 2, startDelay: 10}", Giving::Nothing);
 const MAPPED: Way = Way::new("{}\n  hardware: {pci: [gpu]}", Giving::Nothing);
 const ELSEWHERE: Way = Way::new("{}\n  hardware: {nics: [{bridge: vmbr9, vlan: 7}]}", Giving::Nothing);
+/// An image of one's own, on a storage that is for nothing else.
+const OWN_IMAGE: Way = Way::new("{image: \"nas:import/talos-v1.12-own.raw\"}", Giving::Nothing);
 
 /// A bridge, a storage or a device that only some VMs have is in the scope, too.
 #[test]
@@ -209,6 +218,7 @@ async fn what_other_boot_paths_add_suffices_and_is_needed() {
         (ORDERED, "9.2.11", "DaedalStartOrder", "Sys.Modify"),
         (MAPPED, "9.2.11", "DaedalMapping", "Mapping.Use"),
         (ELSEWHERE, "9.2.11", "DaedalBridge", "SDN.Use"),
+        (OWN_IMAGE, "9.2.11", "DaedalRead", "Datastore.Audit"),
     ] {
         let bench = booting(way, version, None, shipped(version)).await;
         assert_eq!(life(&bench).await, Ok(()), "{way:?} on {version}");

@@ -277,6 +277,11 @@ pub(crate) struct Boot {
     /// With `from: iso`, the volume of an ISO that is on a storage of every host already, such as
     /// `local:iso/talos-1.12.0.iso`. By default Proxmox downloads it from the Image Factory.
     pub(crate) iso: Option<String>,
+    /// With `from: disk-image`, the volume of a disk image that is on a storage of every host already, qcow2 or raw, such as
+    /// `local:import/talos-1.12.0.raw`. By default Proxmox downloads it from the Image Factory.
+    pub(crate) image: Option<String>,
+    /// The format of the disk image that is downloaded; `qcow2` by default, which is a fraction of the size.
+    pub(crate) format: Option<DiskFormat>,
     /// With `from: template`, where the templates are and how they are cloned.
     pub(crate) template: Option<Template>,
 }
@@ -305,6 +310,16 @@ pub(crate) enum TemplateMade {
     DiskImage,
     /// The Image Factory's ISO is booted and installs itself; what it had for that is wiped.
     Iso,
+}
+
+/// A format of disk images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DiskFormat {
+    /// QEMU's own, which holds only what is written.
+    Qcow2,
+    /// The disk byte by byte.
+    Raw,
 }
 
 /// How a template is cloned.
@@ -381,6 +396,15 @@ impl From<BootFrom> for cluster::BootFrom {
             BootFrom::DiskImage => Self::DiskImage,
             BootFrom::Template => Self::Template,
             BootFrom::Iso => Self::Iso,
+        }
+    }
+}
+
+impl From<DiskFormat> for cluster::DiskFormat {
+    fn from(format: DiskFormat) -> Self {
+        match format {
+            DiskFormat::Qcow2 => Self::Qcow2,
+            DiskFormat::Raw => Self::Raw,
         }
     }
 }

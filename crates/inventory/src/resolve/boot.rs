@@ -18,20 +18,7 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
         cx.error("boot", &at.key(key), message, help);
         return None;
     }
-    let iso = match said.and_then(|b| b.iso.as_ref()) {
-        None => None,
-        Some(_) if from != BootFrom::Iso => {
-            let message = "An ISO is named, but the nodes do not boot from one.";
-            cx.error("boot", &at.key("iso"), message, "Add `from: iso`, or remove `iso`.");
-            return None;
-        }
-        Some(_) if config == BootConfig::Meta => {
-            let message = "With the config by `meta` every node has an ISO of its own, made for it.";
-            cx.error("boot", &at.key("iso"), message, "Remove `iso`.");
-            return None;
-        }
-        Some(text) => Some(cx.take("volume", &at.key("iso"), volume(text))?),
-    };
+    let (iso, image) = on_storage(spec, from, config, &at, cx)?;
     let told = matches!(config, BootConfig::Meta | BootConfig::CloudInitDrive);
     if told && spec.network.asks() {
         let message =
@@ -91,7 +78,76 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
         return None;
     }
     storages(spec, config, template, &storage_at, cx)?;
-    Some(Boot { from, config, iso, template })
+    let format = said.and_then(|b| b.format);
+    let boot =
+        Boot { from, config, iso, image, format: format.map(Into::into).unwrap_or_default(), template };
+    let wrong = match format {
+        Some(_) if boot.image.is_some() => {
+            Some(("A disk image that is named has the format that its name ends with.", "Remove `format`."))
+        }
+        Some(_) if !boot.imports() => {
+            Some(("A format of disk images is declared, but none is imported.", "Remove `format`."))
+        }
+        _ => None,
+    };
+    if let Some((message, help)) = wrong {
+        cx.error("boot", &at.key("format"), message, help);
+        return None;
+    }
+    Some(boot)
+}
+
+/// The ISO or the disk image that is on a storage already, if one is declared. None: it is declared wrongly.
+fn on_storage(
+    spec: &document::Spec,
+    from: BootFrom,
+    config: BootConfig,
+    at: &Path<'_>,
+    cx: &mut Context<'_>,
+) -> Option<(Option<String>, Option<String>)> {
+    let said = spec.boot.as_ref();
+    let (iso, image) = (said.and_then(|b| b.iso.as_ref()), said.and_then(|b| b.image.as_ref()));
+    let wrong = match (iso, image) {
+        (Some(_), _) if from != BootFrom::Iso => Some((
+            "iso",
+            "An ISO is named, but the nodes do not boot from one.",
+            "Add `from: iso`, or remove `iso`.",
+        )),
+        (_, Some(_)) if from != BootFrom::DiskImage => Some((
+            "image",
+            "A disk image is named, but the nodes are not made from one.",
+            "Add `from: disk-image`, or remove `image`.",
+        )),
+        (Some(_), _) if config == BootConfig::Meta => Some((
+            "iso",
+            "With the config by `meta` every node has an ISO of its own, made for it.",
+            "Remove `iso`.",
+        )),
+        (_, Some(_)) if config == BootConfig::Meta => Some((
+            "image",
+            "With the config by `meta` every node has an image of its own, made for it.",
+            "Remove `image`.",
+        )),
+        (None, Some(_)) if spec.talos.image_sha256.is_some() => Some((
+            "image",
+            "`imageSha256` is compared with what is downloaded, but this image lies on the storage already.",
+            "Remove `talos.imageSha256`, or `image`.",
+        )),
+        _ => None,
+    };
+    if let Some((key, message, help)) = wrong {
+        cx.error("boot", &at.key(key), message, help);
+        return None;
+    }
+    let iso = match iso {
+        Some(text) => Some(cx.take("volume", &at.key("iso"), iso_volume(text))?),
+        None => None,
+    };
+    let image = match image {
+        Some(text) => Some(cx.take("volume", &at.key("image"), image_volume(text))?),
+        None => None,
+    };
+    Some((iso, image))
 }
 
 /// Whether what has a storage of its own is there, and can be there.
@@ -172,19 +228,35 @@ fn pair(from: BootFrom, config: BootConfig) -> Result<(), (&'static str, String,
 }
 
 /// `storage:iso/file.iso`.
-fn volume(text: &str) -> Result<String, Refusal> {
-    let fits = text.split_once(":iso/").is_some_and(|(storage, file)| {
-        super::name::proxmox_id("storage", storage).is_ok()
-            && file.len() > 4
-            && (file.ends_with(".iso") || file.ends_with(".img"))
-            && file.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.+".contains(&b))
-    });
-    let help = "Write it as Proxmox does, for example `local:iso/talos-1.12.0.iso`.";
-    if fits {
-        Ok(text.to_owned())
-    } else {
-        Err((format!("`{text}` is not the volume of an ISO."), help.to_owned()))
+fn iso_volume(text: &str) -> Result<String, Refusal> {
+    if is_volume(text, ":iso/", &[".iso", ".img"]) {
+        return Ok(text.to_owned());
     }
+    let help = "Write it as Proxmox does, for example `local:iso/talos-1.12.0.iso`.";
+    Err((format!("`{text}` is not the volume of an ISO."), help.to_owned()))
+}
+
+/// `storage:import/file.raw`.
+fn image_volume(text: &str) -> Result<String, Refusal> {
+    if is_volume(text, ":import/", &[".qcow2", ".raw"]) {
+        return Ok(text.to_owned());
+    }
+    let packed = [".xz", ".zst", ".gz", ".bz2"].into_iter().find(|ending| text.ends_with(ending));
+    if let Some(ending) = packed {
+        let plain = text.strip_suffix(ending).unwrap_or(text);
+        let message = format!("`{text}` is compressed, and Proxmox unpacks nothing that it imports.");
+        return Err((message, format!("Put the unpacked image there, as `{plain}`.")));
+    }
+    let help = "Write it as Proxmox does, for example `local:import/talos-1.12.0.qcow2` or `local:import/talos-1.12.0.raw`.";
+    Err((format!("`{text}` is not the volume of a disk image."), help.to_owned()))
+}
+
+fn is_volume(text: &str, content: &str, endings: &[&str]) -> bool {
+    text.split_once(content).is_some_and(|(storage, file)| {
+        super::name::proxmox_id("storage", storage).is_ok()
+            && endings.iter().any(|ending| file.len() > ending.len() && file.ends_with(ending))
+            && file.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.+".contains(&b))
+    })
 }
 
 #[cfg(test)]
@@ -193,7 +265,7 @@ mod tests {
 
     #[test]
     fn volumes_as_proxmox_writes_them() {
-        assert!(volume("local:iso/talos-1.9.0.iso").is_ok());
+        assert!(iso_volume("local:iso/talos-1.9.0.iso").is_ok());
         for wrong in [
             "talos.iso",
             "local:talos.iso",
@@ -202,7 +274,23 @@ mod tests {
             "local:iso/a/b.iso",
             "local:import/x.qcow2",
         ] {
-            assert!(volume(wrong).is_err(), "{wrong}");
+            assert!(iso_volume(wrong).is_err(), "{wrong}");
         }
+        for right in ["local:import/talos-1.12.0.raw", "nas:import/talos.qcow2"] {
+            assert!(image_volume(right).is_ok(), "{right}");
+        }
+        for wrong in [
+            "talos.raw",
+            "local:import/.raw",
+            "local:iso/talos.raw",
+            "local:import/a.vmdk",
+            "local:import/a.img",
+        ] {
+            assert!(image_volume(wrong).is_err(), "{wrong}");
+        }
+        let (message, help) = image_volume("local:import/nocloud-amd64.raw.xz").unwrap_err();
+        assert!(
+            message.contains("Proxmox unpacks nothing") && help.contains("`local:import/nocloud-amd64.raw`")
+        );
     }
 }

@@ -45,7 +45,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use self::locks::Locks;
-use self::state::State;
+use self::state::{State, Volume};
 use crate::faults::Faults;
 use crate::pki::{Pki, PkiError};
 use crate::{Fabric, Guests, Pace};
@@ -204,6 +204,22 @@ impl Datacenter {
     /// Runs `qm unlock` on a host's shell, which no API token can. False if the VM had no lock.
     pub fn unlock(&self, vmid: u32) -> bool {
         self.with(|state| state.vms.get_mut(&vmid).is_some_and(|vm| vm.config.remove("lock").is_some()))
+    }
+
+    /// Puts a disk image on a host's storage (`local:import/x.raw`), as a copy over SSH does. A raw one can be sparse: its
+    /// size is then not that of its bytes. False if there is no such storage, or it takes no images to import.
+    pub fn put_image(&self, host: &str, volid: &str, bytes: Vec<u8>, size: Option<u64>) -> bool {
+        let Some((storage, name)) = volid.split_once(':') else { return false };
+        self.with(|state| {
+            let takes = state.storages.get(storage).is_some_and(|storage| storage.holds("import"));
+            let format = name.rsplit('.').next().unwrap_or("raw");
+            let mut volume = Volume::file("import", format, bytes, state.now);
+            volume.size = size.unwrap_or(volume.size);
+            match state.store_mut(host, storage) {
+                Ok(store) if takes => store.volumes.insert(name.to_owned(), volume).is_none(),
+                _ => false,
+            }
+        })
     }
 
     /// Flips the last bit of a file on a storage (`host/storage:volume`, as [`Datacenter::volumes`] says it), as a bad

@@ -74,12 +74,13 @@ impl<'w> Planner<'w> {
             medium = Some(volid);
         }
         let image = images.of(&node.name).filter(|_| !path.clones());
-        let volid = image.map(|image| image.volid(&cluster.proxmox.images_storage));
+        let downloaded = image.map(|image| image.volid(&cluster.proxmox.images_storage));
+        let made_of = path.volume().map(str::to_owned).or(downloaded);
         let action = Action::CreateVm {
             vmid: node.vmid,
-            image: volid.clone().filter(|_| path.imports() && !path.clones()),
+            image: made_of.clone().filter(|_| path.imports() && !path.clones()),
             template,
-            iso: path.iso.clone().or(volid).filter(|_| path.installs()),
+            iso: made_of.clone().filter(|_| path.installs()),
             media: medium.clone(),
             digest: self.digests.of(node).to_owned(),
         };
@@ -88,7 +89,7 @@ impl<'w> Planner<'w> {
         let needs = [uploaded, ready, made_before.flatten(), self.secrets.filter(|_| uploaded.is_none())];
         let made = self.graph.add(subject, action, "declared, and not there", needs);
         // Proxmox imports a disk as large as it is in the image.
-        let enough = image.is_some_and(|image| self.world.holds(&image.file, node.disk));
+        let enough = made_of.is_some_and(|image| self.world.holds(&image, node.disk));
         let grows = path.grows() && !enough;
         let mut track = self.grow_and_start(node, host, medium, grows, &[Some(made)]);
         track.created = true;

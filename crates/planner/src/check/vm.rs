@@ -131,9 +131,9 @@ impl Checker<'_> {
             self.demand(uploaded, Rule::Order, step, "The medium is not uploaded before");
         }
         let ready = match (image, iso) {
+            // What is declared to be there is the user's own affair.
+            (Some(volume), _) | (None, Some(volume)) if path.volume() == Some(volume) => true,
             (Some(image), _) => self.image_ready_before(step, host, Content::Import, image),
-            // An ISO that is declared is the user's own affair.
-            (None, Some(iso)) if path.iso.as_deref() == Some(iso) => true,
             (None, Some(iso)) => self.image_ready_before(step, host, Content::Iso, iso),
             (None, None) => {
                 template.is_some_and(|template| self.template_ready_before(step, node.role, template))
@@ -237,7 +237,7 @@ impl Checker<'_> {
         let config = guest.filter(|guest| is_ours(guest, node)).and_then(|guest| guest.config.as_ref());
         // An empty disk is made as large as it should be, and one in an image may be as large.
         let small = || {
-            let large = |image: &str| self.world.holds(names::volid_file(image), node.disk);
+            let large = |image: &str| self.world.holds(image, node.disk);
             let made = |s: &Step| matches!(&s.action, Action::CreateVm { vmid: at, image: Some(image), .. } if *at == vmid && large(image));
             self.cluster.boot.grows() && !self.after(step, made)
         };
