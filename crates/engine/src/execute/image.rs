@@ -6,6 +6,7 @@ use daedal_planner::names::media_file;
 use daedal_planner::{Content, Step};
 use daedal_proxmox::{Download, Kind, Upload};
 use daedal_store::{Pin, SecretBytes};
+use daedal_talos::SecretsBundle;
 use tokio::time::Instant;
 
 use crate::effects::EffectKind;
@@ -20,12 +21,7 @@ impl Executor<'_> {
         if self.engine.stored_secrets().await?.is_some() {
             return Ok(Outcome::AlreadyDone);
         }
-        let (new, mut rng, now) = (parts.new_secrets.clone(), parts.entropy.generator(), parts.clock.now());
-        // The service account's key takes a good second of thinking.
-        let bundle = tokio::task::spawn_blocking(move || new(&mut rng, now))
-            .await
-            .map_err(Error::Interrupted)?
-            .map_err(|source| Error::Credentials { source })?;
+        let bundle = self.new_secrets().await?;
         let bytes = SecretBytes::new(bundle.to_yaml().expose().as_bytes().to_vec());
         let store = async { Ok(parts.store.write_new_secrets(&bytes).await?) };
         match parts.effects.perform(EffectKind::StoreSecrets, "secrets bundle", store).await {
@@ -34,6 +30,15 @@ impl Executor<'_> {
             Err(Error::Store(daedal_store::Error::SecretsExist { .. })) => Ok(Outcome::AlreadyDone),
             Err(error) => Err(error),
         }
+    }
+
+    /// Secrets that nobody has yet.
+    pub(super) async fn new_secrets(&self) -> Result<SecretsBundle, Error> {
+        let parts = &self.engine.parts;
+        let (new, mut rng, now) = (parts.new_secrets.clone(), parts.entropy.generator(), parts.clock.now());
+        // The service account's key takes a good second of thinking.
+        let made = tokio::task::spawn_blocking(move || new(&mut rng, now)).await;
+        made.map_err(Error::Interrupted)?.map_err(|source| Error::Credentials { source })
     }
 
     pub(super) async fn register_schematic(&self, id: &str) -> Result<Outcome, Error> {
@@ -164,21 +169,25 @@ impl Executor<'_> {
         storage: &str,
         file: &str,
     ) -> Result<Outcome, Error> {
-        let (node, host) = (self.node(step)?, self.host(step)?);
+        let node = self.node(step)?;
         if file != media_file(self.cluster, node) {
             return Err(Error::Plan { why: format!("`{file}` is not the config media of {}", node.name) });
         }
         let upload =
             &Upload::iso(file, machine::media(self.cluster, node, &*self.secrets().await?)?.to_vec());
-        let parts = &self.engine.parts;
         self.persist(step, |_| async move {
-            let call = async { Ok::<_, Error>(parts.proxmox.upload(host, storage, upload).await?) };
-            let upid =
-                parts.effects.perform(EffectKind::UploadMedia, format!("{file} on {host}"), call).await?;
-            self.finish(step, &upid, &format!("upload {file} to {host}")).await?;
+            self.put_media(step, storage, upload).await?;
             Ok(Outcome::Done)
         })
         .await
+    }
+
+    /// Puts a config ISO on a storage of the step's host.
+    pub(super) async fn put_media(&self, step: &Step, storage: &str, upload: &Upload) -> Result<(), Error> {
+        let (parts, host, file) = (&self.engine.parts, self.host(step)?, &upload.filename);
+        let call = async { Ok::<_, Error>(parts.proxmox.upload(host, storage, upload).await?) };
+        let upid = parts.effects.perform(EffectKind::UploadMedia, format!("{file} on {host}"), call).await?;
+        self.finish(step, &upid, &format!("upload {file} to {host}")).await
     }
 
     pub(super) async fn write_outputs(&self) -> Result<Outcome, Error> {

@@ -1,17 +1,14 @@
 //! Templates that an ISO installs: a VM boots it with a config of its own making, which is wiped off before the VM becomes
 //! a template. An earlier try that did not come to its end is not trusted: it goes, and the work begins anew.
 
-use std::time::Duration;
-
 use daedal_inventory::{Node, Role};
 use daedal_planner::names::{media_file_of, media_volid};
 use daedal_planner::{Ownership, Step};
 use daedal_proxmox::{UpdateVm, Upload, cdrom};
-use tokio::time::Instant;
 
 use crate::effects::EffectKind;
 use crate::error::Error;
-use crate::execute::vm::{BETWEEN_LOOKS, not_ours};
+use crate::execute::vm::not_ours;
 use crate::execute::waiting::{Look, News, Waiter};
 use crate::execute::{Executor, Outcome};
 use crate::machine::{self, FIRST_NIC, SYSTEM_DISK};
@@ -35,9 +32,7 @@ impl Executor<'_> {
             return Err(Error::Plan { why: format!("there is no node {}", make.through) });
         };
         // Only control planes answer without another one, and this one is alone in the world.
-        let mut builder = Node { role: Role::ControlPlane, ..node.clone() };
-        builder.name.clone_from(&node.name);
-        let (builder, make) = (&builder, &make);
+        let (builder, make) = (&Node { role: Role::ControlPlane, ..node.clone() }, &make);
         self.persist(step, |_| async move {
             if let Some((at, config)) = self.find(host, vmid).await? {
                 if is_bare(&config) {
@@ -82,19 +77,11 @@ impl Executor<'_> {
         let (parts, vmid) = (&self.engine.parts, make.vmid);
         let (proxmox, storage) = (&parts.proxmox, &self.cluster.proxmox.images_storage);
         // Nobody needs these keys afterwards.
-        let (new, mut own, now) = (parts.new_secrets.clone(), parts.entropy.generator(), parts.clock.now());
-        // The service account's key takes a good second of thinking.
-        let secrets = tokio::task::spawn_blocking(move || new(&mut own, now))
-            .await
-            .map_err(Error::Interrupted)?
-            .map_err(|source| Error::Credentials { source })?;
+        let secrets = self.new_secrets().await?;
         let nodes = Nodes::new(parts, &secrets)?;
         let file = media_file_of(self.cluster, &builder.name, make.digest);
         let (volid, bytes) = (media_volid(storage, &file), machine::media(self.cluster, builder, &secrets)?);
-        let upload = Upload::iso(&file, bytes.to_vec());
-        let call = async { Ok::<_, Error>(proxmox.upload(host, storage, &upload).await?) };
-        let upid = parts.effects.perform(EffectKind::UploadMedia, format!("{file} on {host}"), call).await?;
-        self.finish(step, &upid, &format!("upload {file} to {host}")).await?;
+        self.put_media(step, storage, &Upload::iso(&file, bytes.to_vec())).await?;
         let role = Node { role: make.role, ..builder.clone() };
         let spec = machine::installing_template(self.cluster, &role, vmid, make.iso, &volid, make.digest);
         let call = async { Ok(proxmox.create_vm(host, &spec).await?) };
@@ -127,14 +114,7 @@ impl Executor<'_> {
             })
         };
         self.perform(EffectKind::ResetNode, vmid, host, call).await?;
-        let began = Instant::now();
-        while proxmox.vm_status(host, vmid).await?.running() {
-            if began.elapsed() > parts.limits.task {
-                let what = format!("template {vmid} to switch itself off");
-                return Err(Error::Deadline { what, after: began.elapsed(), last: None });
-            }
-            self.sleep(BETWEEN_LOOKS.max(Duration::from_secs(1))).await?;
-        }
+        self.until_stopped(step, host, vmid, format!("template {vmid} to switch itself off")).await?;
         let bare = UpdateVm::new()
             .set("boot", format!("order={SYSTEM_DISK}"))
             .delete(FIRST_NIC)
@@ -142,10 +122,7 @@ impl Executor<'_> {
             .delete(drives.media);
         let call = async { Ok(proxmox.update_vm(host, vmid, &bare).await?) };
         self.perform(EffectKind::UpdateVm, vmid, host, call).await?;
-        let call = async { Ok(proxmox.make_template(host, vmid).await?) };
-        if let Some(upid) = self.perform(EffectKind::MakeTemplate, vmid, host, call).await? {
-            self.finish(step, &upid, &format!("make a template of VM {vmid}")).await?;
-        }
+        self.convert(step, host, vmid).await?;
         tracing::debug!(vmid, "a template was installed");
         Ok(())
     }

@@ -47,14 +47,20 @@ impl Executor<'_> {
                 if config.template {
                     return Ok(outcome);
                 }
-                let call = async { Ok(proxmox.make_template(host, vmid).await?) };
-                if let Some(upid) = self.perform(EffectKind::MakeTemplate, vmid, host, call).await? {
-                    self.finish(step, &upid, &format!("make a template of VM {vmid}")).await?;
-                }
+                self.convert(step, host, vmid).await?;
                 outcome = Outcome::Done;
             }
         })
         .await
+    }
+
+    /// Turns a VM into a template, for good.
+    pub(super) async fn convert(&self, step: &Step, host: &str, vmid: u32) -> Result<(), Error> {
+        let call = async { Ok(self.engine.parts.proxmox.make_template(host, vmid).await?) };
+        match self.perform(EffectKind::MakeTemplate, vmid, host, call).await? {
+            Some(upid) => self.finish(step, &upid, &format!("make a template of VM {vmid}")).await,
+            None => Ok(()),
+        }
     }
 
     /// Waits for the task that makes a VM which shows nothing but `lock: create`.

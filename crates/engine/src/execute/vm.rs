@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::effects::EffectKind;
 use crate::error::{Error, chain};
+use crate::execute::waiting::Waiter;
 use crate::execute::{Executor, Outcome};
 use crate::machine::{self, FIRST_NIC, SYSTEM_DISK, Sources};
 use crate::observe::guests::{is_bare, judged, maker, whose};
@@ -407,23 +408,27 @@ impl Executor<'_> {
             let upid = self.perform(EffectKind::StopVm, vmid, host, call).await?;
             self.finish(step, &upid, &format!("stop VM {vmid}")).await?;
             if status.ha.managed {
-                self.until_stopped(step, host, vmid).await?;
+                let what = format!("the HA manager to stop VM {vmid}");
+                self.until_stopped(step, host, vmid, what).await?;
             }
             Ok(Outcome::Done)
         })
         .await
     }
 
-    /// Under high availability the task only asks for it: the VM stops in its own time.
-    async fn until_stopped(&self, step: &Step, host: &str, vmid: u32) -> Result<(), Error> {
-        let began = Instant::now();
-        self.waiting(step, format!("the HA manager to stop VM {vmid}"), Duration::ZERO);
-        while self.engine.parts.proxmox.vm_status(host, vmid).await?.running() {
-            if began.elapsed() > self.engine.parts.limits.task {
-                let what = format!("the HA manager to stop VM {vmid}");
-                return Err(Error::Deadline { what, after: began.elapsed(), last: None });
-            }
-            self.sleep(BETWEEN_LOOKS).await?;
+    /// Waits for a VM that stops in its own time: one under high availability, whose task only asks for it, or one that
+    /// switches itself off.
+    pub(super) async fn until_stopped(
+        &self,
+        step: &Step,
+        host: &str,
+        vmid: u32,
+        what: String,
+    ) -> Result<(), Error> {
+        let parts = &self.engine.parts;
+        let mut wait = Waiter::new(self, step, what, parts.limits.task).every(BETWEEN_LOOKS);
+        while parts.proxmox.vm_status(host, vmid).await?.running() {
+            wait.pause("it still runs".to_owned()).await?;
         }
         Ok(())
     }

@@ -76,6 +76,11 @@ impl<'e> Waiter<'e> {
         Self { executor, step, what, patience, began: Instant::now(), every, last: None }
     }
 
+    /// The same with another time between two looks.
+    pub(super) fn every(self, every: Duration) -> Self {
+        Self { every, ..self }
+    }
+
     /// Takes note of why it is not there yet, and waits a moment.
     pub(super) async fn pause(&mut self, why: String) -> Result<(), Error> {
         self.note(why)?;
@@ -233,9 +238,9 @@ impl Executor<'_> {
         let limits = &self.engine.parts.limits;
         let target = &self.endpoint();
         let kubernetes = self.kubernetes().await?;
-        let mut wait = Waiter::new(self, step, format!("the API server on {target}"), limits.endpoint);
+        let what = format!("the API server on {target}");
         // Its answer takes one exchange more than a node's handshake, and everybody waits for it.
-        wait.every = limits.attempt_every / 2;
+        let mut wait = Waiter::new(self, step, what, limits.endpoint).every(limits.attempt_every / 2);
         let look = |patience| async move {
             match kubernetes.answers(target, patience).await {
                 Ok(()) => Look::Ended(Ok(())),
