@@ -50,7 +50,7 @@ impl Executor<'_> {
     pub(super) async fn drain(&self, step: &Step) -> Result<Outcome, Error> {
         let name = name(step)?;
         let what = format!("the pods of {name} to be gone");
-        let mut wait = Waiter::new(self, step, what, self.engine.parts.limits.drain);
+        let mut wait = Waiter::new(self, step, what, self.engine.parts.limits.drain).every(BETWEEN_LOOKS);
         let mut first = true;
         loop {
             let client = self.api_server().await?;
@@ -87,7 +87,6 @@ impl Executor<'_> {
                 }
             }
             wait.pause(why).await?;
-            self.sleep(BETWEEN_LOOKS).await?;
         }
     }
 
@@ -137,12 +136,12 @@ impl Executor<'_> {
             None => None,
         };
         let nodes = self.nodes().await?;
-        let mut wait = Waiter::new(self, step, format!("etcd to let {name} go"), limits.leave);
+        let what = format!("etcd to let {name} go");
+        let mut wait = Waiter::new(self, step, what, limits.leave).every(BETWEEN_LOOKS);
         let mut asked = false;
         loop {
             let Some(members) = self.members_of_others(nodes, name).await else {
                 wait.pause("no other control plane says which members etcd has".to_owned()).await?;
-                self.sleep(BETWEEN_LOOKS).await?;
                 continue;
             };
             let (own, rest): (Vec<&Member>, Vec<&Member>) = members.iter().partition(|one| one.id == id);
@@ -153,7 +152,6 @@ impl Executor<'_> {
                 Ok(through) => through,
                 Err(why) => {
                     wait.pause(why).await?;
-                    self.sleep(BETWEEN_LOOKS).await?;
                     continue;
                 }
             };
@@ -175,7 +173,6 @@ impl Executor<'_> {
                 Changed::Done => {}
                 Changed::NotYet(why) => {
                     wait.pause(why).await?;
-                    self.sleep(BETWEEN_LOOKS).await?;
                 }
                 Changed::Refused(source) => {
                     return Err(Error::Talos {
@@ -192,12 +189,8 @@ impl Executor<'_> {
     pub(super) async fn has_left(&self, step: &Step) -> Result<(), Error> {
         let name = name(step)?;
         let nodes = self.nodes().await?;
-        let mut wait = Waiter::new(
-            self,
-            step,
-            format!("etcd to say that {name} is no member"),
-            self.engine.parts.limits.leave,
-        );
+        let what = format!("etcd to say that {name} is no member");
+        let mut wait = Waiter::new(self, step, what, self.engine.parts.limits.leave).every(BETWEEN_LOOKS);
         loop {
             match self.members_of_others(nodes, name).await {
                 Some(members) if members.iter().any(|member| member.name == name) => {
@@ -206,7 +199,6 @@ impl Executor<'_> {
                 Some(_) => return Ok(()),
                 None => {
                     wait.pause("no control plane says which members etcd has".to_owned()).await?;
-                    self.sleep(BETWEEN_LOOKS).await?;
                 }
             }
         }
