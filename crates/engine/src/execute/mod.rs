@@ -1,5 +1,6 @@
 //! Executes a plan: every step finds out what is already done, and reads the world again where it cannot know.
 
+mod change;
 mod cluster;
 mod config;
 mod console;

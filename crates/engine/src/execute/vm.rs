@@ -3,16 +3,16 @@
 use std::future::Future;
 use std::time::Duration;
 
-use daedal_planner::names::{self, is_boot_iso, media_node, volid_file};
-use daedal_planner::{Change, FoundMark, Mark, Ownership, Purpose, Step, remark};
-use daedal_proxmox::{Kind, Missing, UpdateVm, Upid, VmConfig, cdrom};
+use daedal_planner::names::{self, media_node, volid_file};
+use daedal_planner::{Ownership, Purpose, Step};
+use daedal_proxmox::{Kind, Missing, UpdateVm, Upid, VmConfig};
 use tokio::time::Instant;
 
 use crate::effects::EffectKind;
 use crate::error::{Error, chain};
 use crate::execute::waiting::Waiter;
 use crate::execute::{Executor, Outcome};
-use crate::machine::{self, FIRST_NIC, SYSTEM_DISK, Sources};
+use crate::machine::{self, SYSTEM_DISK, Sources};
 use crate::observe::guests::{is_bare, judged, maker, whose};
 
 /// Between two looks at a create that is under way.
@@ -22,9 +22,9 @@ pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 const STARTING: Duration = Duration::from_secs(3);
 
 /// A VM of ours, as read from its node a moment ago.
-struct Mine {
-    host: String,
-    config: VmConfig,
+pub(super) struct Mine {
+    pub(super) host: String,
+    pub(super) config: VmConfig,
 }
 
 /// Whether a VM that shows nothing but `lock: create` may be what a call of this step left.
@@ -228,141 +228,6 @@ impl Executor<'_> {
         .await
     }
 
-    pub(super) async fn update_vm(
-        &self,
-        step: &Step,
-        vmid: u32,
-        changes: &[Change],
-    ) -> Result<Outcome, Error> {
-        let node = self.node(step)?;
-        self.persist(step, |_| async move {
-            let mine = self.mine_or_gone(step, vmid).await?;
-            let mut update = UpdateVm::new().digest(&mine.config.digest);
-            for change in changes {
-                let value = match change.option.as_str() {
-                    "cores" => node.cores.to_string(),
-                    "memory" => (node.memory >> 20).to_string(),
-                    "tags" => names::tags(self.cluster, node).join(";"),
-                    "onboot" => "1".to_owned(),
-                    "description" => daedal_planner::description(self.cluster, node),
-                    FIRST_NIC => {
-                        // What the user set on the NIC by hand stays; the MAC is always sent, or Proxmox makes one up.
-                        let wanted = machine::nic(self.cluster, node);
-                        match mine.config.nics.get(FIRST_NIC) {
-                            Some(now) => {
-                                let mut nic = now.clone();
-                                nic.mac = wanted.mac;
-                                nic.bridge = wanted.bridge;
-                                nic.vlan = wanted.vlan;
-                                nic.property_string()
-                            }
-                            None => wanted.property_string(),
-                        }
-                    }
-                    disk if mine.config.disks.contains_key(disk) => {
-                        self.grow_further(step, vmid, &mine.host, disk).await?;
-                        continue;
-                    }
-                    option => match machine::option(self.cluster, node, option) {
-                        Some(value) => value,
-                        None => {
-                            update = update.delete(option);
-                            continue;
-                        }
-                    },
-                };
-                update = update.set(&change.option, value);
-            }
-            if changes.iter().any(|change| change.option == "cores") && mine.config.sockets > 1 {
-                update = update.set("sockets", 1);
-            }
-            if update.set.is_empty() && update.delete.is_empty() {
-                return Ok(Outcome::Done);
-            }
-            self.put_config(vmid, &mine.host, EffectKind::UpdateVm, &update).await
-        })
-        .await
-    }
-
-    /// Grows a disk that is not the system's to its declared size.
-    async fn grow_further(&self, step: &Step, vmid: u32, host: &str, slot: &str) -> Result<(), Error> {
-        let at = slot.strip_prefix("scsi").and_then(|at| at.parse::<usize>().ok()).unwrap_or(0);
-        let node = self.node(step)?;
-        let Some(disk) = at.checked_sub(1).and_then(|at| node.disks.get(at)) else {
-            return Err(Error::Plan { why: format!("disk `{slot}` is not declared") });
-        };
-        let call = async { Ok(self.engine.parts.proxmox.resize_disk(host, vmid, slot, disk.size).await?) };
-        match self.perform(EffectKind::GrowDisk, vmid, host, call).await? {
-            Some(upid) => self.finish(step, &upid, &format!("grow disk {slot} of VM {vmid}")).await,
-            None => Ok(()),
-        }
-    }
-
-    pub(super) async fn attach_media(&self, step: &Step, vmid: u32, media: &str) -> Result<Outcome, Error> {
-        let drives = machine::drives(self.cluster);
-        self.persist(step, |_| async move {
-            let mine = self.mine_or_gone(step, vmid).await?;
-            if mine.config.cdroms.get(drives.media).cloned().flatten().as_deref() == Some(media) {
-                return Ok(Outcome::AlreadyDone);
-            }
-            let update = UpdateVm::new().set(drives.media, cdrom(Some(media))).digest(&mine.config.digest);
-            self.put_config(vmid, &mine.host, EffectKind::AttachMedia, &update).await
-        })
-        .await
-    }
-
-    /// A node has its config on its own disk: its media are taken out, and its mark says so from now on.
-    pub(super) async fn settle(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
-        let drives = machine::drives(self.cluster);
-        let node = self.node(step)?;
-        self.persist(step, |_| async move {
-            let mine = self.mine_or_gone(step, vmid).await?;
-            let config = &mine.config;
-            let mut update = UpdateVm::new();
-            let inside = |drive: &str| config.cdroms.get(drive).and_then(Option::as_deref);
-            // An empty drive is live at once; taking the drive away would wait for the next start.
-            let medium =
-                inside(drives.media).filter(|v| media_node(self.cluster, volid_file(v)) == Some(&node.name));
-            if medium.is_some() {
-                update = update.set(drives.media, cdrom(None));
-            }
-            if inside(drives.boot).is_some_and(|volid| is_boot_iso(self.cluster, volid)) {
-                update = update.set(drives.boot, cdrom(None));
-            }
-            let description = config.description.as_deref().unwrap_or_default();
-            if let FoundMark::One(mark) = Mark::find(description)
-                && mark.waiting
-            {
-                // Which config it has is known for sure only if it was given just now.
-                let given = if self.was_given(vmid) {
-                    Mark::of(self.cluster, node).digest
-                } else {
-                    mark.digest.clone()
-                };
-                let mark = Mark { waiting: false, digest: given, ..mark };
-                update = update.set("description", remark(description, &mark));
-            }
-            if update.set.is_empty() {
-                return Ok(Outcome::AlreadyDone);
-            }
-            let update = update.digest(&config.digest);
-            self.put_config(vmid, &mine.host, EffectKind::EjectMedia, &update).await
-        })
-        .await
-    }
-
-    async fn put_config(
-        &self,
-        vmid: u32,
-        host: &str,
-        kind: EffectKind,
-        update: &UpdateVm,
-    ) -> Result<Outcome, Error> {
-        let call = async { Ok(self.engine.parts.proxmox.update_vm(host, vmid, update).await?) };
-        self.perform(kind, vmid, host, call).await?;
-        Ok(Outcome::Done)
-    }
-
     pub(super) async fn start_vm(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
         self.persist(step, |again| async move {
             let mut host = self.host(step)?.to_owned();
@@ -518,7 +383,7 @@ impl Executor<'_> {
         }
     }
 
-    async fn mine_or_gone(&self, step: &Step, vmid: u32) -> Result<Mine, Error> {
+    pub(super) async fn mine_or_gone(&self, step: &Step, vmid: u32) -> Result<Mine, Error> {
         self.mine(step, vmid).await?.ok_or(Error::Gone { vmid })
     }
 
