@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{ConfigView, EtcdView, FormerView, MemberView, NodeView, Ownership, TalosView, World};
+use daedal_planner::{
+    ConfigView, EtcdView, FormerView, GuestView, MemberView, NodeView, Ownership, TalosView, World,
+};
 use daedal_talos::SecretsBundle;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, StreamExt};
@@ -35,20 +37,7 @@ pub(crate) async fn look(
     secrets: &SecretsBundle,
     blinds: &Blinds,
 ) -> Seen {
-    let up: HashSet<&str> = world
-        .guests
-        .values()
-        .filter(|guest| guest.running)
-        .filter_map(|guest| match &guest.ownership {
-            Ownership::Ours { node, .. } => Some(node.as_str()),
-            _ => None,
-        })
-        .collect();
-    let running = cluster.nodes.iter().filter(|node| up.contains(node.name.as_str()));
-    let (running, hidden): (Vec<&Node>, Vec<&Node>) = running.partition(|node| node.address.is_some());
-    for node in hidden.into_iter().filter(|node| !awaits_config(world, node)) {
-        blinds.say(format!("node {}", node.name), "its guest agent does not say where it is");
-    }
+    let running = running(cluster, world, blinds);
     if running.is_empty() {
         return Seen::default();
     }
@@ -63,109 +52,141 @@ pub(crate) async fn look(
     };
 
     let question = Question { nodes: &nodes, cluster, secrets, limits, blinds };
-    let asked: Vec<_> = running.iter().map(|node| question.ask(node)).collect();
-    let probes = stream::iter(asked).buffered(limits.probes).collect::<Vec<_>>();
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
     let endpoint = addresses::endpoint(cluster);
-    let (mut probes, known, answers) = tokio::join!(
-        probes,
+    let (mut answers, known, endpoint) = tokio::join!(
+        question.ask_all(&running),
         known(&kubernetes, &planes, limits.probe_timeout),
         kubernetes.answers(&endpoint, limits.probe_timeout),
     );
+    question.ask_again(&running, &mut answers).await;
 
-    // Where nobody has an etcd, those that wait for one are asked again: a member that boots says the same for a moment.
-    let waits = |answer: &Answer| matches!(answer.etcd, Some(Membership::NotJoined(_)));
-    let somebody =
-        probes.iter().any(|answer| matches!(&answer.etcd, Some(Membership::Of(list)) if !list.is_empty()));
-    if !somebody && probes.iter().any(waits) {
-        tokio::time::sleep(PREPARING_PASSES).await;
-        let again: Vec<_> = (running.iter().zip(&probes))
-            .filter(|(_, answer)| waits(answer))
-            .map(|(node, _)| question.ask(node))
-            .collect();
-        let mut again = stream::iter(again).buffered(limits.probes).collect::<Vec<_>>().await.into_iter();
-        for probe in probes.iter_mut().filter(|answer| waits(answer)) {
-            *probe = again.next().unwrap_or_else(|| Answer::of(Probe::Unreachable(String::new())));
-        }
-    }
-
-    let mut seen = Seen { endpoint_answers: answers.is_ok(), ..Seen::default() };
-    // One member's list tells of all. Lists that have no member in common are two clusters under one name.
-    let mut members: BTreeMap<String, bool> = BTreeMap::new();
-    let mut listed: BTreeMap<u64, Member> = BTreeMap::new();
-    let mut serving: HashSet<u64> = HashSet::new();
-    for (node, answer) in running.iter().zip(&probes) {
-        let Some(Membership::Of(list)) = &answer.etcd else { continue };
-        if !members.is_empty() && !list.iter().any(|member| members.contains_key(&member.name)) {
-            blinds.say("etcd", format!("{} is in another etcd than the other control planes", node.name));
-            continue;
-        }
-        members.extend(list.iter().map(|member| (member.name.clone(), member.learner)));
-        serving.extend(list.iter().filter(|member| member.name == node.name).map(|member| member.id));
-        listed.extend(list.iter().map(|member| (member.id, member.clone())));
-    }
-    seen.kubernetes_told = known.is_some();
+    let mut etcd = Etcd::of(&running, &answers, blinds);
+    let mut seen =
+        Seen { endpoint_answers: endpoint.is_ok(), kubernetes_told: known.is_some(), ..Seen::default() };
     let known = known.unwrap_or_default();
-    let declared: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
-    let names: BTreeSet<&str> = world
-        .guests
-        .values()
-        .filter_map(|guest| match &guest.ownership {
-            Ownership::Ours { node, .. } => Some(node.as_str()),
-            _ => None,
-        })
-        .chain(listed.values().map(|member| member.name.as_str()))
-        .chain(known.keys().map(String::as_str))
-        .filter(|name| !name.is_empty() && !declared.contains(name))
-        .collect();
-    let asked = names.into_iter().map(|name| {
-        let member = listed.values().find(|member| member.name == name);
-        former(&nodes, name, member, known.get(name), limits)
-    });
+    let asked = undeclared(cluster, world, &etcd, &known)
+        .into_iter()
+        .map(|name| former(&nodes, name, etcd.named(name).next(), known.get(name), limits));
     for (name, view, serves) in join_all(asked).await {
-        serving.extend(serves);
+        etcd.serving.extend(serves);
         seen.former.insert(name, view);
     }
-    seen.members = listed
-        .into_values()
-        .map(|member| MemberView {
-            id: format!("{:x}", member.id),
-            serves: serving.contains(&member.id),
-            address: member.address.map(|address| address.to_string()),
-            name: member.name,
-            learner: member.learner,
-        })
-        .collect();
-    for (node, Answer { talos, etcd, config }) in running.iter().zip(probes) {
-        let talos = match talos {
-            Probe::Configured { version, stage } => TalosView::Configured { version, stage },
-            Probe::Maintenance => TalosView::Maintenance,
-            Probe::OtherCluster => TalosView::OtherCluster,
-            Probe::Unreachable(why) => {
-                // One that waits for its first config may do so at any address.
-                if !awaits_config(world, node) {
-                    blinds.say(format!("node {}", node.name), why);
-                }
-                TalosView::Unreachable
-            }
-        };
-        let etcd = match (members.get(&node.name), etcd) {
-            (Some(true), _) => EtcdView::Learner,
-            (Some(false), _) => EtcdView::Member,
-            (None, Some(Membership::NotJoined(_) | Membership::Of(_))) => EtcdView::NotJoined,
-            (None, Some(Membership::Unreachable(_)) | None) => EtcdView::Unknown,
-        };
+    for (node, answer) in running.into_iter().zip(answers) {
+        if let Probe::Unreachable(why) = &answer.talos
+            // One that waits for its first config may do so at any address.
+            && !awaits_config(world, node)
+        {
+            blinds.say(format!("node {}", node.name), why.clone());
+        }
         let known = known.get(&node.name);
         let view = NodeView {
-            talos,
-            etcd,
+            etcd: etcd.view(node, answer.etcd.as_ref()),
+            talos: talos_view(answer.talos),
             ready: known.map(|node| node.ready),
             kubelet: known.map(|node| node.kubelet.clone()),
-            config,
+            config: answer.config,
         };
         seen.nodes.insert(node.name.clone(), view);
     }
+    seen.members = etcd.members();
     seen
+}
+
+/// The nodes whose VMs are ours and run, and of which it is known where they are.
+fn running<'c>(cluster: &'c Cluster, world: &World, blinds: &Blinds) -> Vec<&'c Node> {
+    let up: HashSet<&str> = ours(world).filter(|(_, guest)| guest.running).map(|(node, _)| node).collect();
+    let running = cluster.nodes.iter().filter(|node| up.contains(node.name.as_str()));
+    let (running, hidden): (Vec<&Node>, Vec<&Node>) = running.partition(|node| node.address.is_some());
+    for node in hidden.into_iter().filter(|node| !awaits_config(world, node)) {
+        blinds.say(format!("node {}", node.name), "its guest agent does not say where it is");
+    }
+    running
+}
+
+/// The VMs that are ours, by the names of their nodes.
+fn ours(world: &World) -> impl Iterator<Item = (&str, &GuestView)> {
+    world.guests.values().filter_map(|guest| match &guest.ownership {
+        Ownership::Ours { node, .. } => Some((node.as_str(), guest)),
+        _ => None,
+    })
+}
+
+/// The nodes that the inventory does not name although a VM of ours, etcd or Kubernetes does.
+fn undeclared<'a>(
+    cluster: &Cluster,
+    world: &'a World,
+    etcd: &'a Etcd,
+    known: &'a KubeNodes,
+) -> BTreeSet<&'a str> {
+    let declared: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
+    ours(world)
+        .map(|(node, _)| node)
+        .chain(etcd.listed.values().map(|member| member.name.as_str()))
+        .chain(known.keys().map(String::as_str))
+        .filter(|name| !name.is_empty() && !declared.contains(name))
+        .collect()
+}
+
+fn talos_view(probe: Probe) -> TalosView {
+    match probe {
+        Probe::Configured { version, stage } => TalosView::Configured { version, stage },
+        Probe::Maintenance => TalosView::Maintenance,
+        Probe::OtherCluster => TalosView::OtherCluster,
+        Probe::Unreachable(_) => TalosView::Unreachable,
+    }
+}
+
+/// The members of etcd, as the control planes list them.
+#[derive(Default)]
+struct Etcd {
+    listed: BTreeMap<u64, Member>,
+    serving: HashSet<u64>,
+}
+
+impl Etcd {
+    /// One member's list tells of all. Lists that have no member in common are two clusters under one name.
+    fn of(nodes: &[&Node], answers: &[Answer], blinds: &Blinds) -> Self {
+        let mut etcd = Self::default();
+        for (node, answer) in nodes.iter().zip(answers) {
+            let Some(Membership::Of(list)) = &answer.etcd else { continue };
+            let in_common = list.iter().any(|member| etcd.named(&member.name).next().is_some());
+            if !etcd.listed.is_empty() && !in_common {
+                blinds.say("etcd", format!("{} is in another etcd than the other control planes", node.name));
+                continue;
+            }
+            etcd.serving.extend(list.iter().filter(|one| one.name == node.name).map(|one| one.id));
+            etcd.listed.extend(list.iter().map(|member| (member.id, member.clone())));
+        }
+        etcd
+    }
+
+    /// The members of this name: usually one.
+    fn named(&self, name: &str) -> impl Iterator<Item = &Member> {
+        self.listed.values().filter(move |member| member.name == name)
+    }
+
+    /// What a node is to etcd, by the members' word or else by its own.
+    fn view(&self, node: &Node, own: Option<&Membership>) -> EtcdView {
+        let mut members = self.named(&node.name).peekable();
+        match (members.peek().is_some(), own) {
+            (true, _) if members.any(|member| member.learner) => EtcdView::Learner,
+            (true, _) => EtcdView::Member,
+            (false, Some(Membership::NotJoined(_) | Membership::Of(_))) => EtcdView::NotJoined,
+            (false, Some(Membership::Unreachable(_)) | None) => EtcdView::Unknown,
+        }
+    }
+
+    fn members(self) -> Vec<MemberView> {
+        let view = |member: Member| MemberView {
+            id: format!("{:x}", member.id),
+            serves: self.serving.contains(&member.id),
+            address: member.address.map(|address| address.to_string()),
+            name: member.name,
+            learner: member.learner,
+        };
+        self.listed.into_values().map(view).collect()
+    }
 }
 
 fn awaits_config(world: &World, node: &Node) -> bool {
@@ -196,6 +217,27 @@ struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
+    async fn ask_all(&'a self, nodes: &[&'a Node]) -> Vec<Answer> {
+        let asked: Vec<_> = nodes.iter().map(|node| self.ask(node)).collect();
+        stream::iter(asked).buffered(self.limits.probes).collect().await
+    }
+
+    /// Where nobody has an etcd, those that wait for one are asked again: a member that boots says the same for a moment.
+    async fn ask_again(&'a self, nodes: &[&'a Node], answers: &mut [Answer]) {
+        let waits = |answer: &Answer| matches!(answer.etcd, Some(Membership::NotJoined(_)));
+        let has = |answer: &Answer| matches!(&answer.etcd, Some(Membership::Of(list)) if !list.is_empty());
+        if answers.iter().any(has) || !answers.iter().any(waits) {
+            return;
+        }
+        tokio::time::sleep(PREPARING_PASSES).await;
+        let waiting = nodes.iter().zip(answers.iter()).filter(|(_, answer)| waits(answer));
+        let waiting: Vec<&Node> = waiting.map(|(node, _)| *node).collect();
+        let again = self.ask_all(&waiting).await;
+        for (answer, new) in answers.iter_mut().filter(|answer| waits(answer)).zip(again) {
+            *answer = new;
+        }
+    }
+
     /// Asks a node. Boxed, because the compiler cannot see through closures over borrowed nodes that the whole look may
     /// move between threads.
     fn ask(&'a self, node: &'a Node) -> BoxFuture<'a, Answer> {
@@ -270,12 +312,7 @@ async fn former(
         FormerView { address: address.map(|a| a.to_string()), role, ready, ..FormerView::default() };
     let Some(address) = address else { return (name.to_owned(), view, None) };
     let peer = Former { name: name.to_owned(), address };
-    view.talos = match nodes.probe(&peer, limits.probe_timeout).await {
-        Probe::Configured { version, stage } => TalosView::Configured { version, stage },
-        Probe::Maintenance => TalosView::Maintenance,
-        Probe::OtherCluster => TalosView::OtherCluster,
-        Probe::Unreachable(_) => TalosView::Unreachable,
-    };
+    view.talos = talos_view(nodes.probe(&peer, limits.probe_timeout).await);
     let serves = match (member, &view.talos) {
         (Some(member), TalosView::Configured { .. }) if !member.learner => {
             let answer = nodes.members(&peer, limits.probe_timeout).await;
