@@ -4,11 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use daedal_inventory::{Cluster, Diagnostic, Files, Loaded, Source};
+use daedal_store::Keyring;
 use daedal_talos::config::{Contract, Patch};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
+use crate::cli::Target;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::keys::KeyArgs;
 
 /// An inventory and where it came from.
 pub struct Inventory {
@@ -20,21 +23,27 @@ pub struct Inventory {
     pub folder: PathBuf,
 }
 
-/// Reads the inventory at `path`; a folder stands for the `cluster.yaml` in it.
-pub fn read(path: &Path, color: bool) -> Outcome<Inventory> {
+/// Reads the inventory that a command is about.
+pub fn of(target: &Target, color: bool) -> Outcome<Inventory> {
+    read(&target.inventory(), &target.keys, color)
+}
+
+/// Reads the inventory at `path`; a folder stands for the `cluster.yaml` in it. Encrypted files that it refers to are
+/// opened with the key.
+pub fn read(path: &Path, keys: &KeyArgs, color: bool) -> Outcome<Inventory> {
     let path = if path.is_dir() { path.join("cluster.yaml") } else { path.to_owned() };
     let text = std::fs::read_to_string(&path).map_err(|error| {
         Failure::new(Exit::NoInput, format!("cannot read the inventory {}", path.display()))
             .because(&error)
             .hint("Name it with -f FILE; examples/home/cluster.yaml is one to start from.")
     })?;
-    parse(path, text, color)
+    parse(path, text, keys, color)
 }
 
 /// Takes a text for the inventory at `path`, which need not be there yet.
-pub fn parse(path: PathBuf, text: String, color: bool) -> Outcome<Inventory> {
+pub fn parse(path: PathBuf, text: String, keys: &KeyArgs, color: bool) -> Outcome<Inventory> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-    let beside = Beside { folder: &folder };
+    let beside = Beside { folder: &folder, keys: keys.ring() };
     let source = Source { name: path.display().to_string(), text };
     match daedal_inventory::load(&[source], &beside) {
         Ok(loaded) => {
@@ -54,11 +63,18 @@ pub fn parse(path: PathBuf, text: String, color: bool) -> Outcome<Inventory> {
 /// What the inventory refers to: files beside it, and the environment.
 struct Beside<'a> {
     folder: &'a Path,
+    keys: Keyring,
 }
 
 impl Files for Beside<'_> {
     fn read(&self, path: &Path) -> io::Result<String> {
-        std::fs::read_to_string(self.folder.join(path))
+        let path = self.folder.join(path);
+        let text = std::fs::read(&path)?;
+        let text = match Keyring::is_encrypted(&text) {
+            true => self.keys.decrypt(&path, &text).map_err(io::Error::other)?.expose().to_vec(),
+            false => text,
+        };
+        String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {

@@ -1,6 +1,6 @@
 //! The key that encrypts what is kept: where it is looked for, and what is said about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use daedal_store::{Error, Keyring, Store};
@@ -17,39 +17,47 @@ const KEY_FILE: &str = "DAEDAL_KEY_FILE";
 /// Where the key is.
 #[derive(Clone, Debug, Default, Args)]
 pub struct KeyArgs {
-    /// The age key that secrets are encrypted with, made when it is first needed [default: DAEDAL_KEY_FILE, or
-    /// daedal/key.txt in your configuration folder; with --lab the lab's own]. DAEDAL_KEY has the key itself.
+    /// The file with the age key that secrets are encrypted with, made when it is first needed [default: the key itself in
+    /// DAEDAL_KEY, the file that DAEDAL_KEY_FILE names, or daedal/key.txt in your configuration folder; with --lab the
+    /// lab's own].
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 }
 
+fn variable(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Whether the environment names a key.
+pub fn in_environment() -> bool {
+    [KEY, KEY_FILE].into_iter().any(|name| variable(name).is_some())
+}
+
 impl KeyArgs {
-    /// The key as it was named, or where it usually is.
-    pub fn ring(&self) -> Outcome<Keyring> {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    /// The key as it was named, or where it usually is. What is wrong with it is told to whoever needs it.
+    pub fn ring(&self) -> Keyring {
         if let Some(file) = &self.key {
-            return Ok(Keyring::in_file(file));
+            return Keyring::in_file(file);
         }
         if let Some(key) = variable(KEY) {
-            return Keyring::given(&key.to_string_lossy(), KEY)
-                .map_err(|error| failure(&error, Exit::Failed));
+            return Keyring::given(&key.to_string_lossy(), KEY);
         }
         if let Some(file) = variable(KEY_FILE) {
-            return Ok(Keyring::in_file(file));
+            return Keyring::in_file(file);
         }
         let configuration = variable("XDG_CONFIG_HOME")
             .map(PathBuf::from)
             .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".config")));
         match configuration {
-            Some(folder) => Ok(Keyring::in_file(folder.join("daedal/key.txt"))),
-            None => Err(Failure::new(Exit::MissingSecret, "nobody says where the key to the secrets is")
-                .hint(format!("--key FILE, or export {KEY_FILE}=FILE"))),
+            Some(folder) => Keyring::in_file(folder.join("daedal/key.txt")),
+            // Without a home there is no usual place.
+            None => Keyring::given("", KEY),
         }
     }
 }
 
 /// Makes the key if something is about to be encrypted for the first time, and says so; a pretend cluster's key is nothing
-/// to keep.
+/// to keep. After it, the key is known to work.
 pub fn ensure(store: &Store, pretend: bool) -> Outcome<()> {
     made(store.ensure_key(), store.keys(), pretend)
 }
@@ -60,31 +68,63 @@ pub fn make(keys: &Keyring) -> Outcome<()> {
 }
 
 fn made(made: Result<bool, Error>, keys: &Keyring, pretend: bool) -> Outcome<()> {
-    if made.map_err(|error| failure(&error, Exit::CannotWrite))? && !pretend {
+    let refused = |error| failure(&error, Exit::CannotWrite);
+    if made.map_err(refused)? && !pretend {
         console::progress(&format!(
             "Made the key {}, with which secrets are encrypted. Keep a copy of it elsewhere.",
             keys.place()
         ));
     }
-    Ok(())
+    keys.public().map(drop).map_err(refused)
+}
+
+/// Says that others can read the key.
+pub fn warn_if_exposed(keys: &Keyring) {
+    if let Some(path) = keys.exposed() {
+        let path = path.display();
+        console::progress(&format!("warning: others than you can read the key {path}: chmod 600 {path}"));
+    }
 }
 
 /// An error of the store as a failure, with what helps where the key is the matter.
 pub fn failure(error: &Error, otherwise: Exit) -> Failure {
     let exit = match error {
         Error::Locked { .. } => Exit::Busy,
-        Error::NoKey { .. } | Error::BadKey { .. } | Error::OtherKey { .. } => Exit::MissingSecret,
+        Error::NoKey { .. } | Error::BadKey { .. } | Error::OtherKey { .. } | Error::ReadKey { .. } => {
+            Exit::MissingSecret
+        }
         _ => otherwise,
     };
     let failure = Failure::from_error(exit, error);
+    let right =
+        format!("Name the right one with --key FILE or {KEY_FILE}, or put the key itself into {KEY}.");
     match error {
-        Error::NoKey { .. } | Error::OtherKey { .. } => failure
-            .hint(format!("Name the right one with --key FILE or {KEY_FILE}, or put the key itself into {KEY}."))
-            .hint(
-                "If it is lost: a control plane's machine config has all of the cluster's secrets, and `daedal secrets \
-                 import` takes them from there, once the file that nothing opens is moved away.",
-            ),
-        Error::BadKey { .. } => failure.hint("`age-keygen` makes such a key, and so does the first apply."),
+        Error::NoKey { file: Some(file), .. } | Error::OtherKey { path: file, .. } => {
+            failure.hint(right).hint(without_key(file))
+        }
+        Error::NoKey { file: None, .. } | Error::ReadKey { .. } => failure.hint(right),
+        Error::BadKey { .. } => failure.hint(right).hint("`age-keygen` makes such a key."),
+        Error::TwoBundles { plain, encrypted } => failure.hint(format!(
+            "The nodes run on one of them: move the other away. {} is used until then; {} is what an older version wrote.",
+            encrypted.display(),
+            plain.display()
+        )),
         _ => failure,
     }
+}
+
+/// What to do about a file that nothing opens any more.
+fn without_key(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let is_output = file.ancestors().any(|folder| folder.file_name().is_some_and(|name| name == "outputs"));
+    let way = match name.as_ref() {
+        _ if is_output => "the next `daedal apply` writes it anew",
+        "secrets.yaml.age" => {
+            "a control plane's machine config has all of the cluster's secrets, and `daedal secrets import` takes them \
+             from there (docs/secrets.md)"
+        }
+        "ccm.yaml.age" => "`daedal proxmox ccm --rotate` makes a new token",
+        _ => "`daedal proxmox setup --rotate` makes a new token",
+    };
+    format!("If the key is lost: move {} away; {way}.", file.display())
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use daedal_inventory::SecretRef;
-use daedal_store::{Keyring, SecretBytes};
+use daedal_store::{ENCRYPTED, Keyring, SecretBytes};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -48,15 +48,15 @@ pub fn write(file: &Path, secret: &str, keys: &Keyring) -> Result<(), daedal_sto
         daedal_store::make_private_folder(folder)?;
     }
     let text = SecretBytes::new(format!("{secret}\n").into_bytes());
-    match is_encrypted(file) {
+    match is_named_encrypted(file) {
         true => daedal_store::write_private(file, &keys.encrypt(text.expose())?),
         false => daedal_store::write_private(file, text.expose()),
     }
 }
 
-/// Whether what is in a file of this name is encrypted.
-pub fn is_encrypted(file: &Path) -> bool {
-    file.extension().is_some_and(|extension| extension == "age")
+/// Whether what is in a file of this name should be encrypted.
+pub fn is_named_encrypted(file: &Path) -> bool {
+    file.to_string_lossy().ends_with(ENCRYPTED)
 }
 
 /// A path in an inventory: `~/` is the home folder, everything else is relative to the inventory's.

@@ -45,9 +45,9 @@ struct Access {
 impl Session {
     /// Reads the inventory, finds (or starts) the lab if asked for, and connects nothing yet.
     pub async fn open(target: &cli::Target, color: bool) -> Outcome<Self> {
-        let Inventory { loaded, path, folder } = documents::read(&target.inventory(), color)?;
+        let Inventory { loaded, path, folder } = documents::of(target, color)?;
         let mut cluster = loaded.cluster;
-        let store = store(target, &folder, &cluster)?;
+        let store = store(target, &folder, &cluster);
         let link = match target.lab {
             true => Some(lab::connect(&target.lab_options, &cluster).await?),
             false => None,
@@ -103,7 +103,12 @@ pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
         taken = store.lock(&owner);
     }
     let taken = taken.map_err(|error| keys::failure(&error, Exit::CannotWrite))?;
-    if store.encrypt_plain_secrets().await.map_err(|error| keys::failure(&error, Exit::CannotWrite))? {
+    let refused = |error| keys::failure(&error, Exit::CannotWrite);
+    if !store.has_plain_secrets().map_err(refused)? {
+        return Ok(taken);
+    }
+    keys::ensure(store, false)?;
+    if store.encrypt_plain_secrets().await.map_err(refused)? {
         console::progress(&format!(
             "The secrets in {} were kept in plain by an older version; they are encrypted now, with the key {}.",
             store.place().display(),
@@ -114,13 +119,14 @@ pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
 }
 
 /// The store of a cluster. Pretend clusters have a key of their own, which goes with them.
-pub fn store(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Outcome<Store> {
+pub fn store(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Store {
     let state = state_folder(target, inventory_folder, &cluster.name);
     let keys = match (target.lab, &target.keys.key) {
         (true, None) => Keyring::in_file(target.lab_options.lab_dir.join(lab::CLUSTERS).join("key.txt")),
-        _ => target.keys.ring()?,
+        _ => target.keys.ring(),
     };
-    Ok(store_in(state, cluster, keys))
+    keys::warn_if_exposed(&keys);
+    store_in(state, cluster, keys)
 }
 
 /// The store of a cluster in a folder.

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -66,7 +67,7 @@ fn canaries(bundle: &str) -> Vec<&str> {
 fn tokens_and_certificates_are_encrypted_at_rest() {
     let bench = Bench::new("encrypted");
     let said = good(&bench.run(&["apply", "--yes"]));
-    assert!(said.contains("daedal outputs --lab") && !said.contains("daedal env"), "{said}");
+    assert!(said.contains("daedal secrets kubeconfig --ttl 8h") && !said.contains("daedal env"), "{said}");
     let bundle = good(&bench.run(&["secrets", "export", "--stdout"]));
     let canaries = canaries(&bundle);
     let kept = files(&bench.state());
@@ -103,7 +104,7 @@ fn tokens_and_certificates_are_encrypted_at_rest() {
     let new = std::fs::read_to_string(bench.key()).unwrap();
     std::fs::write(bench.key(), new.clone() + &old).unwrap();
     let said = good(&bench.run(&["secrets", "rekey"]));
-    assert!(said.contains("1 file(s)") && said.contains(" for age1"), "{said}");
+    assert!(said.contains("1 kept file ") && said.contains(" for age1"), "{said}");
     std::fs::write(bench.key(), new).unwrap();
     assert_eq!(good(&bench.run(&["outputs", "secrets.yaml"])).trim(), bundle.trim());
     let ran = bench.run(&["plan", "--detailed-exitcode"]);
@@ -157,13 +158,109 @@ fn whoever_lacks_the_key_is_told_and_nothing_is_made_anew() {
     let ran = bench.run(&["plan", "--detailed-exitcode"]);
     assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
 
-    // A lost key costs no cluster: the secrets are in a control plane's machine config.
-    let lost = bench.folder.path().join("nothing-opens-this.age");
-    std::fs::rename(bench.secrets(), &lost).unwrap();
-    let config = bench.state().join("outputs/nodes/cp-1.yaml");
-    good(&bench.run(&["secrets", "import", config.to_str().unwrap()]));
-    let ran = bench.run(&["plan", "--detailed-exitcode"]);
-    assert_eq!(ran.status.code(), Some(0), "{}{}", text(&ran.stdout), text(&ran.stderr));
+    // Others may read it: that is said, and no more.
+    let mode = |mode| std::fs::set_permissions(bench.key(), PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o644);
+    assert!(text(&bench.run(&["plan"]).stderr).contains("chmod 600"));
+    mode(0o600);
+    assert!(!text(&bench.run(&["plan"]).stderr).contains("chmod 600"));
+}
+
+#[test]
+fn a_lost_key_costs_no_cluster() {
+    let bench = Bench::new("encrypted");
+    good(&bench.run(&["apply", "--yes"]));
+    let config = bench.folder.path().join("cp.yaml");
+    std::fs::write(&config, good(&bench.run(&["outputs", "cp-1.yaml"]))).unwrap();
+    let taken_along = bench.folder.path().join("taken-along.age");
+    std::fs::copy(bench.secrets(), &taken_along).unwrap();
+    std::fs::rename(bench.key(), bench.folder.path().join("lost.txt")).unwrap();
+    let import = |file: &Path| bench.run(&["secrets", "import", file.to_str().unwrap()]);
+
+    // What nothing opens is in the way until it is moved.
+    let ran = import(&config);
+    assert_eq!(ran.status.code(), Some(78), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains("move ") && text(&ran.stderr).contains("machine config"));
+    std::fs::remove_file(bench.secrets()).unwrap();
+    // The secrets are in a control plane's machine config; a new key is made for them.
+    good(&import(&config));
+    // Outputs that only the old key opens are written anew, and then all is as it was.
+    let ran = bench.run(&["outputs", "kubeconfig"]);
+    assert_eq!(ran.status.code(), Some(78), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains("`daedal apply` writes it anew"), "{}", text(&ran.stderr));
+    assert_eq!(bench.run(&["plan", "--detailed-exitcode"]).status.code(), Some(2));
+    good(&bench.run(&["apply", "--yes"]));
+    assert!(good(&bench.run(&["outputs", "kubeconfig"])).contains("client-key-data"));
+    assert_eq!(bench.run(&["plan", "--detailed-exitcode"]).status.code(), Some(0));
+
+    // The key is found again: another store's file opens with it, and holds the same.
+    let lost = std::fs::read_to_string(bench.folder.path().join("lost.txt")).unwrap();
+    let new = std::fs::read_to_string(bench.key()).unwrap();
+    std::fs::write(bench.key(), new + &lost).unwrap();
+    assert!(good(&import(&taken_along)).contains("that are kept in"));
+}
+
+#[test]
+fn plain_outputs_give_way_to_encrypted_ones_whatever_was_left_of_them() {
+    let bench = Bench::new("plain");
+    good(&bench.run(&["apply", "--yes"]));
+    let outputs = bench.state().join("outputs");
+    assert_eq!(std::fs::read_to_string(outputs.join(".gitignore")).unwrap(), "*\n");
+    let document = std::fs::read_to_string(bench.changed.file()).unwrap();
+    std::fs::write(bench.changed.file(), document.replace("outputs: plain", "outputs: encrypted")).unwrap();
+    // A new kubeconfig takes the place of the plain one at once.
+    let (before, shown) =
+        (good(&bench.run(&["outputs", "kubeconfig"])), good(&bench.run(&["secrets", "show"])));
+    good(&bench.run(&["secrets", "rotate-admin", "--ttl", "8h"]));
+    assert!(!outputs.join("kubeconfig").exists() && outputs.join("kubeconfig.age").exists());
+    assert_ne!(good(&bench.run(&["outputs", "kubeconfig"])), before);
+    assert_ne!(good(&bench.run(&["secrets", "show"])), shown, "it ends sooner");
+    // Killed before its manifest was written, and while a file was.
+    std::fs::remove_file(outputs.join(".outputs.json")).unwrap();
+    std::fs::write(outputs.join("nodes/.cp-1.yaml.new"), "half a key").unwrap();
+    good(&bench.run(&["apply", "--yes"]));
+    let plain: Vec<_> = files(&outputs)
+        .into_iter()
+        .filter(|file| {
+            let name = file.file_name().unwrap().to_str().unwrap();
+            !name.ends_with(".age") && ![".gitignore", ".outputs.json", "machines.json"].contains(&name)
+        })
+        .collect();
+    assert!(plain.is_empty(), "{plain:?}");
+    assert_eq!(bench.run(&["plan", "--detailed-exitcode"]).status.code(), Some(0));
+}
+
+#[test]
+fn who_needs_no_key_is_not_asked_for_one() {
+    let bench = Bench::new("plain");
+    let run = |words: &[&str], key: Option<&str>| {
+        let mut command = bench.lab.command_on(words, &bench.changed.file());
+        command.env_remove("HOME").env_remove("XDG_CONFIG_HOME").envs(key.map(|key| ("DAEDAL_KEY", key)));
+        command.output().unwrap()
+    };
+    for key in [None, Some("no key at all")] {
+        good(&run(&["check"], key));
+        good(&run(&["plan"], key));
+        assert!(good(&run(&["outputs", "dnsmasq"], key)).contains("10.0.0.11"));
+    }
+}
+
+#[test]
+fn what_an_inventory_refers_to_may_be_encrypted() {
+    let bench = Bench::new("plain");
+    let keys = Keyring::in_file(bench.key());
+    keys.make().unwrap();
+    let file = bench.changed.file().with_file_name("password.age");
+    std::fs::write(&file, keys.encrypt(b"s3cret-of-the-registry").unwrap()).unwrap();
+    let auth = "spec:\n  registries: {ghcr.io: {auth: {username: me, password: {file: password.age}}}}\n";
+    let document = std::fs::read_to_string(bench.changed.file()).unwrap();
+    std::fs::write(bench.changed.file(), document.replacen("spec:\n", auth, 1)).unwrap();
+    let ran = bench.changed.run(&bench.lab, &["check"]);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(65), "{said}");
+    assert!(said.contains("password.age"), "{said}");
+    good(&bench.run(&["apply", "--yes"]));
+    assert!(good(&bench.run(&["outputs", "cp-1.yaml"])).contains("s3cret-of-the-registry"));
 }
 
 #[test]

@@ -76,6 +76,7 @@ fn from_an_address_to_a_cluster() {
     assert!(!ran.status.success() && text(&ran.stderr).contains("--rotate"), "{}", text(&ran.stderr));
     good(&run(&served, here, &[&pinned[..], &["--rotate"]].concat(), &root));
     assert_ne!(decrypted(here, &kept), secret);
+    keys_matter(&served, here, &pinned, &root);
     // A wrong password says so.
     let ran = run(&served, here, &pinned, &[("PROXMOX_ADMIN_SECRET", "wrong")]);
     assert_eq!(ran.status.code(), Some(77), "{}", text(&ran.stderr));
@@ -164,10 +165,49 @@ fn from_an_address_to_a_cluster() {
     good(&run(&served, here, &[&["apply", "--yes"][..], &file].concat(), &ca));
     let ran = run(&served, here, &[&["plan", "--detailed-exitcode"][..], &file].concat(), &ca);
     assert_eq!(ran.status.code(), Some(0), "{}{}", text(&ran.stdout), text(&ran.stderr));
+    another_key(&served, here);
     on_request(&served, here, &pinned, &root);
     let ran = run(&served, here, &[&["plan", "--detailed-exitcode"][..], &file].concat(), &ca);
     assert_eq!(ran.status.code(), Some(0), "what is done on request is no drift: {}", text(&ran.stdout));
     good(&run(&served, here, &[&["destroy", "--confirm", "first"][..], &file].concat(), &ca));
+}
+
+/// A token is neither made nor deleted where its secret could not be kept, or cannot be read for want of a key.
+fn keys_matter(served: &Served, here: &Path, setup: &[&str], root: &[(&str, &str)]) {
+    let key = here.join(KEY);
+    let good_one = std::fs::read_to_string(&key).unwrap();
+    let rotate = [setup, &["--rotate"]].concat();
+    for words in [setup, &rotate] {
+        std::fs::write(&key, "rubbish").unwrap();
+        let ran = run(served, here, words, root);
+        assert_eq!(ran.status.code(), Some(78), "{}", text(&ran.stderr));
+    }
+    // On another machine.
+    std::fs::remove_file(&key).unwrap();
+    let ran = run(served, here, setup, root);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(78), "{said}");
+    assert!(said.contains("proxmox-token.age is encrypted") && !key.exists(), "{said}");
+    // With its key, all is there.
+    std::fs::write(&key, good_one).unwrap();
+    let again = good(&run(served, here, setup, root));
+    let steps: Vec<_> = again.lines().take_while(|line| !line.is_empty()).collect();
+    assert!(steps.iter().all(|line| line.starts_with("there ")), "{again}");
+}
+
+/// Another key opens what is kept, the API token's secret among it.
+fn another_key(served: &Served, here: &Path) {
+    let key = here.join(KEY);
+    let old = std::fs::read_to_string(&key).unwrap();
+    std::fs::remove_file(&key).unwrap();
+    daedal_store::Keyring::in_file(&key).make().unwrap();
+    let new = std::fs::read_to_string(&key).unwrap();
+    std::fs::write(&key, new.clone() + &old).unwrap();
+    let said = good(&run(served, here, &["secrets", "rekey", "-f", "cluster.yaml"], &[]));
+    for kept in ["ccm.yaml.age", "secrets.yaml.age", "proxmox-token.age"] {
+        assert!(said.contains(kept), "{said}");
+    }
+    std::fs::write(&key, new).unwrap();
 }
 
 /// Firewall, high availability and backups: off until asked for, there once asked for, gone when told.

@@ -196,14 +196,6 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// An output file that nothing needs any more cannot be removed.
-    #[error("could not remove {path}, which is no longer an output")]
-    RemoveOutput {
-        /// Where.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
     /// The stored bundle is no text at all.
     #[error("the stored secrets bundle is not UTF-8 text")]
     SecretsNotText {

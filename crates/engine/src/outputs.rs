@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use daedal_inventory::{Cluster, Role};
-use daedal_store::{Keyring, SecretBytes, write_private};
+use daedal_store::{ENCRYPTED, Keyring, SecretBytes, remove_private, write_private};
 use daedal_talos::{ApiRole, DEFAULT_LIFETIME, Secret, SecretsBundle, Talosconfig, kubeconfig_validity};
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
@@ -25,6 +25,9 @@ struct Manifest {
     basis: String,
     /// SHA-256 of each file.
     files: BTreeMap<String, String>,
+    /// Whom the encrypted ones are for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
 }
 
 const MANIFEST: &str = ".outputs.json";
@@ -59,6 +62,8 @@ pub(crate) type Hosts = BTreeMap<String, String>;
 const TALOSCONFIG: &str = "talosconfig";
 const KUBECONFIG: &str = "kubeconfig";
 const MACHINES: &str = "machines.json";
+/// Keeps a folder full of keys out of Git.
+const IGNORE: &str = ".gitignore";
 
 /// The output folder of one cluster.
 #[derive(Clone, Debug)]
@@ -66,9 +71,6 @@ pub struct Outputs {
     folder: PathBuf,
     keys: Keyring,
 }
-
-/// What the names of encrypted files end with.
-const ENCRYPTED: &str = ".age";
 
 impl Outputs {
     /// The outputs in this folder, whether or not there are any yet, and the keys to those that are encrypted.
@@ -141,22 +143,31 @@ impl Outputs {
             self.put(&effects, file).await?;
         }
         // Without a manifest there are no other outputs yet; the next apply writes all of them.
-        let Some(manifest) = manifest else { return Ok(()) };
+        let Some(mut manifest) = manifest else { return Ok(()) };
+        manifest.key = self.key(cluster)?;
         self.put(&effects, manifest.file()).await
     }
 
-    /// Encrypts anew what is encrypted, with the first of the keys. How many files there were.
+    /// Encrypts anew what is encrypted, with the first of the keys; what none of them opens is left for the next apply,
+    /// which writes it anew. How many files there were.
     pub async fn rekey(&self) -> Result<usize, Error> {
         let effects = Effects::default();
         let Some(mut manifest) = self.manifest().await else { return Ok(0) };
         let encrypted: Vec<_> = self.written().await.into_iter().filter(|n| n.ends_with(ENCRYPTED)).collect();
         for name in &encrypted {
-            let content = self.read(name)?;
+            let content = match self.read(name) {
+                Ok(content) => content,
+                Err(Error::Store(daedal_store::Error::OtherKey { .. })) => return Ok(0),
+                Err(error) => return Err(error),
+            };
             let bytes = SecretBytes::new(self.keys.encrypt(content.expose().as_bytes())?);
             manifest.files.insert(name.clone(), sha256(bytes.expose()));
             self.put(&effects, File { name: name.clone(), bytes }).await?;
         }
-        self.put(&effects, manifest.file()).await?;
+        if !encrypted.is_empty() {
+            manifest.key = Some(self.keys.public()?);
+            self.put(&effects, manifest.file()).await?;
+        }
         Ok(encrypted.len())
     }
 
@@ -176,7 +187,7 @@ impl Outputs {
     /// Removes every file that was written here, the manifest last. Other files in the folder are their owner's.
     pub async fn forget(&self) -> Result<(), Error> {
         let effects = Effects::default();
-        for name in self.written().await {
+        for name in self.written().await.into_iter().flat_map(|name| [twin(&name), name]) {
             self.remove(&effects, &name).await?;
         }
         self.remove(&effects, MANIFEST).await
@@ -189,11 +200,15 @@ impl Outputs {
         secrets: &SecretsBundle,
         hosts: &Hosts,
     ) -> bool {
-        let folder = self.folder.clone();
-        let basis = basis(cluster, secrets, hosts);
+        let (folder, basis) = (self.folder.clone(), basis(cluster, secrets, hosts));
+        // Without a key at hand nothing can be written, and so nothing is planned.
+        let key = self.key(cluster).ok();
         let look = move || {
             let text = std::fs::read(folder.join(MANIFEST)).ok()?;
             let manifest: Manifest = serde_json::from_slice(&text).ok()?;
+            if key.is_some_and(|key| key != manifest.key) {
+                return Some(false);
+            }
             let whole = manifest.files.iter().all(|(name, digest)| {
                 std::fs::read(folder.join(name)).is_ok_and(|bytes| sha256(&bytes) == *digest)
             });
@@ -219,9 +234,12 @@ impl Outputs {
             digests.insert(file.name.clone(), sha256(file.bytes.expose()));
             self.put(effects, file).await?;
         }
-        let manifest = Manifest { basis: basis(cluster, secrets, hosts), files: digests };
-        for name in before.iter().filter(|name| !manifest.files.contains_key(*name)) {
-            self.remove(effects, name).await?;
+        let manifest =
+            Manifest { basis: basis(cluster, secrets, hosts), files: digests, key: self.key(cluster)? };
+        for name in before.into_iter().flat_map(|name| [twin(&name), name]) {
+            if !manifest.files.contains_key(&name) {
+                self.remove(effects, &name).await?;
+            }
         }
         self.put(effects, manifest.file()).await
     }
@@ -229,7 +247,7 @@ impl Outputs {
     /// A file as it is written: encrypted if that is asked for and there is anything secret in it.
     fn file(&self, cluster: &Cluster, name: &str, content: &Secret) -> Result<File, Error> {
         let plain = content.expose().as_bytes();
-        if cluster.outputs.are_plain() || name == MACHINES {
+        if cluster.outputs.are_plain() || [MACHINES, IGNORE].contains(&name) {
             return Ok(File { name: name.to_owned(), bytes: SecretBytes::new(plain.to_vec()) });
         }
         let bytes = SecretBytes::new(self.keys.encrypt(plain)?);
@@ -251,32 +269,42 @@ impl Outputs {
         tokio::task::spawn_blocking(read).await.ok().flatten()
     }
 
-    /// Removes the file of a node that is no longer declared: it is full of keys.
+    /// Removes a file that is no longer an output, and what a killed run left of it: they are full of keys.
     async fn remove(&self, effects: &Effects, name: &str) -> Result<(), Error> {
         let path = self.folder.join(name);
-        let shown = path.display().to_string();
         effects
             .perform(EffectKind::WriteOutput, name, async move {
-                match tokio::fs::remove_file(&path).await {
-                    Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                        Err(Error::RemoveOutput { path: shown, source })
-                    }
-                    _ => Ok(()),
-                }
+                let removing = tokio::task::spawn_blocking(move || remove_private(&path));
+                Ok(removing.await.map_err(Error::Interrupted)??)
             })
             .await
     }
 
+    /// Whom encrypted files are for; none where they are plain.
+    fn key(&self, cluster: &Cluster) -> Result<Option<String>, Error> {
+        match cluster.outputs.are_plain() {
+            true => Ok(None),
+            false => Ok(Some(self.keys.public()?)),
+        }
+    }
+
     async fn put(&self, effects: &Effects, file: File) -> Result<(), Error> {
-        let path = self.folder.join(&file.name);
+        let (path, twin) = (self.folder.join(&file.name), self.folder.join(twin(&file.name)));
+        let writing = move || {
+            write(&path, &file.bytes)?;
+            Ok(remove_private(&twin)?)
+        };
         effects
             .perform(EffectKind::WriteOutput, file.name, async move {
-                tokio::task::spawn_blocking(move || write(&path, &file.bytes))
-                    .await
-                    .map_err(Error::Interrupted)?
+                tokio::task::spawn_blocking(writing).await.map_err(Error::Interrupted)?
             })
             .await
     }
+}
+
+/// What a file is called when it is encrypted, or no longer is.
+fn twin(name: &str) -> String {
+    name.strip_suffix(ENCRYPTED).map_or_else(|| format!("{name}{ENCRYPTED}"), str::to_owned)
 }
 
 /// A file as it is on disk.
@@ -315,7 +343,8 @@ fn files(
     rng: &mut StdRng,
     now: Timestamp,
 ) -> Result<Vec<(String, Secret)>, Error> {
-    let mut files = Vec::with_capacity(cluster.nodes.len() + 6);
+    let mut files = Vec::with_capacity(cluster.nodes.len() + 7);
+    files.push((IGNORE.to_owned(), Secret::new("*\n".to_owned())));
     files.push(("secrets.yaml".to_owned(), secrets.to_yaml()));
     for role in [Role::ControlPlane, Role::Worker] {
         let name = match role {

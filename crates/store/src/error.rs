@@ -48,11 +48,29 @@ pub enum Error {
         /// Whose it should be.
         wanted: String,
     },
+    /// An older version's secrets are there beside encrypted ones, and they are not the same.
+    #[error("{} and {} hold different secrets", plain.display(), encrypted.display())]
+    TwoBundles {
+        /// What an older version wrote.
+        plain: PathBuf,
+        /// What is used.
+        encrypted: PathBuf,
+    },
     /// There is no key to encrypt or decrypt with.
-    #[error("there is no key in {place}")]
+    #[error("there is no key in {place}{}", opens(file.as_ref()))]
     NoKey {
         /// Where it was looked for.
         place: String,
+        /// What it should open; none if something should have been encrypted.
+        file: Option<PathBuf>,
+    },
+    /// A key cannot be read.
+    #[error("cannot read the key in {}", path.display())]
+    ReadKey {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
     },
     /// What should be a key is none.
     #[error("{place} holds no key: {why}")]
@@ -89,6 +107,10 @@ pub enum Error {
     /// The background thread for file work is gone.
     #[error("file work was cut short")]
     Interrupted(#[source] tokio::task::JoinError),
+}
+
+fn opens(file: Option<&PathBuf>) -> String {
+    file.map_or_else(String::new, |file| format!(", and {} is encrypted", file.display()))
 }
 
 fn holder(owner: Option<&Owner>) -> String {

@@ -43,28 +43,20 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 ///
 /// Also for files outside the store that hold keys, such as a kubeconfig.
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let beside = beside(path, "new");
+    let beside = beside(path);
     write_synced(&beside, bytes)?;
     fs::rename(&beside, path).map_err(io("replace", path))?;
     sync_parent(path)
 }
 
-/// Writes a file that must not exist yet: synced and read back under its temporary name before it gets its own. For
-/// places that a lock keeps others away from.
+/// Writes a file that must not exist yet: synced and read back under its temporary name before it gets its own. A lock
+/// must keep others away.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    write_new_by_way_of(&beside(path, "new"), path, bytes)
-}
-
-/// The same where other processes may do it at the same time: one of them wins.
-pub(crate) fn write_new_among_others(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    write_new_by_way_of(&beside(path, &format!("{}.new", std::process::id())), path, bytes)
-}
-
-fn write_new_by_way_of(beside: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let exists = || Error::SecretsExist { path: path.to_owned() };
-    if path.try_exists().map_err(io("look for", path))? {
-        return Err(exists());
+    let there = || Error::SecretsExist { path: path.to_owned() };
+    if exists(path)? {
+        return Err(there());
     }
+    let beside = &beside(path);
     write_synced(beside, bytes)?;
     if read(beside)?.as_deref() != Some(bytes) {
         return Err(Error::ReadBack { path: beside.to_owned() });
@@ -72,11 +64,8 @@ fn write_new_by_way_of(beside: &Path, path: &Path, bytes: &[u8]) -> Result<(), E
     // A link, unlike a rename, never replaces what is there.
     match fs::hard_link(beside, path) {
         Ok(()) => fs::remove_file(beside).map_err(io("remove", beside))?,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(beside).map_err(io("remove", beside))?;
-            return Err(exists());
-        }
-        // File systems without links: as good as it gets.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(there()),
+        // File systems without links: the lock keeps others away.
         Err(_) => fs::rename(beside, path).map_err(io("name", path))?,
     }
     sync_parent(path)
@@ -100,16 +89,28 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Removes a file for good.
-pub(crate) fn remove(path: &Path) -> Result<(), Error> {
-    fs::remove_file(path).map_err(io("remove", path))?;
-    sync_parent(path)
+/// Removes a private file for good, if it is there, and what a killed run may have left beside it in the making.
+pub fn remove_private(path: &Path) -> Result<(), Error> {
+    let mut removed = false;
+    for file in [&beside(path), path] {
+        match fs::remove_file(file) {
+            Ok(()) => removed = true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io("remove", file)(error)),
+        }
+    }
+    if removed { sync_parent(path) } else { Ok(()) }
+}
+
+/// Whether something is there.
+pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
+    path.try_exists().map_err(io("look for", path))
 }
 
 /// `.name.new` beside `path`. One fixed name, so that a crash leaves at most one, overwritten next time.
-fn beside(path: &Path, ending: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{ending}"))
+    path.with_file_name(format!(".{name}.new"))
 }
 
 /// Writes and syncs a private file in place of what may be left of an earlier try.

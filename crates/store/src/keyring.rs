@@ -17,6 +17,9 @@ use crate::Error;
 use crate::folder;
 use crate::secret::SecretBytes;
 
+/// What the names of encrypted files end with.
+pub const ENCRYPTED: &str = ".age";
+
 /// How age files begin: armored, as ours are, and binary.
 const BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-encryption.org/v1"];
 
@@ -31,8 +34,8 @@ pub struct Keyring(Source);
 enum Source {
     /// A file, which is made when something is encrypted for the first time.
     File(PathBuf),
-    /// Keys that somebody handed over, and what they are called in messages.
-    Given { keys: Vec<Identity>, name: String },
+    /// Keys that somebody handed over, or what is wrong with them, and what they are called in messages.
+    Given { keys: Result<Vec<Identity>, String>, name: String },
 }
 
 impl fmt::Debug for Source {
@@ -56,13 +59,9 @@ impl Keyring {
         Self(Source::File(path.into()))
     }
 
-    /// Keys in a text, such as a variable called `name`.
-    pub fn given(text: &str, name: impl Into<String>) -> Result<Self, Error> {
-        let name = name.into();
-        match identities(text) {
-            Ok(keys) => Ok(Self(Source::Given { keys, name })),
-            Err(why) => Err(Error::BadKey { place: name, why }),
-        }
+    /// Keys in a text, such as a variable called `name`. One without any is an error for who needs a key.
+    pub fn given(text: &str, name: impl Into<String>) -> Self {
+        Self(Source::Given { keys: identities(text), name: name.into() })
     }
 
     /// Where the key that encrypts is, for messages.
@@ -73,22 +72,37 @@ impl Keyring {
     /// Makes a key where there is none. Whether it did.
     pub fn make(&self) -> Result<bool, Error> {
         let Source::File(path) = &self.0 else { return Ok(false) };
-        if folder::read(path)?.is_some() {
+        if folder::exists(path)? {
             return Ok(false);
         }
         if let Some(parent) = path.parent() {
             folder::make_private_folder(parent)?;
         }
+        // Two clusters may be made at the same time, and the key of neither may be lost.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let turn = path.with_file_name(format!(".{name}.lock"));
+        let _turn = {
+            let file = folder::open_or_make(&turn)?;
+            file.lock().map_err(folder::io("lock", &turn))?;
+            file
+        };
+        if folder::exists(path)? {
+            return Ok(false);
+        }
         let key = Identity::generate();
         let text = SecretBytes::new(
             format!("# public key: {}\n{}\n", key.to_public(), key.to_string().expose_secret()).into_bytes(),
         );
-        match folder::write_new_among_others(path, text.expose()) {
-            Ok(()) => Ok(true),
-            // Somebody else just made one.
-            Err(Error::SecretsExist { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        folder::write_new(path, text.expose())?;
+        Ok(true)
+    }
+
+    /// The key's file, where others than its owner can read it.
+    pub fn exposed(&self) -> Option<&Path> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let Source::File(path) = &self.0 else { return None };
+        let mode = std::fs::metadata(path).ok()?.permissions().mode();
+        (mode & 0o077 != 0).then_some(path)
     }
 
     /// Whether these bytes are an age file, by how they begin.
@@ -102,7 +116,7 @@ impl Keyring {
     }
 
     fn recipient(&self) -> Result<Recipient, Error> {
-        self.keys()?.first().map(Identity::to_public).ok_or_else(|| self.missing())
+        self.keys()?.first().map(Identity::to_public).ok_or_else(|| self.missing(None))
     }
 
     /// Encrypts for the first key.
@@ -119,9 +133,23 @@ impl Keyring {
         Ok(sealed)
     }
 
+    /// Replaces a file by the same, encrypted for the first key: read back by that key alone before it takes the place.
+    pub fn replace(&self, path: &Path, plain: &SecretBytes) -> Result<(), Error> {
+        let sealed = self.encrypt(plain.expose())?;
+        let first =
+            Self(Source::Given { keys: Ok(self.keys()?.into_iter().take(1).collect()), name: self.place() });
+        match first.decrypt(path, &sealed)? == *plain {
+            true => folder::write_private(path, &sealed),
+            false => Err(Error::ReadBack { path: path.to_owned() }),
+        }
+    }
+
     /// Decrypts what was in the file `path`.
     pub fn decrypt(&self, path: &Path, sealed: &[u8]) -> Result<SecretBytes, Error> {
-        let keys = self.keys()?;
+        let keys = self.keys().map_err(|error| match error {
+            Error::NoKey { .. } => self.missing(Some(path)),
+            error => error,
+        })?;
         let damaged = |why: String| Error::Damaged { path: path.to_owned(), why };
         let opened = Decryptor::new(ArmoredReader::new(sealed))
             .and_then(|file| file.decrypt(keys.iter().map(|key| key as &dyn age::Identity)));
@@ -133,7 +161,8 @@ impl Keyring {
             }
             Err(error) => return Err(damaged(error.to_string())),
         };
-        let mut plain = Vec::new();
+        // Large enough from the start: a vector that grows leaves copies behind.
+        let mut plain = Vec::with_capacity(sealed.len());
         let read = reader.read_to_end(&mut plain);
         let plain = SecretBytes::new(plain);
         match read {
@@ -144,19 +173,26 @@ impl Keyring {
 
     fn keys(&self) -> Result<Vec<Identity>, Error> {
         match &self.0 {
-            Source::Given { keys, .. } => Ok(keys.clone()),
-            Source::File(path) => read(path)?.ok_or_else(|| self.missing()),
+            Source::Given { keys: Ok(keys), .. } => Ok(keys.clone()),
+            Source::Given { keys: Err(why), name } => {
+                Err(Error::BadKey { place: name.clone(), why: why.clone() })
+            }
+            Source::File(path) => read(path)?.ok_or_else(|| self.missing(None)),
         }
     }
 
-    fn missing(&self) -> Error {
-        Error::NoKey { place: self.place() }
+    fn missing(&self, file: Option<&Path>) -> Error {
+        Error::NoKey { place: self.place(), file: file.map(Path::to_owned) }
     }
 }
 
 /// The keys in a file; none if it is not there.
 fn read(path: &Path) -> Result<Option<Vec<Identity>>, Error> {
-    let Some(bytes) = folder::read(path)?.map(SecretBytes::new) else { return Ok(None) };
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => SecretBytes::new(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::ReadKey { path: path.to_owned(), source }),
+    };
     let bad = |why: String| Error::BadKey { place: path.display().to_string(), why };
     let text = std::str::from_utf8(bytes.expose()).map_err(|_| bad("it is not text".to_owned()))?;
     identities(text).map(Some).map_err(bad)
@@ -208,10 +244,29 @@ mod tests {
         assert!(!sealed.windows(6).any(|window| window == b"s3cret"));
         assert_eq!(ring.decrypt(&path, &sealed).unwrap().expose(), b"token: s3cret\n");
         // The same in a variable.
-        let given = Keyring::given(std::str::from_utf8(&first).unwrap(), "KEY").unwrap();
+        let given = Keyring::given(std::str::from_utf8(&first).unwrap(), "KEY");
         assert!(!given.make().unwrap());
         assert_eq!(given.decrypt(&path, &sealed).unwrap().expose(), b"token: s3cret\n");
         assert!(!format!("{ring:?} {given:?}").contains(IDENTITY));
+        assert_eq!(ring.exposed(), None);
+        let opened_up = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+        std::fs::set_permissions(&path, opened_up).unwrap();
+        assert_eq!(ring.exposed(), Some(path.as_path()));
+    }
+
+    #[test]
+    fn of_many_who_make_a_key_at_once_one_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/key.txt");
+        let makers: Vec<_> = (0..8)
+            .map(|_| {
+                let ring = Keyring::in_file(&path);
+                std::thread::spawn(move || (ring.make().unwrap(), ring.public().unwrap()))
+            })
+            .collect();
+        let made: Vec<_> = makers.into_iter().map(|maker| maker.join().unwrap()).collect();
+        assert_eq!(made.iter().filter(|(made, _)| *made).count(), 1);
+        assert!(made.iter().all(|(_, public)| *public == made[0].1), "{made:?}");
     }
 
     #[test]
@@ -241,6 +296,8 @@ mod tests {
             ("\nhunter2\n", "line 2 is no age identity: one begins with AGE-SECRET-KEY-1"),
             ("AGE-SECRET-KEY-1HUNTER2\n", "line 1 is no age identity: "),
         ];
+        assert!(matches!(Keyring::given("hunter2", "KEY").encrypt(b"x"), Err(Error::BadKey { .. })));
+        assert!(matches!(Keyring::in_file(folder.path()).encrypt(b"x"), Err(Error::ReadKey { .. })));
         for (text, why) in cases {
             std::fs::write(&path, text).unwrap();
             let error = Keyring::in_file(&path).encrypt(b"x").unwrap_err();

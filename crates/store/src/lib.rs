@@ -6,7 +6,8 @@
 //! Invariants:
 //! - Files are 0600 in folders of 0700, written to a temporary name, synced, renamed, and the folder synced.
 //! - Secrets are encrypted with a key that is not among them ([`Keyring`]); nothing secret is written in plain.
-//! - Secrets are written once, read back and compared before anyone may use them, and never overwritten.
+//! - Secrets are written once, read back and compared before anyone may use them, and never overwritten by others;
+//!   a new key closes the same ones anew, read back before they take the old ones' place.
 //! - Every kept file carries the digest of its content: a truncated or altered one is an error, never data.
 //! - The lock is the operating system's: it goes with the process, so a crash leaves nothing to clean up.
 
@@ -21,9 +22,9 @@ mod secret;
 mod store;
 
 pub use error::Error;
-pub use folder::{make_private_folder, write_private};
+pub use folder::{make_private_folder, remove_private, write_private};
 pub use journal::{Entry, Journal};
-pub use keyring::Keyring;
+pub use keyring::{ENCRYPTED, Keyring};
 pub use lock::{Lock, Owner};
 pub use pins::Pin;
 pub use secret::SecretBytes;

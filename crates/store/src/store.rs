@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::folder;
 use crate::journal::Journal;
-use crate::keyring::Keyring;
+use crate::keyring::{ENCRYPTED, Keyring};
 use crate::lock::{Lock, Owner};
 use crate::pins::Pin;
 use crate::seal;
@@ -68,13 +68,19 @@ impl Store {
         Journal::open(self.path("journal.jsonl"))
     }
 
-    /// Makes the key, unless there is one or something here is encrypted with one that is elsewhere. Whether it did.
+    /// Makes the key if there is none, and nothing here that is encrypted with one that is elsewhere. Whether it did.
     pub fn ensure_key(&self) -> Result<bool, Error> {
-        let path = self.path(SECRETS);
-        match path.try_exists().map_err(folder::io("look for", &path))? {
-            true => Ok(false),
-            false => self.keys.make(),
+        for name in self.encrypted_names()? {
+            self.read_sealed(&name)?;
         }
+        self.keys.make()
+    }
+
+    /// The names of all files that are encrypted.
+    fn encrypted_names(&self) -> Result<Vec<String>, Error> {
+        let mut names = folder::names(self.place())?;
+        names.retain(|name| name.ends_with(ENCRYPTED));
+        Ok(names)
     }
 
     /// The secrets bundle; none if there never was one. A damaged one is an error.
@@ -92,7 +98,7 @@ impl Store {
         let (store, secrets) = (self.clone(), secrets.clone());
         blocking(move || {
             let plain = store.path(PLAIN_SECRETS);
-            if plain.try_exists().map_err(folder::io("look for", &plain))? {
+            if folder::exists(&plain)? {
                 return Err(Error::SecretsExist { path: plain });
             }
             store.write_new_sealed(SECRETS, &secrets)
@@ -100,18 +106,29 @@ impl Store {
         .await
     }
 
+    /// Whether an older version kept secrets in plain, or was killed while it did.
+    pub fn has_plain_secrets(&self) -> Result<bool, Error> {
+        let plain = self.path(PLAIN_SECRETS);
+        Ok(folder::exists(&plain)? || folder::exists(&folder::beside(&plain))?)
+    }
+
     /// Encrypts secrets that an older version kept in plain. Whether there were any. To be called under the lock.
     pub async fn encrypt_plain_secrets(&self) -> Result<bool, Error> {
         let store = self.clone();
         blocking(move || {
-            let Some(plain) = store.read_sealed(PLAIN_SECRETS)? else { return Ok(false) };
-            match store.read_sealed(SECRETS)? {
-                None => drop(store.write_new_sealed(SECRETS, &plain)?),
-                Some(encrypted) if encrypted == plain => {}
-                Some(_) => return Err(Error::SecretsExist { path: store.path(PLAIN_SECRETS) }),
+            let plain = store.read_sealed(PLAIN_SECRETS)?;
+            if let Some(plain) = &plain {
+                match store.read_sealed(SECRETS)? {
+                    None => drop(store.write_new_sealed(SECRETS, plain)?),
+                    Some(encrypted) if encrypted == *plain => {}
+                    Some(_) => {
+                        let (plain, encrypted) = (store.path(PLAIN_SECRETS), store.path(SECRETS));
+                        return Err(Error::TwoBundles { plain, encrypted });
+                    }
+                }
             }
-            folder::remove(&store.path(PLAIN_SECRETS))?;
-            Ok(true)
+            folder::remove_private(&store.path(PLAIN_SECRETS))?;
+            Ok(plain.is_some())
         })
         .await
     }
@@ -122,23 +139,26 @@ impl Store {
         blocking(move || store.read_sealed(&file)).await
     }
 
-    /// Keeps something secret beside the bundle, encrypted, in place of what had the name. Waits for the disk.
+    /// Keeps something secret beside the bundle, encrypted, in place of what had the name. Waits for the disk. To be called
+    /// under the lock.
     pub fn keep(&self, name: &str, secret: &SecretBytes) -> Result<(), Error> {
         folder::make_private_folder(self.place())?;
         folder::write_private(&self.path(&format!("{name}{ENCRYPTED}")), &self.encrypted(secret)?)
     }
 
-    /// Encrypts all that is kept anew, with the first of the keys; the others must still be there to read it. The names
-    /// of the files. To be called under the lock.
+    /// Encrypts all that is kept anew, with the first of the keys; those it was encrypted with must still be there. The
+    /// names of the files. To be called under the lock.
     pub async fn rekey(&self) -> Result<Vec<String>, Error> {
         let store = self.clone();
         blocking(move || {
-            let mut names = folder::names(store.place())?;
-            names.retain(|name| name.ends_with(ENCRYPTED));
-            for name in &names {
-                let Some(secret) = store.read_sealed(name)? else { continue };
-                let sealed = store.encrypted(&secret)?;
-                folder::write_private(&store.path(name), &sealed)?;
+            let names = store.encrypted_names()?;
+            let read = |name: &String| Ok((store.path(name), store.read_sealed(name)?));
+            // All of it is read first: what cannot be opened stops it while nothing has changed.
+            let all: Vec<_> = names.iter().map(read).collect::<Result<_, Error>>()?;
+            for (path, secret) in all {
+                let Some(secret) = secret else { continue };
+                let sealed = seal::seal(&store.identity, secret.expose());
+                store.keys.replace(&path, &SecretBytes::new(sealed))?;
             }
             Ok(names)
         })
@@ -174,7 +194,6 @@ impl Store {
     }
 
     fn encrypted(&self, secret: &SecretBytes) -> Result<Vec<u8>, Error> {
-        self.ensure_key()?;
         let sealed = SecretBytes::new(seal::seal(&self.identity, secret.expose()));
         self.keys.encrypt(sealed.expose())
     }
@@ -210,8 +229,6 @@ impl Store {
     }
 }
 
-/// What the names of encrypted files end with.
-const ENCRYPTED: &str = ".age";
 const SECRETS: &str = "secrets.yaml.age";
 /// What older versions wrote.
 const PLAIN_SECRETS: &str = "secrets.yaml";
@@ -234,6 +251,7 @@ mod tests {
 
     fn store(root: &Path) -> Store {
         let keys = Keyring::in_file(root.join("key.txt"));
+        keys.make().unwrap();
         Store::in_folder(root, "home", "11111111-2222-3333-4444-555555555555", keys)
     }
 
@@ -295,19 +313,26 @@ mod tests {
         store.write_new_secrets(&SecretBytes::new(b"one".to_vec())).await.unwrap();
         let key = root.path().join("key.txt");
         fs::rename(&key, root.path().join("elsewhere.txt")).unwrap();
-        assert!(matches!(store.secrets().await, Err(Error::NoKey { .. })));
-        assert!(!store.ensure_key().unwrap());
+        assert!(matches!(store.secrets().await, Err(Error::NoKey { file: Some(_), .. })));
+        assert!(matches!(store.ensure_key(), Err(Error::NoKey { file: Some(_), .. })));
         let kept = store.keep("ccm.yaml", &SecretBytes::new(b"x".to_vec()));
         assert!(matches!(kept, Err(Error::NoKey { .. })) && !key.exists());
         Keyring::in_file(&key).make().unwrap();
         assert!(matches!(store.secrets().await, Err(Error::OtherKey { .. })));
+        assert!(matches!(store.ensure_key(), Err(Error::OtherKey { .. })));
+        // Whatever is encrypted has a key; once nothing is, another one may be made.
+        fs::remove_file(&key).unwrap();
+        fs::rename(store.path(SECRETS), store.path("ccm.yaml.age")).unwrap();
+        assert!(matches!(store.ensure_key(), Err(Error::NoKey { file: Some(_), .. })));
+        fs::remove_file(store.path("ccm.yaml.age")).unwrap();
+        assert!(store.ensure_key().unwrap());
     }
 
     #[tokio::test]
     async fn secrets_of_an_older_version_are_read_and_then_encrypted() {
         let root = tempfile::tempdir().unwrap();
         let store = store(root.path());
-        assert!(!store.encrypt_plain_secrets().await.unwrap());
+        assert!(!store.has_plain_secrets().unwrap() && !store.encrypt_plain_secrets().await.unwrap());
         let secrets = SecretBytes::new(b"token: hunter2\n".to_vec());
         folder::make_private_folder(store.place()).unwrap();
         let plain = seal::seal(&store.identity, secrets.expose());
@@ -315,6 +340,7 @@ mod tests {
         assert_eq!(store.secrets().await.unwrap(), Some(secrets.clone()));
         let over = store.write_new_secrets(&SecretBytes::new(b"two".to_vec())).await;
         assert!(matches!(over, Err(Error::SecretsExist { .. })));
+        fs::hard_link(store.path(PLAIN_SECRETS), store.path(".secrets.yaml.new")).unwrap();
         assert!(store.encrypt_plain_secrets().await.unwrap());
         assert_eq!(files(&store).into_keys().collect::<Vec<_>>(), [SECRETS]);
         assert_eq!(store.secrets().await.unwrap(), Some(secrets));
@@ -322,9 +348,13 @@ mod tests {
         fs::write(store.path(PLAIN_SECRETS), &plain).unwrap();
         assert!(store.encrypt_plain_secrets().await.unwrap());
         assert_eq!(files(&store).into_keys().collect::<Vec<_>>(), [SECRETS]);
+        // Killed in the making, it left only that.
+        fs::write(store.path(".secrets.yaml.new"), b"half").unwrap();
+        assert!(store.has_plain_secrets().unwrap() && !store.encrypt_plain_secrets().await.unwrap());
+        assert_eq!(files(&store).into_keys().collect::<Vec<_>>(), [SECRETS]);
         // Two different ones are for a person to look at.
         fs::write(store.path(PLAIN_SECRETS), seal::seal(&store.identity, b"other")).unwrap();
-        assert!(matches!(store.encrypt_plain_secrets().await, Err(Error::SecretsExist { .. })));
+        assert!(matches!(store.encrypt_plain_secrets().await, Err(Error::TwoBundles { .. })));
         assert_eq!(files(&store).len(), 2);
     }
 
@@ -343,6 +373,8 @@ mod tests {
         let new = fs::read_to_string(&key).unwrap();
         assert!(matches!(store.rekey().await, Err(Error::OtherKey { .. })));
         fs::write(&key, format!("{new}{old}")).unwrap();
+        // Half done: one of them has the new key already.
+        store.keep("ccm.yaml", &secrets).unwrap();
         assert_eq!(store.rekey().await.unwrap(), ["ccm.yaml.age", SECRETS]);
         fs::write(&key, &new).unwrap();
         assert_eq!(store.secrets().await.unwrap(), Some(secrets.clone()));

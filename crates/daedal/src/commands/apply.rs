@@ -8,7 +8,7 @@ use daedal_planner::{Action, Plan, Purpose, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::execute::{self, Canvas};
-use crate::commands::{plan, saved};
+use crate::commands::{outputs, plan, saved};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -116,7 +116,7 @@ pub async fn summary(session: &Session, target: &Target, plan: &Plan, report: &R
     };
     let kubectl = match cluster.outputs.are_plain() {
         true => format!("eval \"$({})\" && kubectl get nodes -o wide", command(target, "env")),
-        false => format!("{} kubeconfig", command(target, "outputs")),
+        false => command(target, outputs::MINT),
     };
     format!(
         "\nCluster {} {state}{made}, {} in {:.1} s (critical path {:.1} s).\n\

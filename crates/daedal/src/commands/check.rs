@@ -35,8 +35,7 @@ pub async fn run(target: &Target, live: bool, format: Format, color: bool) -> Ou
 
 /// The inventory alone: no token, no network.
 fn offline(target: &Target, format: Format, color: bool) -> Outcome {
-    let file = target.inventory();
-    let inventory = documents::read(&file, color)?;
+    let inventory = documents::of(target, color)?;
     let cluster = &inventory.loaded.cluster;
     let missing = missing_ca(cluster, &inventory.folder);
     match format {

@@ -82,7 +82,7 @@ pub struct InitArgs {
 pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
     refuse_existing(&args.file)?;
     let contact = args.contact.open().await?;
-    let keys = args.keys.ring()?;
+    let keys = args.keys.ring();
     let Secret { token, reference, typed } = token(args, &keys)?;
     let token_id = token.id().to_owned();
     let client = Client::builder(&contact.endpoint, token)
@@ -95,9 +95,10 @@ pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
     let (draft, fixes) = draft(args, &contact, &survey, token_id, reference)?;
     let text = draft.render();
     // Whatever was chosen, the document must read well before it is one.
-    documents::parse(args.file.clone(), text.clone(), color)?;
+    documents::parse(args.file.clone(), text.clone(), &args.keys, color)?;
     if let Some((file, secret)) = typed {
         keys::make(&keys)?;
+        refuse_existing(&file)?;
         secrets::write(&file, &secret, &keys).map_err(|error| keys::failure(&error, Exit::CannotWrite))?;
     }
     write_new(&args.file, &text)?;

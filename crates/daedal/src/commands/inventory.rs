@@ -7,6 +7,7 @@ use daedal_inventory::Cluster;
 use crate::cli::{Format, InventoryCommand};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::keys::KeyArgs;
 use crate::{console, documents};
 
 /// Runs the command.
@@ -15,7 +16,7 @@ pub fn run(command: &InventoryCommand, format: Format, color: bool) -> Outcome {
         InventoryCommand::Schema => console::json(&daedal_inventory::schema()),
         InventoryCommand::Show { file, resolved: false } => show_as_written(file, format, color)?,
         InventoryCommand::Show { file, resolved: true } => {
-            let inventory = documents::read(file, color)?;
+            let inventory = documents::read(file, &KeyArgs::default(), color)?;
             let cluster = &inventory.loaded.cluster;
             match format {
                 Format::Json => console::json(&as_json(cluster)?),
@@ -30,7 +31,7 @@ pub fn run(command: &InventoryCommand, format: Format, color: bool) -> Outcome {
 
 /// The document as it is written, once it is known to be good.
 fn show_as_written(file: &Path, format: Format, color: bool) -> Outcome<()> {
-    let inventory = documents::read(file, color)?;
+    let inventory = documents::read(file, &KeyArgs::default(), color)?;
     match format {
         // JSON has no comments to keep: the resolved form is the useful one.
         Format::Json => console::json(&as_json(&inventory.loaded.cluster)?),

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Format, LabCommand, LabOptions};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::keys::KeyArgs;
 use crate::lab::{datacenter, forget};
 use crate::{console, documents};
 
@@ -20,7 +21,7 @@ pub async fn run(command: &LabCommand, format: Format, color: bool) -> Outcome {
         LabCommand::Reset { lab } => reset(lab, format).await,
         LabCommand::Serve { lab, file, idle } => {
             let spec = match file {
-                Some(file) => Some(documents::read(file, color)?.loaded.cluster),
+                Some(file) => Some(documents::read(file, &KeyArgs::default(), color)?.loaded.cluster),
                 None => None,
             };
             serve(lab, spec.as_ref(), *idle, format).await

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use daedal_engine::Outputs;
 use daedal_inventory::Cluster;
-use daedal_store::Store;
+use daedal_store::{ENCRYPTED, Store};
 use daedal_talos::Secret;
 
 use super::proxmox_ccm::CCM_CONFIG;
@@ -15,13 +15,16 @@ use crate::failure::{Failure, Outcome};
 use crate::session::{engine_failure, outputs_folder, store};
 use crate::{console, dhcp, documents, keys};
 
+/// Access for a working day, in a file that nobody else can read.
+pub(super) const MINT: &str = "secrets kubeconfig --ttl 8h --to FILE";
+
 const KUBECONFIG: &str = "kubeconfig";
 
 /// Lists the files, or prints one.
 pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool) -> Outcome {
     // Reservations follow from the inventory alone: a DHCP server is told before anything is made.
     if let Some(server) = name.filter(|name| dhcp::SERVERS.contains(name)) {
-        let cluster = place(target, color)?.cluster;
+        let cluster = documents::of(target, color)?.loaded.cluster;
         if cluster.network.discovered {
             let message = "there is nothing to reserve: the inventory declares no addresses";
             return Err(Failure::new(Exit::Usage, message)
@@ -41,7 +44,9 @@ pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color:
             match format {
                 Format::Json => console::json(&serde_json::json!({"folder": folder, "files": files})),
                 Format::Text => {
-                    let lines: Vec<_> = files.iter().map(|f| folder.join(f).display().to_string()).collect();
+                    let kept = place.store.place().join(format!("{CCM_CONFIG}{ENCRYPTED}"));
+                    let all = files.iter().map(|file| folder.join(file)).chain(kept.exists().then_some(kept));
+                    let lines: Vec<_> = all.map(|file| file.display().to_string()).collect();
                     console::result(&lines.join("\n"));
                 }
             }
@@ -64,11 +69,11 @@ pub async fn env(target: &Target, shell: ShellSyntax, format: Format, color: boo
     let place = place(target, color)?;
     let files = place.files(target)?;
     let Place { cluster, outputs, .. } = place;
-    if !files.iter().any(|file| file == KUBECONFIG) && files.iter().any(|file| file.ends_with(".age")) {
+    if !files.iter().any(|file| file == KUBECONFIG) && files.iter().any(|file| file.ends_with(ENCRYPTED)) {
         let what =
             format!("the outputs of cluster {} are encrypted: no other program can read them", cluster.name);
         return Err(Failure::new(Exit::NoInput, what)
-            .hint(format!("Print one where you need it: {} kubeconfig", command(target, "outputs")))
+            .hint(format!("Mint one that ends soon: {}", command(target, MINT)))
             .hint("Or let them be written in plain: `outputs: plain` in the inventory, and apply."));
     }
     // Whoever takes these files to a lab expects it to answer.
@@ -111,9 +116,9 @@ struct Content {
 }
 
 fn place(target: &Target, color: bool) -> Outcome<Place> {
-    let inventory = documents::read(&target.inventory(), color)?;
+    let inventory = documents::of(target, color)?;
     let cluster = inventory.loaded.cluster;
-    let store = store(target, &inventory.folder, &cluster)?;
+    let store = store(target, &inventory.folder, &cluster);
     let folder = outputs_folder(target, &inventory.folder, &cluster.name);
     Ok(Place { outputs: Outputs::new(folder, store.keys().clone()), cluster, store })
 }
@@ -134,7 +139,7 @@ impl Place {
     fn file(&self, name: &str, target: &Target) -> Outcome<Content> {
         let files = self.files(target)?;
         let named = |file: &&String| {
-            let whole = file.strip_suffix(".age").unwrap_or(file);
+            let whole = file.strip_suffix(ENCRYPTED).unwrap_or(file);
             [file.as_str(), whole].iter().any(|file| *file == name || file.rsplit('/').next() == Some(name))
         };
         let Some(file) = files.iter().find(named) else {
@@ -155,7 +160,7 @@ impl Place {
         match text {
             Some(text) => Ok(Content {
                 name: CCM_CONFIG.to_owned(),
-                path: self.store.place().join(format!("{CCM_CONFIG}.age")),
+                path: self.store.place().join(format!("{CCM_CONFIG}{ENCRYPTED}")),
                 text: Secret::new(text),
             }),
             None => Err(Failure::new(Exit::NoInput, format!("there is no output called {CCM_CONFIG}"))

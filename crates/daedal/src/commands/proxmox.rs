@@ -131,7 +131,7 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
     if args.print {
         let account = account(&wish, args.release)?;
         // The key is here, not on the host.
-        let file = match secrets::is_encrypted(&wish.secret_file) {
+        let file = match secrets::is_named_encrypted(&wish.secret_file) {
             true => wish.secret_file.with_extension(""),
             false => wish.secret_file,
         };
@@ -143,28 +143,30 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
         return Ok(Exit::Done);
     }
     let contact = wish.contact.open().await?;
-    let keys = args.keys.ring()?;
+    let keys = args.keys.ring();
     let admin = administrator(&args.admin, &contact, &keys).await?;
     let version = admin.version().await.map_err(|e| call_failure(&e))?.version;
     let release = daedal_proxmox::release(&version).map_or(9, |(major, _)| major);
     let account = account(&wish, release)?;
     let secret = match args.rotate {
         true => Secret::Rotate,
-        false if works(&kept(&wish.secret_file, &keys), &contact, &account).await => Secret::Known,
-        false => Secret::Unknown,
+        false => match kept(&wish.secret_file, &keys)? {
+            Some(secret) if works(&secret, &contact, &account).await => Secret::Known,
+            _ => Secret::Unknown,
+        },
     };
     let file = &wish.secret_file;
-    if secrets::is_encrypted(file) {
+    // A token whose secret cannot be kept must not be made, nor one deleted for it.
+    if secrets::is_named_encrypted(file) && !matches!(secret, Secret::Known) {
         keys::make(&keys)?;
     }
     let keep = |made: &NewToken| secrets::write(file, made.expose(), &keys).map_err(std::io::Error::other);
     let done = account.ensure(&admin, &Effects::default(), secret, keep).await.map_err(|error| {
-        let failure = engine_failure(&error);
+        let failure = account_failure(&error);
         match error {
             daedal_engine::Error::TokenExists { .. } => {
                 failure.hint("--secret-file names the file, --rotate makes the token anew.")
             }
-            daedal_engine::Error::NotKept { .. } => Failure { exit: Exit::CannotWrite, ..failure },
             _ => failure,
         }
     })?;
@@ -190,7 +192,7 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
         contact: args.contact.clone(),
     };
     if let Some(file) = &args.file {
-        let inventory = documents::read(file, color)?;
+        let inventory = documents::read(file, &args.keys, color)?;
         let cluster = &inventory.loaded.cluster;
         wish.scope = Scope::of(cluster);
         wish.token.clone_from(&cluster.proxmox.token_id);
@@ -299,9 +301,24 @@ pub(super) async fn works(secret: &str, contact: &Contact, account: &Account) ->
     }
 }
 
-/// The secret that is kept already; none that can be read is none.
-fn kept(file: &Path, keys: &Keyring) -> String {
-    secrets::read(&SecretRef::File(file.to_owned()), "it", Path::new(""), keys).unwrap_or_default()
+/// The secret that is kept already. One that cannot be read is no reason to make another.
+fn kept(file: &Path, keys: &Keyring) -> Outcome<Option<String>> {
+    match file.exists() {
+        true => {
+            let reference = SecretRef::File(file.to_owned());
+            secrets::read(&reference, "the token's secret", Path::new(""), keys).map(Some)
+        }
+        false => Ok(None),
+    }
+}
+
+/// Why an account could not be made.
+pub(super) fn account_failure(error: &daedal_engine::Error) -> Failure {
+    let failure = engine_failure(error);
+    match error {
+        daedal_engine::Error::NotKept { .. } => Failure { exit: Exit::CannotWrite, ..failure },
+        _ => failure,
+    }
 }
 
 pub(super) fn call_failure(error: &daedal_proxmox::Error) -> Failure {

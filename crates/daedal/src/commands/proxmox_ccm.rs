@@ -8,13 +8,13 @@ use daedal_engine::{Account, Effects, Scope, Secret};
 use daedal_proxmox::NewToken;
 use daedal_store::SecretBytes;
 
-use super::proxmox::{AdminArgs, administrator, complete, works};
+use super::proxmox::{AdminArgs, account_failure, administrator, complete, works};
 use crate::cli::Format;
 use crate::contact::ContactArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::{self, KeyArgs};
-use crate::session::{engine_failure, state_beside, store_in};
+use crate::session::{lock, state_beside, store_in};
 use crate::{console, documents};
 
 /// What the controller's configuration is called in the store.
@@ -45,7 +45,7 @@ pub struct CcmArgs {
 
 /// Runs the command.
 pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
-    let inventory = documents::read(&args.file, color)?;
+    let inventory = documents::read(&args.file, &args.keys, color)?;
     let cluster = &inventory.loaded.cluster;
     let mut contact = args.contact.clone();
     complete(&mut contact, cluster, &inventory.folder);
@@ -62,7 +62,10 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
         grants: Scope::of(cluster).seeing(),
     };
     let state = args.state.clone().unwrap_or_else(|| state_beside(&inventory.folder, &cluster.name));
-    let store = store_in(state, cluster, args.keys.ring()?);
+    let store = store_in(state, cluster, args.keys.ring());
+    keys::warn_if_exposed(store.keys());
+    let _lock = lock(&store, "proxmox ccm").await?;
+    keys::ensure(&store, false)?;
     let before = store.kept(CCM_CONFIG).await.map_err(|error| keys::failure(&error, Exit::Failed))?;
     let unsafe_tls = contact.trust == Trust::Insecure;
     let written = |secret: &str| config(&contact.endpoint, unsafe_tls, &id, secret, &cluster.name);
@@ -78,11 +81,10 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
         store.keep(CCM_CONFIG, &config).map_err(std::io::Error::other)
     };
     let admin = administrator(&args.admin, &contact, store.keys()).await?;
-    keys::ensure(&store, false)?;
     let done = account
         .ensure(&admin, &Effects::default(), secret, keep)
         .await
-        .map_err(|error| engine_failure(&error))?;
+        .map_err(|error| account_failure(&error))?;
     match format {
         Format::Json => {
             console::json(&serde_json::json!({ "token": id, "config": CCM_CONFIG, "steps": done }));
@@ -92,10 +94,15 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
             for one in &done {
                 text.push_str(&format!("{:<10} {}\n", one.done.unwrap_or("there"), one.what));
             }
+            let mut print = format!("daedal outputs {CCM_CONFIG} -f {}", args.file.display());
+            for (flag, path) in [("--state", &args.state), ("--key", &args.keys.key)] {
+                if let Some(path) = path {
+                    print.push_str(&format!(" {flag} {}", path.display()));
+                }
+            }
             text.push_str(&format!(
-                "\nIts configuration, token and all, is kept encrypted in {}. This prints it:\n\n  daedal outputs -f {} {CCM_CONFIG}\n",
+                "\nIts configuration, token and all, is kept encrypted in {}. This prints it:\n\n  {print}\n",
                 store.place().display(),
-                args.file.display()
             ));
             console::result(&text);
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::Target;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::keys;
 
 /// What the file holds. No secrets: a plan has none.
 #[derive(Serialize, Deserialize)]
@@ -44,7 +45,7 @@ impl SavedPlan {
         if target.state.is_none() {
             target.state.clone_from(&self.state);
         }
-        if target.keys.key.is_none() {
+        if target.keys.key.is_none() && !keys::in_environment() {
             target.keys.key.clone_from(&self.key);
         }
         if let (false, Some(folder)) = (target.lab, &self.lab) {

@@ -177,16 +177,13 @@ fn engine(
     // A key of 1024 bits: how long a real one takes to find is chance, and no part of what is measured here.
     let born = Timestamp::from_second(EPOCH - 3600)?;
     let secrets = SecretsBundle::generate_with_key_size(&mut StdRng::seed_from_u64(1), born, 1024)?;
+    let keys = Keyring::in_file(folder.join("key.txt"));
+    keys.make()?;
     Ok(Engine::new(Parts {
         proxmox,
         factory: daedal_image_factory::Factory::new(&cluster.talos.factory, dialer.clone(), &trust)?,
         nodes: dialer.clone(),
-        store: Store::in_folder(
-            folder.join("store"),
-            &cluster.name,
-            cluster.uuid.to_string(),
-            Keyring::in_file(folder.join("key.txt")),
-        ),
+        store: Store::in_folder(folder.join("store"), &cluster.name, cluster.uuid.to_string(), keys),
         outputs: folder.join("outputs"),
         clock: Arc::new(LabClock(lab.pace())),
         entropy: Entropy::from_seed([7; 32]),

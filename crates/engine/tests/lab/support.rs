@@ -190,6 +190,7 @@ impl Bench {
 
     pub fn store(&self) -> Store {
         let keys = daedal_store::Keyring::in_file(self.folder.path().join("key.txt"));
+        keys.make().unwrap();
         Store::in_folder(
             self.folder.path().join("store"),
             &self.cluster.name,

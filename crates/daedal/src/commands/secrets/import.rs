@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use daedal_planner::{Ownership, TalosView, World};
-use daedal_store::SecretBytes;
+use daedal_store::{Keyring, SecretBytes};
 use daedal_talos::config::MachineConfig;
 use daedal_talos::{Secret, SecretsBundle};
 
@@ -17,10 +17,10 @@ use crate::{console, documents, keys};
 
 /// Runs the command.
 pub async fn run(source: &Path, target: &Target, unchecked: bool, format: Format, color: bool) -> Outcome {
-    let bundle = read(source)?;
-    let inventory = documents::read(&target.inventory(), color)?;
+    let bundle = read(source, &target.keys.ring())?;
+    let inventory = documents::of(target, color)?;
     let cluster = inventory.loaded.cluster;
-    let store = session::store(target, &inventory.folder, &cluster)?;
+    let store = session::store(target, &inventory.folder, &cluster);
     let _lock = session::lock(&store, "secrets import").await?;
     let place = store.place().display().to_string();
     match stored(&store).await? {
@@ -70,11 +70,18 @@ fn say(format: Format, cluster: &str, imported: bool, text: &str) {
     }
 }
 
-/// A bundle, or a control plane's machine config that holds one.
-fn read(path: &Path) -> Outcome<SecretsBundle> {
-    let text = std::fs::read_to_string(path).map(Secret::new).map_err(|error| {
-        Failure::new(Exit::NoInput, format!("cannot read the secrets {}", path.display())).because(&error)
-    })?;
+/// A bundle, or a control plane's machine config that holds one; encrypted or not.
+fn read(path: &Path, keys: &Keyring) -> Outcome<SecretsBundle> {
+    let unreadable = |error: &(dyn std::error::Error + 'static)| {
+        Failure::new(Exit::NoInput, format!("cannot read the secrets {}", path.display())).because(error)
+    };
+    let bytes = std::fs::read(path).map(SecretBytes::new).map_err(|error| unreadable(&error))?;
+    let bytes = match Keyring::is_encrypted(bytes.expose()) {
+        true => keys.decrypt(path, bytes.expose()).map_err(|error| keys::failure(&error, Exit::NoInput))?,
+        false => bytes,
+    };
+    let text = std::str::from_utf8(bytes.expose()).map_err(|error| unreadable(&error))?;
+    let text = Secret::new(text.to_owned());
     let refused = |error: &(dyn std::error::Error + 'static)| {
         Failure::new(Exit::BadDocument, format!("nothing was imported: {} is broken", path.display()))
             .because(error)

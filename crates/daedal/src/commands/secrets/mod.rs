@@ -80,7 +80,7 @@ pub enum SecretsCommand {
         #[command(flatten)]
         to: Destination,
     },
-    /// Encrypt all that is kept anew, with the first key in the key's file; those that it is encrypted with stand below.
+    /// Encrypt all that is kept anew, with the first key in the key's file; keep the old one below it until then.
     Rekey {
         /// Which inventory.
         #[command(flatten)]
@@ -165,9 +165,9 @@ struct Kept {
 impl Kept {
     /// Reads the inventory and the kept secrets. With a lab, what is minted leads there.
     async fn open(target: &Target, color: bool) -> Outcome<Self> {
-        let inventory = documents::read(&target.inventory(), color)?;
+        let inventory = documents::of(target, color)?;
         let mut cluster = inventory.loaded.cluster;
-        let store = session::store(target, &inventory.folder, &cluster)?;
+        let store = session::store(target, &inventory.folder, &cluster);
         let folder = session::outputs_folder(target, &inventory.folder, &cluster.name);
         let outputs = Outputs::new(folder, store.keys().clone());
         let Some(secrets) = stored(&store).await? else {
