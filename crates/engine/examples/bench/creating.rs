@@ -65,29 +65,29 @@ pub struct Lateness {
     pub most: f64,
 }
 
-/// Makes one cluster in a lab of its own, from images whose disks may be as large as declared.
-pub fn measure(
-    nodes: u32,
-    hosts: u32,
-    latency_ms: u64,
-    boot: &str,
-    large: bool,
-) -> Result<Creating, Failure> {
+/// The cluster that is made.
+pub struct Case<'a> {
+    pub nodes: u32,
+    pub hosts: u32,
+    pub latency_ms: u64,
+    /// `boot:` as the inventory says it.
+    pub boot: &'a str,
+    /// Whether the disks in the images are as large as declared.
+    pub large: bool,
+}
+
+/// Makes one cluster in a lab of its own.
+pub fn measure(case: &Case<'_>) -> Result<Creating, Failure> {
     let began = std::time::Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-    let mut measured = runtime.block_on(create(nodes, hosts, latency_ms, boot, large))?;
+    let mut measured = runtime.block_on(create(case))?;
     measured.real = began.elapsed().as_secs_f64();
     measured.memory = peak_memory();
     Ok(measured)
 }
 
-async fn create(
-    nodes: u32,
-    hosts: u32,
-    latency_ms: u64,
-    boot: &str,
-    large: bool,
-) -> Result<Creating, Failure> {
+async fn create(case: &Case<'_>) -> Result<Creating, Failure> {
+    let Case { nodes, hosts, latency_ms, boot, large } = *case;
     let names = inventory::hosts(hosts);
     let cluster = inventory::resolve(&inventory::text(nodes, &names, boot)?)?;
     let host = |name: &String| HostSpec {

@@ -18,7 +18,7 @@ use std::process::{Command, ExitCode};
 
 use serde::de::DeserializeOwned;
 
-use crate::creating::Creating;
+use crate::creating::{Case, Creating};
 use crate::planning::Planning;
 use crate::table::Table;
 
@@ -63,14 +63,16 @@ fn main() -> ExitCode {
 }
 
 fn one_cluster(nodes: &str, hosts: &str, latency: &str) -> Result<bool, Failure> {
-    let measured = creating::measure(nodes.parse()?, hosts.parse()?, latency.parse()?, "{}", false)?;
+    let (nodes, hosts, latency_ms) = (nodes.parse()?, hosts.parse()?, latency.parse()?);
+    let measured = creating::measure(&Case { nodes, hosts, latency_ms, boot: "{}", large: false })?;
     println!("{}", serde_json::to_string(&measured)?);
     Ok(true)
 }
 
 fn one_path(nodes: &str, hosts: &str, boot: &str, image: &str) -> Result<bool, Failure> {
     let large = image == "large";
-    let measured = creating::measure(nodes.parse()?, hosts.parse()?, 1, boot, large)?;
+    let (nodes, hosts) = (nodes.parse()?, hosts.parse()?);
+    let measured = creating::measure(&Case { nodes, hosts, latency_ms: 1, boot, large })?;
     println!("{}", serde_json::to_string(&measured)?);
     Ok(true)
 }
