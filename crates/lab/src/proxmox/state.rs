@@ -53,6 +53,12 @@ pub(crate) struct Host {
     pub(crate) fingerprint: String,
 }
 
+impl Host {
+    pub(crate) fn is_arm(&self) -> bool {
+        self.machine == "aarch64"
+    }
+}
+
 /// What a world that was saved before hosts differed has.
 fn usual_machine() -> String {
     "x86_64".to_owned()

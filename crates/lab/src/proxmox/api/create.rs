@@ -5,7 +5,7 @@ use crate::proxmox::disks::{Wish, create_disks};
 use crate::proxmox::fail::{Answer, Fail};
 use crate::proxmox::property::{Nic, normal_tags};
 use crate::proxmox::schema::{Kind, STORAGE, VMID, opt, req, verify_with};
-use crate::proxmox::state::{Config, Vm};
+use crate::proxmox::state::{Config, Host, Vm};
 use crate::proxmox::tasks::{Job, Stop};
 use crate::proxmox::vmconfig;
 
@@ -336,7 +336,7 @@ fn finish_config(job: &Job, config: &mut Config) {
         if !config.contains_key("smbios1") {
             config.insert("smbios1".into(), format!("uuid={}", state.rng.uuid()));
         }
-        let arm = state.hosts.get(&job.host).is_some_and(|host| host.machine == "aarch64");
+        let arm = state.hosts.get(&job.host).is_some_and(Host::is_arm);
         if !arm && config.get("vmgenid").is_none_or(|value| value == "1") {
             config.insert("vmgenid".into(), state.rng.uuid());
         }

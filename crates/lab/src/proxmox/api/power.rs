@@ -154,7 +154,7 @@ fn check_devices(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
         }
     }
     let known = state.hosts.get(host).ok_or_else(Fail::forbidden_bare)?;
-    check_architecture(known.machine == "aarch64", vm)?;
+    check_architecture(known.is_arm(), vm)?;
     let bridges = &known.bridges;
     for (name, value) in &vm.config {
         if matches!(vmconfig::indexed(name), ("net", Some(_)))

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::rows;
 use crate::proxmox::context::Context;
 use crate::proxmox::fail::{Answer, Data, Fail};
-use crate::proxmox::schema::{Kind, Rule, opt, verify};
+use crate::proxmox::schema::{Kind, Rule, opt, req, verify};
 use crate::proxmox::state::{Config, State, Vm, Volume};
 use crate::proxmox::tasks::{Job, Stop};
 use crate::proxmox::vmconfig;
@@ -114,12 +114,10 @@ fn good_name(name: &str) -> Result<(), Fail> {
 
 fn create(context: &Context, host: &str, vmid: u32) -> Answer {
     const RULES: &[Rule] =
-        &[opt("snapname", Kind::Text), opt("description", Kind::Text), opt("vmstate", Kind::Bool)];
+        &[req("snapname", Kind::Text), opt("description", Kind::Text), opt("vmstate", Kind::Bool)];
     context.need(&format!("/vms/{vmid}"), &["VM.Snapshot"])?;
     verify(&context.params, RULES)?;
-    let Some(name) = context.param("snapname").map(str::to_owned) else {
-        return Err(Fail::parameter("snapname", "property is missing and it is not optional"));
-    };
+    let name = context.param("snapname").unwrap_or_default().to_owned();
     good_name(&name)?;
     if matches!(name.to_ascii_lowercase().as_str(), "current" | "pending") {
         return Err(Fail::internal(format!("unable to use snapshot name '{name}' (reserved name)")));
