@@ -1,0 +1,175 @@
+//! Templates and their clones: made, shared, replaced, listed, pruned.
+
+use daedal_lab::proxmox::StorageSpec;
+use daedal_planner::Action;
+
+use crate::boot::{
+    TEMPLATE, TEMPLATE_BY_ISO, TEMPLATE_CLOUD_INIT, TEMPLATE_FULL, and_back, client, whole_life,
+};
+use crate::crash::sweep;
+use crate::faults::faults_on;
+use crate::support::{Bench, Giving, Way, assert_done};
+
+#[tokio::test(start_paused = true)]
+async fn clones_of_templates_linked_and_full() {
+    for way in [TEMPLATE, TEMPLATE_FULL, TEMPLATE_CLOUD_INIT, TEMPLATE_BY_ISO] {
+        let bench = whole_life(way).await;
+        let world = bench.look().await.0;
+        let templates: Vec<(u32, &str)> =
+            world.guests.values().filter(|g| g.template).map(|g| (g.vmid, g.host.as_str())).collect();
+        // One for each role, where there is a node of it: disks are local.
+        assert!(templates.contains(&(998, "atlas")) && templates.contains(&(996, "boreas")), "{templates:?}");
+        let linked = way.boot != TEMPLATE_FULL.boot;
+        for (node, guest) in bench.cluster.nodes.iter().map(|node| (node, &world.guests[&node.vmid])) {
+            let config = guest.config.as_ref().unwrap();
+            assert_eq!((&config.mac, config.base.is_some()), (&node.mac, linked), "{}", node.name);
+        }
+        and_back(&bench, way).await;
+    }
+}
+
+/// Disks on a storage that both hosts see: one template for each role, and clones on whichever host.
+#[tokio::test(start_paused = true)]
+async fn clones_go_to_other_hosts_where_disks_are_shared() {
+    let mut bench = Bench::on(TEMPLATE, 3, 1, |datacenter| {
+        for host in &mut datacenter.hosts {
+            let mut shared = daedal_lab::proxmox::StorageSpec::new("ceph", "rbd", &["images"], 800 << 30);
+            shared.shared = true;
+            host.storages.push(shared);
+        }
+    });
+    bench.cluster.proxmox.disks_storage = "ceph".into();
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("apply").await;
+    let world = bench.look().await.0;
+    let templates: Vec<u32> = world.guests.values().filter(|guest| guest.template).map(|g| g.vmid).collect();
+    assert_eq!(templates, [998, 999], "one for each role serves both hosts");
+    let at = |vmid: u32| world.guests[&vmid].host.as_str();
+    let elsewhere = bench.cluster.nodes.iter().filter(|node| at(node.vmid) != at(998)).count();
+    assert!(elsewhere > 0, "no clone went to the other host");
+    and_back(&bench, TEMPLATE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
+    let mut bench = Bench::booting(TEMPLATE, 1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let rows = bench.engine().templates(&bench.cluster).await.unwrap();
+    let told: Vec<(u32, bool, usize)> =
+        rows.iter().map(|row| (row.vmid, row.current, row.linked.len())).collect();
+    assert_eq!(told.iter().map(|row| row.2).sum::<usize>(), 2, "{rows:#?}");
+    assert!(told.iter().all(|row| row.1), "{rows:#?}");
+    assert_eq!(bench.engine().prune_templates(&bench.cluster, false).await.unwrap(), []);
+    // Not even when asked for all: the nodes' disks are linked to them.
+    let kept = bench.engine().prune_templates(&bench.cluster, true).await.unwrap();
+    assert!(
+        kept.iter().all(|one| one.kept.as_ref().is_some_and(|why| why.contains("are linked to it"))),
+        "{kept:#?}"
+    );
+    // A new version: what is there is old, stays under its clones, and goes with them.
+    bench.cluster.talos.version = "1.12.1".parse().unwrap();
+    let rows = bench.engine().templates(&bench.cluster).await.unwrap();
+    assert!(rows.iter().all(|row| !row.current), "{rows:#?}");
+    assert!(
+        bench
+            .engine()
+            .prune_templates(&bench.cluster, false)
+            .await
+            .unwrap()
+            .iter()
+            .all(|one| one.kept.is_some())
+    );
+    assert_done(&bench.destroy().await, "destroy");
+    let gone = bench.engine().prune_templates(&bench.cluster, false).await.unwrap();
+    assert!(gone.len() == rows.len() && gone.iter().all(|one| one.kept.is_none()), "{gone:#?}");
+    assert_eq!(bench.lab.datacenter().vms(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_of_something_else_is_replaced() {
+    let mut bench = Bench::booting(TEMPLATE, 1, 0);
+    assert_done(&bench.apply().await, "apply");
+    assert_done(&bench.destroy().await, "destroy");
+    bench.cluster.talos.version = "1.12.1".parse().unwrap();
+    let plan = bench.look().await.1.unwrap();
+    assert!(
+        plan.steps.iter().any(|step| step.action == Action::DropTemplate { vmid: 998 }),
+        "{:#?}",
+        plan.steps
+    );
+    assert_done(&bench.apply().await, "apply");
+    let (world, plan) = bench.look().await;
+    assert!(plan.unwrap().is_empty());
+    assert!(world.guests[&998].name.starts_with("talos-v1-12-1-"), "{}", world.guests[&998].name);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_from_a_template_is_survived() {
+    sweep(TEMPLATE, 1, 1, 0, 1).await;
+}
+
+/// A template that an ISO installed holds Talos and nothing else: no card, no media, no config.
+#[tokio::test(start_paused = true)]
+async fn a_template_is_installed_by_an_iso_and_stripped() {
+    let bench = Bench::booting(TEMPLATE_BY_ISO, 1, 0);
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("apply").await;
+    let host = bench.look().await.0.guests[&998].host.clone();
+    let config = client(&bench).vm_config(&host, 998).await.unwrap();
+    assert!(config.template && config.nics.is_empty() && config.cdroms.is_empty(), "{config:#?}");
+    let volumes = bench.lab.datacenter().volumes();
+    assert!(volumes.iter().any(|volume| volume.contains("-nocloud-amd64.iso")), "{volumes:?}");
+    assert!(
+        !volumes.iter().any(|volume| volume.ends_with(".qcow2") && volume.contains("/talos-v")),
+        "{volumes:?}"
+    );
+    let saved = serde_json::to_value(bench.lab.machines().save()).unwrap();
+    let with_config =
+        saved["disks"].as_object().unwrap().values().filter(|disk| !disk["config"].is_null()).count();
+    assert_eq!(with_config, 1, "only the node's disk has a config");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_while_an_iso_installs_a_template_is_survived() {
+    crate::crash::sweep_of(|| Bench::booting(TEMPLATE_BY_ISO, 1, 0)).await;
+}
+
+/// Images, templates, disks and cloud-init drives each on a storage of their own (M11).
+#[tokio::test(start_paused = true)]
+async fn templates_disks_and_drives_on_storages_of_their_own() {
+    let boot = "{from: template, config: cloud-init-drive, template: {clone: full}}";
+    let mut bench = Bench::on(Way::new(boot, Giving::Nothing), 1, 1, |datacenter| {
+        for host in &mut datacenter.hosts {
+            for name in ["bases", "drives"] {
+                host.storages.push(StorageSpec::new(name, "zfspool", &["images"], 1 << 40));
+            }
+        }
+    });
+    // One that is not there is told before anything is made.
+    bench.cluster.proxmox.template_disks = Some("nowhere".into());
+    let refused = bench.look().await.1.unwrap_err().to_string();
+    assert!(refused.contains("storage nowhere cannot be seen there"), "{refused}");
+
+    bench.cluster.proxmox.template_disks = Some("bases".into());
+    bench.cluster.proxmox.cloud_init_drives = Some("drives".into());
+    assert_done(&bench.apply().await, boot);
+    bench.assert_converged(boot).await;
+    let world = bench.look().await.0;
+    for guest in world.guests.values() {
+        let config = client(&bench).vm_config(&guest.host, guest.vmid).await.unwrap();
+        let storage = if guest.template { "bases" } else { "local-lvm" };
+        let disks: Vec<&str> = config.disks.values().map(|disk| disk.storage()).collect();
+        assert_eq!(disks, [storage; 2], "{}: {:?}", guest.name, config.raw);
+        if !guest.template {
+            assert!(config.raw["ide2"].starts_with("drives:vm-"), "{:?}", config.raw["ide2"]);
+        }
+    }
+    let volumes = bench.lab.datacenter().volumes();
+    assert!(volumes.iter().any(|volume| volume.contains("local:import/talos-v")), "{volumes:?}");
+    and_back(&bench, Way::new(boot, Giving::Nothing)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_on_the_way_from_a_template_is_survived() {
+    faults_on(TEMPLATE).await;
+}
