@@ -216,6 +216,8 @@ refuses! {
     boot_image_is_compressed: "environment: lab" => "boot: {image: \"local:import/nocloud-amd64.raw.xz\"}";
     boot_image_with_meta: "environment: lab" => "boot: {config: meta, image: \"local:import/talos.raw\"}";
     boot_image_with_its_format: "environment: lab" => "boot: {image: \"local:import/talos.raw\", format: raw}";
+    boot_image_with_a_digest: "environment: lab" => "boot: {image: \"local:import/talos.raw\"}", "{version: v1.12.0," => "{version: v1.12.0, imageSha256: abababababababababababababababababababababababababababababababab,";
+    boot_iso_with_a_digest: "environment: lab" => "boot: {from: iso, iso: \"local:iso/talos.iso\"}", "{version: v1.12.0," => "{version: v1.12.0, imageSha256: abababababababababababababababababababababababababababababababab,";
     boot_format_of_nothing: "environment: lab" => "boot: {from: iso, format: raw}";
     boot_iso_with_meta: "environment: lab" => "boot: {from: iso, config: meta, iso: \"local:iso/talos.iso\"}";
     boot_maintenance_without_agent: "environment: lab" => "boot: {config: maintenance}\n  protect: yes";

@@ -128,6 +128,11 @@ fn on_storage(
             "With the config by `meta` every node has an image of its own, made for it.",
             "Remove `image`.",
         )),
+        (Some(_), _) if spec.talos.image_sha256.is_some() => Some((
+            "iso",
+            "`imageSha256` is compared with what is downloaded, but this ISO lies on the storage already.",
+            "Remove `talos.imageSha256`, or `iso`.",
+        )),
         (None, Some(_)) if spec.talos.image_sha256.is_some() => Some((
             "image",
             "`imageSha256` is compared with what is downloaded, but this image lies on the storage already.",
