@@ -59,23 +59,23 @@ impl KeyArgs {
 /// Makes the key if something is about to be encrypted for the first time, and says so; a pretend cluster's key is nothing
 /// to keep. After it, the key is known to work.
 pub fn ensure(store: &Store, pretend: bool) -> Outcome<()> {
-    made(store.ensure_key(), store.keys(), pretend)
+    let made = store.ensure_key().map_err(|error| store_failure(&error, Exit::CannotWrite))?;
+    tell(made && !pretend, store.keys())
 }
 
 /// The same where there is no store.
 pub fn make(keys: &Keyring) -> Outcome<()> {
-    made(keys.make(), keys, false)
+    tell(keys.make().map_err(|error| failure(&error, Exit::CannotWrite))?, keys)
 }
 
-fn made(made: Result<bool, Error>, keys: &Keyring, pretend: bool) -> Outcome<()> {
-    let refused = |error| failure(&error, Exit::CannotWrite);
-    if made.map_err(refused)? && !pretend {
+fn tell(made: bool, keys: &Keyring) -> Outcome<()> {
+    if made {
         console::progress(&format!(
             "Made the key {}, with which secrets are encrypted. Keep a copy of it elsewhere.",
             keys.place()
         ));
     }
-    keys.public().map(drop).map_err(refused)
+    keys.public().map(drop).map_err(|error| failure(&error, Exit::CannotWrite))
 }
 
 /// Says that others can read the key.
@@ -86,7 +86,7 @@ pub fn warn_if_exposed(keys: &Keyring) {
     }
 }
 
-/// An error of the store as a failure, with what helps where the key is the matter.
+/// An error about keys and encrypted files as a failure, with what helps where the key is the matter.
 pub fn failure(error: &Error, otherwise: Exit) -> Failure {
     let exit = match error {
         Error::Locked { .. } => Exit::Busy,
@@ -99,10 +99,7 @@ pub fn failure(error: &Error, otherwise: Exit) -> Failure {
     let right =
         format!("Name the right one with --key FILE or {KEY_FILE}, or put the key itself into {KEY}.");
     match error {
-        Error::NoKey { file: Some(file), .. } | Error::OtherKey { path: file, .. } => {
-            failure.hint(right).hint(without_key(file))
-        }
-        Error::NoKey { file: None, .. } | Error::ReadKey { .. } => failure.hint(right),
+        Error::NoKey { .. } | Error::OtherKey { .. } | Error::ReadKey { .. } => failure.hint(right),
         Error::BadKey { .. } => failure.hint(right).hint("`age-keygen` makes such a key."),
         Error::TwoBundles { plain, encrypted } => failure.hint(format!(
             "The nodes run on one of them: move the other away. {} is used until then; {} is what an older version wrote.",
@@ -113,18 +110,25 @@ pub fn failure(error: &Error, otherwise: Exit) -> Failure {
     }
 }
 
-/// What to do about a file that nothing opens any more.
-fn without_key(file: &Path) -> String {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let is_output = file.ancestors().any(|folder| folder.file_name().is_some_and(|name| name == "outputs"));
+/// The same for what is in a store, where each file has its own way back.
+pub fn store_failure(error: &Error, otherwise: Exit) -> Failure {
+    let failure = failure(error, otherwise);
+    let name = unopened(error).and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     let way = match name.as_ref() {
-        _ if is_output => "the next `daedal apply` writes it anew",
         "secrets.yaml.age" => {
             "a control plane's machine config has all of the cluster's secrets, and `daedal secrets import` takes them \
              from there (docs/secrets.md)"
         }
         "ccm.yaml.age" => "`daedal proxmox ccm --rotate` makes a new token",
-        _ => "`daedal proxmox setup --rotate` makes a new token",
+        _ => return failure,
     };
-    format!("If the key is lost: move {} away; {way}.", file.display())
+    failure.hint(format!("If the key is lost: move {name} away; {way}."))
+}
+
+/// The file that no key at hand opens.
+pub fn unopened(error: &Error) -> Option<&Path> {
+    match error {
+        Error::NoKey { file: Some(file), .. } | Error::OtherKey { path: file, .. } => Some(file),
+        _ => None,
+    }
 }

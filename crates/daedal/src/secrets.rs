@@ -54,6 +54,11 @@ pub fn write(file: &Path, secret: &str, keys: &Keyring) -> Result<(), daedal_sto
     }
 }
 
+/// Whether a secret is in an encrypted file, by its name.
+pub fn is_encrypted(reference: &SecretRef) -> bool {
+    matches!(reference, SecretRef::File(path) if is_named_encrypted(path))
+}
+
 /// Whether what is in a file of this name should be encrypted.
 pub fn is_named_encrypted(file: &Path) -> bool {
     file.to_string_lossy().ends_with(ENCRYPTED)

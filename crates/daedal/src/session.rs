@@ -102,8 +102,8 @@ pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         taken = store.lock(&owner);
     }
-    let taken = taken.map_err(|error| keys::failure(&error, Exit::CannotWrite))?;
-    let refused = |error| keys::failure(&error, Exit::CannotWrite);
+    let refused = |error| keys::store_failure(&error, Exit::CannotWrite);
+    let taken = taken.map_err(refused)?;
     if !store.has_plain_secrets().map_err(refused)? {
         return Ok(taken);
     }
@@ -189,7 +189,13 @@ fn live_access(cluster: &Cluster, folder: &Path, keys: &Keyring) -> Outcome<Acce
         }
     };
     let token_secret =
-        secrets::read(&cluster.proxmox.token_secret, "the Proxmox API token's secret", folder, keys)?;
+        secrets::read(&cluster.proxmox.token_secret, "the Proxmox API token's secret", folder, keys)
+            .map_err(|failure| match failure.exit {
+                Exit::MissingSecret if secrets::is_encrypted(&cluster.proxmox.token_secret) => {
+                    failure.hint("If the key is lost: `daedal proxmox setup --rotate` makes a new token.")
+                }
+                _ => failure,
+            })?;
     Ok(Access { dialer, proxmox_trust, factory_trust: Trust::System, token_secret })
 }
 
@@ -231,7 +237,7 @@ pub fn engine_failure(error: &daedal_engine::Error) -> Failure {
             Kind::Unreachable { .. } | Kind::Untrusted { .. } => Exit::Unavailable,
             _ => Exit::Failed,
         },
-        daedal_engine::Error::Store(inner) => return keys::failure(inner, Exit::Failed),
+        daedal_engine::Error::Store(inner) => return keys::store_failure(inner, Exit::Failed),
         _ => Exit::Failed,
     };
     let mut failure = Failure::from_error(exit, error);

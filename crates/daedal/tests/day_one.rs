@@ -203,6 +203,16 @@ fn another_key(served: &Served, here: &Path) {
     daedal_store::Keyring::in_file(&key).make().unwrap();
     let new = std::fs::read_to_string(&key).unwrap();
     std::fs::write(&key, new.clone() + &old).unwrap();
+    // A token that cannot be read stops it before anything is done.
+    let (token, aside) = (here.join("proxmox-token.age"), here.join("aside"));
+    std::fs::rename(&token, &aside).unwrap();
+    std::fs::create_dir(&token).unwrap();
+    let kept = || std::fs::read(here.join(".daedal/first/first/secrets.yaml.age")).unwrap();
+    let before = kept();
+    let ran = run(served, here, &["secrets", "rekey", "-f", "cluster.yaml"], &[]);
+    assert_eq!((ran.status.code(), kept()), (Some(66), before), "{}", text(&ran.stderr));
+    std::fs::remove_dir(&token).unwrap();
+    std::fs::rename(&aside, &token).unwrap();
     let said = good(&run(served, here, &["secrets", "rekey", "-f", "cluster.yaml"], &[]));
     for kept in ["ccm.yaml.age", "secrets.yaml.age", "proxmox-token.age"] {
         assert!(said.contains(kept), "{said}");

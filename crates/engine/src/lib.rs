@@ -63,7 +63,7 @@ pub use event::{Event, stage};
 pub use guarding::BackupJob;
 pub use limits::Limits;
 pub use live::{Check, CheckVerdict, LiveReport};
-pub use outputs::Outputs;
+pub use outputs::{Outputs, Rekeyed};
 pub use page::{EtcdPage, KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage};
 pub use privileges::{Grant, Scope, Use};
 pub use report::{Report, StepReport, StepState};

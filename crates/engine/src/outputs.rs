@@ -65,6 +65,16 @@ const MACHINES: &str = "machines.json";
 /// Keeps a folder full of keys out of Git.
 const IGNORE: &str = ".gitignore";
 
+/// What came of encrypting the outputs anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rekeyed {
+    /// Files that are encrypted with the first key now.
+    pub written: usize,
+    /// Files that are not there, or that no key opens.
+    pub left: usize,
+}
+
 /// The output folder of one cluster.
 #[derive(Clone, Debug)]
 pub struct Outputs {
@@ -148,27 +158,36 @@ impl Outputs {
         self.put(&effects, manifest.file()).await
     }
 
-    /// Encrypts anew what is encrypted, with the first of the keys; what none of them opens is left for the next apply,
-    /// which writes it anew. How many files there were.
-    pub async fn rekey(&self) -> Result<usize, Error> {
+    /// Encrypts anew what is encrypted, with the first of the keys. What is not there or cannot be opened is left for the
+    /// next apply, which writes all of it anew then.
+    pub async fn rekey(&self) -> Result<Rekeyed, Error> {
         let effects = Effects::default();
-        let Some(mut manifest) = self.manifest().await else { return Ok(0) };
-        let encrypted: Vec<_> = self.written().await.into_iter().filter(|n| n.ends_with(ENCRYPTED)).collect();
-        for name in &encrypted {
-            let content = match self.read(name) {
+        let mut done = Rekeyed::default();
+        let Some(mut manifest) = self.manifest().await else { return Ok(done) };
+        for name in self.written().await.into_iter().filter(|name| name.ends_with(ENCRYPTED)) {
+            let (outputs, file) = (self.clone(), name.clone());
+            let read = tokio::task::spawn_blocking(move || outputs.read(&file));
+            let content = match read.await.map_err(Error::Interrupted)? {
                 Ok(content) => content,
-                Err(Error::Store(daedal_store::Error::OtherKey { .. })) => return Ok(0),
+                Err(
+                    Error::ReadOutput { .. }
+                    | Error::Store(daedal_store::Error::OtherKey { .. } | daedal_store::Error::Damaged { .. }),
+                ) => {
+                    done.left += 1;
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let bytes = SecretBytes::new(self.keys.encrypt(content.expose().as_bytes())?);
             manifest.files.insert(name.clone(), sha256(bytes.expose()));
-            self.put(&effects, File { name: name.clone(), bytes }).await?;
+            self.put(&effects, File { name, bytes }).await?;
+            done.written += 1;
         }
-        if !encrypted.is_empty() {
+        if done.left == 0 && done.written > 0 {
             manifest.key = Some(self.keys.public()?);
-            self.put(&effects, manifest.file()).await?;
         }
-        Ok(encrypted.len())
+        self.put(&effects, manifest.file()).await?;
+        Ok(done)
     }
 
     /// The addresses of the nodes when the files were written, by name.
@@ -187,7 +206,7 @@ impl Outputs {
     /// Removes every file that was written here, the manifest last. Other files in the folder are their owner's.
     pub async fn forget(&self) -> Result<(), Error> {
         let effects = Effects::default();
-        for name in self.written().await.into_iter().flat_map(|name| [twin(&name), name]) {
+        for name in self.written().await.into_iter().flat_map(with_plain_one) {
             self.remove(&effects, &name).await?;
         }
         self.remove(&effects, MANIFEST).await
@@ -236,7 +255,7 @@ impl Outputs {
         }
         let manifest =
             Manifest { basis: basis(cluster, secrets, hosts), files: digests, key: self.key(cluster)? };
-        for name in before.into_iter().flat_map(|name| [twin(&name), name]) {
+        for name in before.into_iter().flat_map(with_plain_one) {
             if !manifest.files.contains_key(&name) {
                 self.remove(effects, &name).await?;
             }
@@ -289,10 +308,12 @@ impl Outputs {
     }
 
     async fn put(&self, effects: &Effects, file: File) -> Result<(), Error> {
-        let (path, twin) = (self.folder.join(&file.name), self.folder.join(twin(&file.name)));
+        let path = self.folder.join(&file.name);
+        let plain = file.name.strip_suffix(ENCRYPTED).map(|name| self.folder.join(name));
         let writing = move || {
             write(&path, &file.bytes)?;
-            Ok(remove_private(&twin)?)
+            // Whatever an earlier run left of it in plain.
+            Ok(plain.map_or(Ok(()), |plain| remove_private(&plain))?)
         };
         effects
             .perform(EffectKind::WriteOutput, file.name, async move {
@@ -302,9 +323,10 @@ impl Outputs {
     }
 }
 
-/// What a file is called when it is encrypted, or no longer is.
-fn twin(name: &str) -> String {
-    name.strip_suffix(ENCRYPTED).map_or_else(|| format!("{name}{ENCRYPTED}"), str::to_owned)
+/// A file, and what it is called where it is not encrypted.
+fn with_plain_one(name: String) -> impl Iterator<Item = String> {
+    let plain = name.strip_suffix(ENCRYPTED).map(str::to_owned);
+    plain.into_iter().chain([name])
 }
 
 /// A file as it is on disk.

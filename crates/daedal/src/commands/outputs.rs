@@ -148,6 +148,10 @@ impl Place {
         };
         let text = self.outputs.read(file).map_err(|error| match error {
             daedal_engine::Error::ReadOutput { .. } => Failure::from_error(Exit::NoInput, &error),
+            daedal_engine::Error::Store(inner) if keys::unopened(&inner).is_some() => {
+                keys::failure(&inner, Exit::Failed)
+                    .hint(format!("If the key is lost: {} writes it anew.", command(target, "apply")))
+            }
             _ => engine_failure(&error),
         })?;
         Ok(Content { name: file.clone(), path: self.outputs.folder().join(file), text })
@@ -155,7 +159,8 @@ impl Place {
 
     /// The configuration of the cloud-controller-manager, which is in the store.
     async fn controller_config(&self) -> Outcome<Content> {
-        let kept = self.store.kept(CCM_CONFIG).await.map_err(|error| keys::failure(&error, Exit::Failed))?;
+        let kept =
+            self.store.kept(CCM_CONFIG).await.map_err(|error| keys::store_failure(&error, Exit::Failed))?;
         let text = kept.and_then(|bytes| String::from_utf8(bytes.expose().to_vec()).ok());
         match text {
             Some(text) => Ok(Content {

@@ -66,7 +66,7 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
     keys::warn_if_exposed(store.keys());
     let _lock = lock(&store, "proxmox ccm").await?;
     keys::ensure(&store, false)?;
-    let before = store.kept(CCM_CONFIG).await.map_err(|error| keys::failure(&error, Exit::Failed))?;
+    let before = store.kept(CCM_CONFIG).await.map_err(|error| keys::store_failure(&error, Exit::Failed))?;
     let unsafe_tls = contact.trust == Trust::Insecure;
     let written = |secret: &str| config(&contact.endpoint, unsafe_tls, &id, secret, &cluster.name);
     let secret = match args.rotate {

@@ -53,7 +53,7 @@ pub async fn run(source: &Path, target: &Target, unchecked: bool, format: Format
     }
     let bytes = SecretBytes::new(bundle.to_yaml().expose().as_bytes().to_vec());
     keys::ensure(&store, target.lab)?;
-    store.write_new_secrets(&bytes).await.map_err(|error| keys::failure(&error, Exit::CannotWrite))?;
+    store.write_new_secrets(&bytes).await.map_err(|error| keys::store_failure(&error, Exit::CannotWrite))?;
     say(
         format,
         &cluster.name,

@@ -191,7 +191,7 @@ impl Kept {
 
 /// The kept secrets; none if there never were any.
 async fn stored(store: &Store) -> Outcome<Option<SecretsBundle>> {
-    let kept = store.secrets().await.map_err(|error| keys::failure(&error, Exit::Failed))?;
+    let kept = store.secrets().await.map_err(|error| keys::store_failure(&error, Exit::Failed))?;
     let Some(bytes) = kept else { return Ok(None) };
     let unreadable = || {
         Failure::new(Exit::BadDocument, format!("the secrets in {} cannot be used", store.place().display()))
