@@ -68,9 +68,11 @@ impl State {
     }
 
     fn add_storage(&mut self, host: &str, spec: &StorageSpec) {
+        // Folders can hold what is to be imported since 8.3.
+        let known = self.at_least(8, 3);
         let definition = self.storages.entry(spec.name.clone()).or_insert_with(|| Storage {
             kind: spec.kind.clone(),
-            content: spec.content.clone(),
+            content: spec.content.iter().filter(|one| *one != "import" || known).cloned().collect(),
             shared: spec.shared,
             hosts: Default::default(),
         });
