@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
-use daedal_planner::{Images, Level, Ownership, PlanError, World, plan_apply, without_import};
+use daedal_planner::{Level, Ownership, Plan, PlanError, World, plan_apply, storages_needed, without_import};
 use daedal_proxmox::{Client, Permissions, imports_disk_images, permitted, release};
 use futures::future::join_all;
 use serde::Serialize;
@@ -99,7 +99,8 @@ impl Engine {
         let blinds = Blinds::default();
         architectures(proxmox, cluster, &mut world.hosts, &blinds).await;
         world.blind.extend(blinds.take());
-        version(&mut report, cluster, &world.proxmox_version);
+        let plan = plan_apply(cluster, &self.images(cluster), &world);
+        version(&mut report, cluster, &world.proxmox_version, &plan);
         privileges(&mut report, cluster, proxmox, &world.proxmox_version).await;
         pool(&mut report, cluster, proxmox).await;
         // Only a name that is not known raises the question which are.
@@ -109,7 +110,7 @@ impl Engine {
             Err(_) => BTreeSet::new(),
         };
         hosts(&mut report, cluster, &world, &known);
-        planned(&mut report, cluster, &world, &self.images(cluster));
+        planned(&mut report, cluster, &world, plan);
         self.factory(&mut report, cluster).await;
         self.addresses(&mut report, cluster, &world).await;
         self.clocks(&mut report, &world).await;
@@ -228,7 +229,7 @@ fn proves_a_host(reach: &Reach, error: &std::io::Error) -> bool {
     *reach == Reach::Direct && error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
-fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
+fn version(report: &mut LiveReport, cluster: &Cluster, version: &str, plan: &Result<Plan, PlanError>) {
     let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
     let (major, _) = release(version).unwrap_or_default();
     if major >= 8 && (imports_disk_images(version) || !cluster.boot.imports()) {
@@ -238,8 +239,12 @@ fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
         report.add(CheckVerdict::Bad, what, found, Some("upgrade Proxmox VE".to_owned()));
     } else {
         let found = format!("version {version} cannot import disk images; 8.4 or newer is needed");
-        let fix = format!("upgrade Proxmox VE, or {}", without_import(&cluster.boot));
-        report.add(CheckVerdict::Bad, what, found, Some(fix));
+        let fix = format!("upgrade Proxmox VE, or {}", without_import(cluster));
+        // Nodes that are there already stay without it.
+        match plan {
+            Err(PlanError::NoImport { .. }) => report.add(CheckVerdict::Bad, what, found, Some(fix)),
+            _ => report.add(CheckVerdict::Warning, what, format!("{found} for new nodes"), Some(fix)),
+        }
     }
     if cluster.proxmox.tls == TlsTrust::Insecure {
         report.add(
@@ -252,8 +257,8 @@ fn version(report: &mut LiveReport, cluster: &Cluster, version: &str) {
 }
 
 /// What the plan would say: room, and whatever keeps a node from being made.
-fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, images: &Images) {
-    let plan = match plan_apply(cluster, images, world) {
+fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, plan: Result<Plan, PlanError>) {
+    let plan = match plan {
         Ok(plan) => plan,
         // Said with the version.
         Err(PlanError::NoImport { .. }) => return taken_vmids(report, cluster, world),
@@ -363,8 +368,7 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
             continue;
         }
         report.good(format!("host {name}"), format!("online, {} CPUs, {} GiB", view.cpus, view.memory >> 30));
-        let disks = proxmox.storages_of_disks().map(|storage| (storage, vec!["images"]));
-        for (storage, content) in disks.chain([(&proxmox.images_storage, cluster.boot.files().to_vec())]) {
+        for (storage, content) in storages_needed(cluster, world) {
             let what = format!("storage {storage} on {name}");
             let Some(found) = view.storages.get(storage) else {
                 let known: Vec<&str> = view.storages.keys().map(String::as_str).collect();
@@ -385,7 +389,7 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
                 let fix =
                     format!("on {name}: pvesm set {storage} --disable 0; pvesm status --storage {storage}");
                 report.add(CheckVerdict::Bad, what, "it is not available", Some(fix));
-            } else if *storage == proxmox.images_storage && found.available < room {
+            } else if storage == proxmox.images_storage && found.available < room {
                 report.add(
                     CheckVerdict::Bad,
                     what,

@@ -141,7 +141,7 @@ impl Rooms {
     ) {
         let nowhere = HostView::default();
         let view = world.hosts.get(name);
-        let unusable = judge_host(cluster, name, view)
+        let unusable = judge_host(cluster, world, name)
             .or_else(|| lacks_volume(cluster, world, name))
             .or_else(|| view.and_then(|view| room_for_image(cluster, world, name, view)))
             .map(|(why, fix)| UnusableHost { host: name.to_owned(), why, fix });
@@ -293,9 +293,19 @@ impl Rooms {
     }
 }
 
+/// The storages that a host needs to make nodes, each with the kinds of content it must take. Nothing is asked for the sake of an
+/// import where Proxmox can do none.
+pub fn storages_needed<'c>(cluster: &'c Cluster, world: &World) -> Vec<(&'c str, Vec<&'static str>)> {
+    let proxmox = &cluster.proxmox;
+    let files = cluster.boot.files().iter().copied();
+    let files = files.filter(|content| !(world.cannot_import && *content == "import")).collect();
+    let disks = proxmox.storages_of_disks().map(|storage| (storage.as_str(), vec!["images"]));
+    disks.chain([(proxmox.images_storage.as_str(), files)]).collect()
+}
+
 /// Why a host cannot take new nodes, and what would help.
-fn judge_host(cluster: &Cluster, name: &str, view: Option<&HostView>) -> Option<(String, Option<String>)> {
-    let Some(view) = view else {
+fn judge_host(cluster: &Cluster, world: &World, name: &str) -> Option<(String, Option<String>)> {
+    let Some(view) = world.hosts.get(name) else {
         return Some(("Proxmox knows no such host".to_owned(), Some("correct `proxmox.hosts`".to_owned())));
     };
     if !view.online {
@@ -306,8 +316,7 @@ fn judge_host(cluster: &Cluster, name: &str, view: Option<&HostView>) -> Option<
         return Some(("its CPU and memory could not be read".to_owned(), Some(fix)));
     }
     let proxmox = &cluster.proxmox;
-    let disks = proxmox.storages_of_disks().map(|storage| (storage, &["images"][..]));
-    for (storage, wanted) in disks.chain([(&proxmox.images_storage, cluster.boot.files())]) {
+    for (storage, wanted) in storages_needed(cluster, world) {
         let Some(seen) = view.storages.get(storage) else {
             let fix =
                 format!("check `proxmox.storage`, or give the token Datastore.Audit on /storage/{storage}");
@@ -352,6 +361,9 @@ fn room_for_image(
     name: &str,
     view: &HostView,
 ) -> Option<(String, Option<String>)> {
+    if world.cannot_import && cluster.boot.imports() {
+        return None;
+    }
     let storage = &cluster.proxmox.images_storage;
     let seen = view.storages.get(storage).filter(|seen| seen.total > 0)?;
     let there = |pin: &ImagePin| {

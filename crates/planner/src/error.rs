@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use daedal_inventory::{Arch, Boot};
+use daedal_inventory::{Arch, Cluster, Templates};
 
 use crate::size;
 
@@ -77,14 +77,13 @@ pub enum PlanError {
     },
     /// A Proxmox that cannot do what the declared boot path needs.
     #[error(
-        "Proxmox VE {version} cannot import disk images; 8.4 or newer is needed: upgrade it, or {}",
-        without_import(boot)
+        "Proxmox VE {version} cannot import disk images; 8.4 or newer is needed: upgrade it, or {instead}"
     )]
     NoImport {
         /// Its version.
         version: String,
-        /// How nodes are to boot.
-        boot: Boot,
+        /// What works there, from [`without_import`].
+        instead: String,
     },
     /// A way to boot that is declared but not built yet.
     #[error(
@@ -103,14 +102,25 @@ pub fn freeing(host: &str, vmid: u32) -> String {
     format!("as root on {host}: qm unlock {vmid} && qm destroy {vmid} --purge; then run again")
 }
 
-/// The way to boot, like the declared one, that imports no disk image.
-pub fn without_import(boot: &Boot) -> String {
-    if boot.clones() {
-        return "let an ISO make the templates: `boot: {template: {made: iso}}`".to_owned();
-    }
+/// The way to boot, like the declared one, that imports no disk image: all that `boot` then is.
+pub fn without_import(cluster: &Cluster) -> String {
+    let boot = &cluster.boot;
     let config = serde_json::to_value(boot.config).ok();
     let config = config.as_ref().and_then(serde_json::Value::as_str).unwrap_or("cidata");
-    format!("boot from an ISO: `boot: {{from: iso, config: {config}}}`")
+    // An ISO that makes a template is reached at a declared address.
+    let Some(templates) = boot.template.filter(|_| !cluster.network.discovered) else {
+        let also = match &cluster.proxmox.template_disks {
+            Some(_) => ", and no `templates` in `proxmox.storage`",
+            None => "",
+        };
+        return format!("boot from an ISO; all of it is `boot: {{from: iso, config: {config}}}`{also}");
+    };
+    let Templates { control_plane, worker, full, .. } = templates;
+    let clone = if full { "full" } else { "linked" };
+    format!(
+        "let an ISO make the templates; all of it is `boot: {{from: template, config: {config}, template: {{controlplane: \
+         {control_plane}, worker: {worker}, clone: {clone}, made: iso}}}}`"
+    )
 }
 
 /// What to do where a node of another cluster answers at the address of one of ours.

@@ -40,6 +40,7 @@ mod volumes;
 mod world;
 
 pub use apply::{plan_apply, plan_restore};
+pub use capacity::storages_needed;
 pub use check::{Finding, Rule, check};
 pub use destroy::plan_destroy;
 pub use digest::{intent, node_digest, template_digest};

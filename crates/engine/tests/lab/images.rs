@@ -1,10 +1,11 @@
 //! Disk images: those that lie on a storage already, and Proxmox releases that cannot import any.
 
-use daedal_engine::{CheckVerdict, StepState};
-use daedal_planner::PlanError;
+use daedal_engine::{Check, CheckVerdict, StepState};
+use daedal_inventory::{Boot, Cluster, Templates};
+use daedal_planner::{PlanError, without_import};
 
-use crate::boot::{CLOUD_INIT, ISO_CIDATA, ISO_CLOUD_INIT, TEMPLATE, TEMPLATE_BY_ISO};
-use crate::support::{Bench, Way, assert_done, errors};
+use crate::boot::{CLOUD_INIT, ISO_CIDATA, ISO_CLOUD_INIT, OWN_RAW, RAW, TEMPLATE, TEMPLATE_BY_ISO};
+use crate::support::{Bench, Way, assert_done, cluster_booting, cluster_from, errors};
 
 #[tokio::test(start_paused = true)]
 async fn an_image_of_the_right_size_with_other_content_is_never_made_a_vm_of() {
@@ -33,52 +34,112 @@ async fn an_image_of_the_right_size_with_other_content_is_never_made_a_vm_of() {
     assert_done(&bench.apply().await, "apply");
 }
 
+/// A Proxmox of some release. Before 8.4 nobody had a reason to let a storage take what is to be imported.
 fn on_release(way: Way, version: &str) -> Bench {
-    Bench::on(way, 1, 1, |datacenter| datacenter.version = version.to_owned())
+    Bench::on(way, 1, 1, |datacenter| {
+        datacenter.version = version.to_owned();
+        let storages = datacenter.hosts.iter_mut().flat_map(|host| &mut host.storages);
+        for storage in storages.filter(|_| !daedal_proxmox::imports_disk_images(version)) {
+            storage.content.retain(|content| content != "import");
+        }
+    })
 }
 
-/// What `check --live` says of the Proxmox itself.
+/// What `check --live` says of the Proxmox itself. Nothing else is wrong with it.
 async fn said_of_proxmox(bench: &Bench) -> (CheckVerdict, String, Option<String>) {
-    let report = bench.engine().live_checks(&bench.cluster).await;
+    // The lab refuses what it does not have; on a real network only a host that is there does so.
+    let reach = daedal_inventory::Reach::Proxy("http://127.0.0.1:1".into());
+    let cluster = Cluster { reach, ..bench.cluster.clone() };
+    let report = bench.engine().live_checks(&cluster).await;
     let about: Vec<_> = report.checks.iter().filter(|check| check.found.contains("version ")).collect();
     assert_eq!(about.len(), 1, "said once: {:#?}", report.checks);
-    assert!(!report.checks.iter().any(|check| check.what == "plan"), "{:#?}", report.checks);
+    let wrong: Vec<&Check> = report
+        .checks
+        .iter()
+        .filter(|check| check.verdict == CheckVerdict::Bad && !check.found.contains("version "))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
     (about[0].verdict, about[0].found.clone(), about[0].fix.clone())
+}
+
+/// The value of `boot` that a fix tells to write.
+fn told_to_write(fix: &str) -> &str {
+    fix.split_once("`boot: ").and_then(|(_, rest)| rest.split_once('`')).unwrap().0
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_proxmox_that_cannot_import_is_told_with_the_way_that_works() {
+    let numbered =
+        "{from: template, config: cidata, template: {controlplane: 898, worker: 899, clone: full}}";
+    let mut shown = std::collections::BTreeSet::new();
     for (version, way, instead) in [
         ("8.3.5", Way::USUAL, ISO_CIDATA),
+        ("8.3.5", RAW, ISO_CIDATA),
+        ("8.3.5", OWN_RAW, ISO_CIDATA),
         ("8.2.2", CLOUD_INIT, ISO_CLOUD_INIT),
         ("8.3.5", TEMPLATE, TEMPLATE_BY_ISO),
+        ("8.2.2", Way { boot: numbered, ..TEMPLATE }, TEMPLATE_BY_ISO),
     ] {
         let bench = on_release(way, version);
         let (verdict, found, fix) = said_of_proxmox(&bench).await;
         assert_eq!(verdict, CheckVerdict::Bad, "{version}: {found}");
         assert_eq!(found, format!("version {version} cannot import disk images; 8.4 or newer is needed"));
         let fix = fix.unwrap();
-        let words = match way.boot == TEMPLATE.boot {
-            true => "let an ISO make the templates: `boot: {template: {made: iso}}`".to_owned(),
-            false => format!("boot from an ISO: `boot: {}`", instead.boot),
-        };
-        assert_eq!(fix, format!("upgrade Proxmox VE, or {words}"));
+        let words = fix.strip_prefix("upgrade Proxmox VE, or ").expect(&fix);
         // No plan is made that would fail half-way; nothing was changed.
         let refused = bench.look().await.1.unwrap_err();
         assert!(matches!(refused, PlanError::NoImport { .. }), "{refused}");
         let said = refused.to_string();
-        assert!(said.contains(&found.replace("version", "Proxmox VE")) && said.contains(&words), "{said}");
+        assert!(said.contains(&found.replace("version", "Proxmox VE")) && said.contains(words), "{said}");
         assert_eq!(bench.counts().mutating, 0, "{version}: {:?}", bench.counts().by_shape);
 
-        let bench = on_release(instead, version);
-        assert_eq!(said_of_proxmox(&bench).await.0, CheckVerdict::Good, "{version} {instead:?}");
-        assert_done(&bench.apply().await, instead.boot);
-        bench.assert_converged(instead.boot).await;
+        // What is told can be written like that, is as declared but for the import, and works.
+        let written = cluster_booting(told_to_write(&fix), 1, 1);
+        let (meant, was) = (cluster_booting(instead.boot, 1, 1).boot, &bench.cluster.boot);
+        let templates = was.template.map(|was| Templates { by_iso: true, ..was });
+        assert_eq!(written.boot, Boot { template: templates, ..meant }, "{fix}");
+        if !shown.insert((version, fix.clone())) {
+            continue;
+        }
+        let bench = Bench { cluster: written, ..on_release(instead, version) };
+        assert_eq!(said_of_proxmox(&bench).await.0, CheckVerdict::Good, "{version} {fix}");
+        assert_done(&bench.apply().await, &fix);
+        bench.assert_converged(&fix).await;
     }
     for version in ["8.4.0", "9.1"] {
         let bench = on_release(Way::USUAL, version);
         assert_eq!(said_of_proxmox(&bench).await.0, CheckVerdict::Good, "{version}");
         assert!(bench.look().await.1.is_ok(), "{version}");
+    }
+}
+
+/// An ISO makes no templates where addresses are discovered, so that they are not told of.
+#[test]
+fn the_way_without_import_can_be_written_where_addresses_are_discovered() {
+    let inventory = |boot: &str| {
+        cluster_from(format!(
+            "apiVersion: daedal.dev/v1alpha1
+kind: Cluster
+metadata: {{name: home}}
+spec:
+  talos: {{version: v1.12.0, extensions: [qemu-guest-agent]}}
+  kubernetes: {{version: v1.35.0}}
+  proxmox:
+    endpoint: https://atlas.lan:8006
+    token: {{id: \"daedal@pve!cli\", secret: {{env: X}}}}
+    hosts: [atlas]
+    storage: {{disks: local-lvm, images: local}}
+    bridge: vmbr0
+  network: {{cidr: 10.0.0.0/16, gateway: 10.0.0.1, dns: [1.1.1.1], dhcp: discovered}}
+  boot: {boot}
+  pools:
+    - {{name: cp, role: controlplane, count: 1, cores: 2, memory: 4GiB, disk: 20GiB, vmid: 300}}
+"
+        ))
+    };
+    for boot in ["{from: template, config: maintenance}", "{config: maintenance, format: raw}"] {
+        let written = inventory(told_to_write(&without_import(&inventory(boot))));
+        assert!(written.boot.installs() && !written.boot.imports(), "{boot}: {:?}", written.boot);
     }
 }
 
@@ -89,4 +150,7 @@ async fn a_cluster_that_exists_is_kept_without_import() {
     assert_done(&bench.apply().await, "apply");
     bench.cluster.boot.from = daedal_inventory::BootFrom::DiskImage;
     assert!(bench.look().await.1.is_ok());
+    let (verdict, found, fix) = said_of_proxmox(&bench).await;
+    assert_eq!(verdict, CheckVerdict::Warning, "{found}");
+    assert!(found.ends_with("8.4 or newer is needed for new nodes") && fix.is_some(), "{found}");
 }

@@ -15,7 +15,7 @@ use self::config::NewConfig;
 use crate::bootstrap::{self, Voters};
 use crate::capacity::Rooms;
 use crate::digest::NodeDigests;
-use crate::error::PlanError;
+use crate::error::{PlanError, without_import};
 use crate::graph::{Graph, Subject};
 use crate::image::ImageSteps;
 use crate::names::{Content, Images};
@@ -88,6 +88,13 @@ fn plan(
         .any(|sight| sight.node.role == Role::ControlPlane && !matches!(sight.state, State::Blocked { .. }));
     let creatable = |node: &Node| node.role == Role::ControlPlane || control_planes_possible;
 
+    let no_import =
+        || PlanError::NoImport { version: world.proxmox_version.clone(), instead: without_import(cluster) };
+    // Before any place is looked for: what hosts lack for an import is not what is wrong.
+    let to_make = |sight: &Sight<'_>| matches!(sight.state, State::Absent) && creatable(sight.node);
+    if world.cannot_import && cluster.boot.from == BootFrom::DiskImage && survey.nodes.iter().any(to_make) {
+        return Err(no_import());
+    }
     let before = Rooms::count(cluster, world, &survey);
     let mut rooms = before.clone();
     let places = place(cluster, &survey, &mut rooms, creatable)?;
@@ -138,12 +145,9 @@ fn plan(
     }
     let hosts = rooms.budgets(&before, &on_host);
     let (steps, notes) = (planner.graph.steps, planner.notes.sorted());
-    // Known before anything is half made.
+    // A template that is there already can be cloned without one.
     if world.cannot_import && steps.iter().any(imports) {
-        return Err(PlanError::NoImport {
-            version: world.proxmox_version.clone(),
-            boot: cluster.boot.clone(),
-        });
+        return Err(no_import());
     }
     Ok(Plan { nodes, steps, hosts, quorum, notes, ..Plan::empty(Purpose::Apply, cluster, world) })
 }
