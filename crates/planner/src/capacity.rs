@@ -14,7 +14,7 @@ use crate::names;
 use crate::plan::{Budget, HostBudget};
 use crate::size;
 use crate::survey::{State, Survey};
-use crate::world::{GuestView, HostView, ImagePin, Ownership, World};
+use crate::world::{Blind, GuestView, HostView, ImagePin, Ownership, World};
 
 /// What a node takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -293,14 +293,27 @@ impl Rooms {
     }
 }
 
-/// The storages that a host needs to make nodes, each with the kinds of content it must take. Nothing is asked for the sake of an
-/// import where Proxmox can do none.
+/// The storages that a host needs to make nodes, each once with the kinds of content it must take. Nothing is asked for the sake of
+/// an import where Proxmox can do none.
 pub fn storages_needed<'c>(cluster: &'c Cluster, world: &World) -> Vec<(&'c str, Vec<&'static str>)> {
-    let proxmox = &cluster.proxmox;
-    let files = cluster.boot.files().iter().copied();
-    let files = files.filter(|content| !(world.cannot_import && *content == "import")).collect();
-    let disks = proxmox.storages_of_disks().map(|storage| (storage.as_str(), vec!["images"]));
-    disks.chain([(proxmox.images_storage.as_str(), files)]).collect()
+    let (proxmox, boot) = (&cluster.proxmox, &cluster.boot);
+    let disks = proxmox.storages_of_disks().map(|storage| (storage.as_str(), "images"));
+    let files = boot.files().iter().map(|content| (proxmox.images_storage.as_str(), *content));
+    let lies = if boot.installs() { "iso" } else { "import" };
+    let own = boot.volume().and_then(|volume| volume.split_once(':')).map(|(storage, _)| (storage, lies));
+    let mut needed: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (storage, content) in disks.chain(files).chain(own) {
+        let at = needed.iter().position(|(known, _)| *known == storage).unwrap_or_else(|| {
+            needed.push((storage, Vec::new()));
+            needed.len() - 1
+        });
+        let wanted = &mut needed[at].1;
+        let idle = world.cannot_import && content == "import";
+        if !idle && !wanted.contains(&content) {
+            wanted.push(content);
+        }
+    }
+    needed
 }
 
 /// Why a host cannot take new nodes, and what would help.
@@ -348,6 +361,12 @@ fn lacks_volume(cluster: &Cluster, world: &World, name: &str) -> Option<(String,
     let wanted = cluster.boot.volume()?;
     if world.volumes.iter().any(|volume| volume.volid == wanted && volume.host == name) {
         return None;
+    }
+    let storage = wanted.split_once(':').map_or("", |(storage, _)| storage);
+    if world.blind.iter().any(|blind| blind.what == Blind::storage(storage, name)) {
+        let why =
+            format!("storage {storage} could not be listed there, so whether it has {wanted} is not known");
+        return Some((why, Some(format!("on {name}: pvesm list {storage}"))));
     }
     let key = if cluster.boot.installs() { "boot.iso" } else { "boot.image" };
     let fix = format!("put it there, or leave out `{key}` and let {name} download one");

@@ -179,6 +179,7 @@ pub(crate) fn host(cpus: u32, memory_gib: u64, disk_gib: u64) -> HostView {
         storages: BTreeMap::from([
             ("local".to_owned(), storage("dir", &["iso", "import", "vztmpl"], 100 * GIB, 80 * GIB)),
             ("local-lvm".to_owned(), storage("lvmthin", &["images"], disk_gib * GIB, disk_gib * GIB)),
+            ("nas".to_owned(), storage("nfs", &["iso", "import"], 1000 * GIB, 900 * GIB)),
         ]),
     }
 }

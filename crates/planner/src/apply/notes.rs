@@ -85,7 +85,7 @@ impl<'w> Planner<'w> {
     pub(super) fn room_notes(&mut self, rooms: &Rooms, hosts: &HashMap<&str, String>) {
         let used: HashSet<&str> = hosts.values().map(String::as_str).collect();
         for (at, room) in rooms.rooms.iter().enumerate() {
-            if let Some(unusable) = room.unusable.as_ref().filter(|_| room.declared) {
+            if let Some(unusable) = room.unusable.as_ref().filter(|_| room.declared && !used.is_empty()) {
                 let text = format!("No new nodes go there: {}.", unusable.why);
                 self.notes.add(Level::Warning, format!("host {}", room.host), text, unusable.fix.clone());
             }

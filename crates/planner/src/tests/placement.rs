@@ -29,6 +29,66 @@ fn worker_slots_are_interleaved_over_unequal_hosts() {
     assert_eq!(hosts, "abcaca");
 }
 
+/// An image of one's own on a storage that all hosts share.
+fn on_nas(contents: &[&str]) -> (Cluster, World) {
+    let mut cluster = fixture::cluster("home", &["a", "b"], 3, 0);
+    cluster.boot.image = Some("nas:import/talos.raw".into());
+    let mut world = fixture::empty_world(&[("a", 64, 256, 1000), ("b", 64, 256, 1000)]);
+    for (name, host) in &mut world.hosts {
+        let content = contents.iter().map(|content| (*content).to_owned()).collect();
+        let nas = StorageView { content, active: true, shared: true, ..StorageView::default() };
+        host.storages.insert("nas".into(), nas);
+        world.volumes.push(VolumeView {
+            host: name.clone(),
+            storage: "nas".into(),
+            volid: "nas:import/talos.raw".into(),
+            content: "import".into(),
+            size: super::simulator::IMAGE_SIZE,
+        });
+    }
+    (cluster, world)
+}
+
+#[test]
+fn the_storage_of_an_image_of_ones_own_must_be_active_and_take_it() {
+    let (cluster, mut world) = on_nas(&["import"]);
+    assert_eq!(places(&cluster, &world), ["cp-1@a", "cp-2@b", "cp-3@a"]);
+    world.hosts.get_mut("b").unwrap().storages.get_mut("nas").unwrap().active = false;
+    assert_eq!(places(&cluster, &world), ["cp-1@a", "cp-2@a", "cp-3@a"]);
+    let notes = plan(&cluster, &world).unwrap().notes;
+    let note = notes.iter().find(|note| note.about == "host b").unwrap();
+    assert_eq!(note.text, "No new nodes go there: storage nas is not active there.");
+
+    // What it does not take, Proxmox does not list either.
+    let (cluster, mut world) = on_nas(&["backup"]);
+    world.volumes.clear();
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("no host can read the image") };
+    assert_eq!(room.unusable[0].why, "storage nas does not take the content type import");
+    assert_eq!(room.unusable[0].fix.as_deref(), Some("on a: pvesm set nas --content backup,import"));
+
+    // Not seen is not the same as not there.
+    let (cluster, mut world) = on_nas(&["import"]);
+    world.volumes.clear();
+    world.blind.push(Blind { what: Blind::storage("nas", "a"), why: "timeout".into() });
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("nobody saw the image") };
+    let why = "storage nas could not be listed there, so whether it has nas:import/talos.raw is not known";
+    assert_eq!(room.unusable[0].why, why);
+    assert_eq!(room.unusable[1].why, "nas:import/talos.raw is not there");
+}
+
+/// Where no node is to be made, it does not matter that none could be.
+#[test]
+fn hosts_that_take_no_new_nodes_are_told_of_only_where_there_are_some() {
+    let (cluster, world) = on_nas(&["import"]);
+    let mut sim = Sim::made(&cluster, &world);
+    sim.world.volumes.retain(|volume| volume.storage != "nas");
+    let kept = plan(&cluster, &sim.world).unwrap();
+    assert!(!kept.notes.iter().any(|note| note.about.starts_with("host ")), "{:#?}", kept.notes);
+    sim.world.guests.remove(&301);
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &sim.world) else { panic!("a node is missing") };
+    assert_eq!(room.unusable.len(), 2);
+}
+
 #[test]
 fn control_planes_share_a_host_only_when_no_other_fits() {
     let cluster = fixture::cluster("home", &["a", "b"], 3, 0);
