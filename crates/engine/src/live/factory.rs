@@ -16,9 +16,16 @@ impl Engine {
             Ok(versions) => versions,
             Err(error) => return not_asked(report, what, &error),
         };
+        // An image of one's own may be what no factory builds; only upgrades ask for it there.
+        let (verdict, but) = match cluster.boot.image {
+            Some(_) => {
+                (CheckVerdict::Warning, "; nodes are made from `boot.image` without it, but upgrades need it")
+            }
+            None => (CheckVerdict::Bad, ""),
+        };
         if !versions.contains(&version) {
             let fix = like(&version, &versions).map(|other| format!("set talos.version to {other}"));
-            return report.add(CheckVerdict::Bad, what, format!("it has no Talos {version}"), fix);
+            return report.add(verdict, what, format!("it has no Talos {version}{but}"), fix);
         }
         let known: Vec<String> = match self.parts.factory.extensions(&version).await {
             Ok(extensions) => extensions.into_iter().map(|extension| extension.name).collect(),
@@ -29,8 +36,8 @@ impl Engine {
         for extension in cluster.talos.extensions.iter().filter(|name| !known.contains(name)) {
             missing += 1;
             let fix = nearest(extension, &names).map(|name| format!("did you mean {name}?"));
-            let found = format!("{extension} is no official extension of Talos {version}");
-            report.add(CheckVerdict::Bad, &what, found, fix);
+            let found = format!("{extension} is no official extension of Talos {version}{but}");
+            report.add(verdict, &what, found, fix);
         }
         if missing == 0 {
             let count = cluster.talos.extensions.len();

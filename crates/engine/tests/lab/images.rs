@@ -1,11 +1,15 @@
 //! Disk images: those that lie on a storage already, and Proxmox releases that cannot import any.
 
-use daedal_engine::{Check, CheckVerdict, StepState};
+use daedal_engine::{Check, CheckVerdict, LiveReport, StepState};
 use daedal_inventory::{Boot, Cluster, Templates};
+use daedal_lab::Format;
+use daedal_lab::proxmox::{Grant, StorageSpec};
 use daedal_planner::{PlanError, without_import};
 
-use crate::boot::{CLOUD_INIT, ISO_CIDATA, ISO_CLOUD_INIT, OWN_RAW, RAW, TEMPLATE, TEMPLATE_BY_ISO};
-use crate::support::{Bench, Way, assert_done, cluster_booting, cluster_from, errors};
+use crate::boot::{
+    CLOUD_INIT, ISO_CIDATA, ISO_CLOUD_INIT, OWN_RAW, RAW, TEMPLATE, TEMPLATE_BY_ISO, somebodys_build,
+};
+use crate::support::{Bench, Giving, Way, assert_done, cluster_booting, cluster_from, errors};
 
 #[tokio::test(start_paused = true)]
 async fn an_image_of_the_right_size_with_other_content_is_never_made_a_vm_of() {
@@ -45,12 +49,15 @@ fn on_release(way: Way, version: &str) -> Bench {
     })
 }
 
-/// What `check --live` says of the Proxmox itself. Nothing else is wrong with it.
-async fn said_of_proxmox(bench: &Bench) -> (CheckVerdict, String, Option<String>) {
+async fn live(bench: &Bench) -> LiveReport {
     // The lab refuses what it does not have; on a real network only a host that is there does so.
     let reach = daedal_inventory::Reach::Proxy("http://127.0.0.1:1".into());
-    let cluster = Cluster { reach, ..bench.cluster.clone() };
-    let report = bench.engine().live_checks(&cluster).await;
+    bench.engine().live_checks(&Cluster { reach, ..bench.cluster.clone() }).await
+}
+
+/// What `check --live` says of the Proxmox itself. Nothing else is wrong with it.
+async fn said_of_proxmox(bench: &Bench) -> (CheckVerdict, String, Option<String>) {
+    let report = live(bench).await;
     let about: Vec<_> = report.checks.iter().filter(|check| check.found.contains("version ")).collect();
     assert_eq!(about.len(), 1, "said once: {:#?}", report.checks);
     let wrong: Vec<&Check> = report
@@ -153,4 +160,58 @@ async fn a_cluster_that_exists_is_kept_without_import() {
     let (verdict, found, fix) = said_of_proxmox(&bench).await;
     assert_eq!(verdict, CheckVerdict::Warning, "{found}");
     assert!(found.ends_with("8.4 or newer is needed for new nodes") && fix.is_some(), "{found}");
+}
+
+/// What lies on a storage that does not take such content is not listed, and cannot be used: that is said, not that it is missing.
+#[tokio::test(start_paused = true)]
+async fn the_storage_of_an_image_of_ones_own_is_checked() {
+    let way = Way::new("{image: \"nas:import/talos-own.raw\"}", Giving::Nothing);
+    for (content, fine) in [(["import"], true), (["backup"], false)] {
+        let bench = Bench::on(way, 1, 1, |datacenter| {
+            let nas = StorageSpec { shared: true, ..StorageSpec::new("nas", "nfs", &content, 1 << 40) };
+            datacenter.hosts.iter_mut().for_each(|host| host.storages.push(nas.clone()));
+            let grants = datacenter.tokens.iter_mut().map(|token| &mut token.grants);
+            grants.for_each(|all| all.push(Grant::new("/storage/nas", &["Datastore.Audit"])));
+        });
+        let bytes = somebodys_build().encode(Format::Raw);
+        assert_eq!(bench.lab.datacenter().put_image("atlas", "nas:import/talos-own.raw", bytes, None), fine);
+        let report = live(&bench).await;
+        let of_nas: Vec<&Check> =
+            report.checks.iter().filter(|check| check.what.starts_with("storage nas on ")).collect();
+        assert_eq!(of_nas.len(), 2, "{:#?}", report.checks);
+        assert!(of_nas.iter().all(|check| (check.verdict == CheckVerdict::Good) == fine), "{of_nas:#?}");
+        assert!(!report.checks.iter().any(|check| check.found.contains("is not there")), "{report:#?}");
+        if !fine {
+            assert_eq!(of_nas[0].fix.as_deref(), Some("pvesm set nas --content backup,import"));
+            let refused = bench.look().await.1.unwrap_err().to_string();
+            assert!(refused.contains("storage nas does not take the content type import"), "{refused}");
+        }
+    }
+}
+
+/// No factory is asked for an image of one's own, so that what none builds can be in it.
+#[tokio::test(start_paused = true)]
+async fn an_image_of_ones_own_may_be_what_no_factory_builds() {
+    for (way, verdict) in [(OWN_RAW, CheckVerdict::Warning), (Way::USUAL, CheckVerdict::Bad)] {
+        for unknown_version in [true, false] {
+            let mut bench = Bench::booting(way, 1, 1);
+            for host in ["atlas", "boreas"] {
+                let bytes = somebodys_build().encode(Format::Raw);
+                assert!(bench.lab.datacenter().put_image(
+                    host,
+                    "local:import/talos-v1.12-own.raw",
+                    bytes,
+                    None
+                ));
+            }
+            match unknown_version {
+                true => bench.cluster.talos.version = "1.12.99".parse().unwrap(),
+                false => bench.cluster.talos.extensions.push("me/own".into()),
+            }
+            let report = live(&bench).await;
+            let said = report.checks.iter().find(|check| check.what.starts_with("Image Factory")).unwrap();
+            assert_eq!(said.verdict, verdict, "{said:?}");
+            assert_eq!(report.passed(), way.boot == OWN_RAW.boot, "{report:#?}");
+        }
+    }
 }
