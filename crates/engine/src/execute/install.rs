@@ -96,7 +96,11 @@ impl Executor<'_> {
                 Ok(()) | Err(Probe::Configured { .. }) => Look::Ended(Ok(())),
                 Err(Probe::Unreachable(why)) => Look::NotYet(why),
                 Err(Probe::Maintenance) => Look::NotYet("it waits for a config".to_owned()),
-                Err(Probe::OtherCluster) => Look::NotYet("something else answers there".to_owned()),
+                // Its keys were made a moment ago, so whoever knows them is ours and nobody else is.
+                Err(Probe::OtherCluster) => {
+                    let (node, address) = (builder.name.clone(), builder.ip());
+                    Look::Ended(Err(Error::OtherCluster { node, address }))
+                }
             }
         };
         wait.until(&news, look).await?;

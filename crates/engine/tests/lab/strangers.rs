@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::boot::{CLOUD_INIT, IMAGE_MAINTENANCE};
+use crate::boot::{CLOUD_INIT, IMAGE_MAINTENANCE, ISO_MAINTENANCE, TEMPLATE_BY_ISO};
 use crate::support::{Bench, TOKEN, Way, assert_done, cluster_from, errors, secrets};
 
 fn vm(vmid: u32, host: &str, config: &[(&str, &str)]) -> VmSpec {
@@ -309,6 +309,7 @@ async fn a_node_of_another_cluster_is_told_and_sent_nothing() {
         (Way::USUAL, "cp-1"),
         (IMAGE_MAINTENANCE, "worker-1"),
         (CLOUD_INIT, "cp-1"),
+        (ISO_MAINTENANCE, "worker-1"),
     ] {
         let bench = Bench::booting(way, 1, 1);
         let node = bench.cluster.node(at).unwrap();
@@ -360,6 +361,35 @@ async fn a_node_of_another_cluster_is_told_and_sent_nothing() {
         let status = bench.engine().status(&bench.cluster).await.unwrap();
         assert!(status.nodes.iter().all(|node| node.healthy), "{way:?} {at}: {status:#?}");
     }
+}
+
+/// A template that an ISO installs has the address of its first clone meanwhile, and keys that nobody else can have.
+#[tokio::test(start_paused = true)]
+async fn a_node_of_another_cluster_where_a_template_is_installed_is_told_and_sent_nothing() {
+    let bench = Bench::booting(TEMPLATE_BY_ISO, 1, 1);
+    let address = bench.cluster.node("worker-1").unwrap().ip().unwrap();
+    let away = somebody_elses(&bench, address).await;
+    let (before, disk, taken) = (as_saved(&bench, 700), disks(&bench), sent(&bench).len());
+    let began = tokio::time::Instant::now();
+    let report = bench.apply().await;
+    assert!(began.elapsed() < Duration::from_secs(600), "{:?}", began.elapsed());
+    let failed: Vec<_> = report.failures().collect();
+    let StepState::Failed { error, fix } = &failed[0].state else { unreachable!() };
+    let told =
+        format!("what answers on {address}, where node worker-1 should be, belongs to another cluster");
+    assert_eq!((failed.len(), error.as_str()), (1, told.as_str()));
+    assert!(fix.as_ref().is_some_and(|fix| fix.contains("give worker-1 another")), "{fix:?}");
+    // Only the template of control planes was wiped, and the cluster bootstrapped.
+    let ours: Vec<String> = sent(&bench).split_off(taken);
+    assert!(ours.iter().all(|path| path.ends_with("/Reset") || path.ends_with("/Bootstrap")), "{ours:?}");
+    assert_eq!(ours.iter().filter(|path| path.ends_with("/Reset")).count(), 1, "{ours:?}");
+    assert_eq!(as_saved(&bench, 700), before);
+    let now = disks(&bench);
+    assert!(disk.iter().all(|(disk, content)| now.get(disk) == Some(content)));
+    assert_done(&away.destroy().await, "the other cluster");
+    assert_done(&bench.apply().await, "once the address is free");
+    let status = bench.engine().status(&bench.cluster).await.unwrap();
+    assert!(status.nodes.iter().all(|node| node.healthy), "{status:#?}");
 }
 
 /// Somebody with the same token.
