@@ -243,16 +243,26 @@ fn iso_volume(text: &str) -> Result<String, Refusal> {
 
 /// `storage:import/file.raw`.
 fn image_volume(text: &str) -> Result<String, Refusal> {
-    if is_volume(text, ":import/", &[".qcow2", ".raw"]) {
+    let is_image = |text: &str| is_volume(text, ":import/", &[".qcow2", ".raw"]);
+    if is_image(text) {
         return Ok(text.to_owned());
     }
-    let packed = [".xz", ".zst", ".gz", ".bz2"].into_iter().find(|ending| text.ends_with(ending));
-    if let Some(ending) = packed {
-        let plain = text.strip_suffix(ending).unwrap_or(text);
+    let small = text.to_ascii_lowercase();
+    let has = |endings: &[&str]| endings.iter().find(|ending| small.ends_with(**ending)).map(|e| e.len());
+    if let Some(ending) = has(&[".xz", ".zst", ".gz", ".bz2", ".lz4", ".zip", ".tgz"]) {
         let message = format!("`{text}` is compressed, and Proxmox unpacks nothing that it imports.");
-        return Err((message, format!("Put the unpacked image there, as `{plain}`.")));
+        let plain = Some(&text[..text.len() - ending]).filter(|plain| is_image(plain));
+        let example = plain.unwrap_or("local:import/talos-1.12.0.raw");
+        let such_as = if plain.is_some() { "as" } else { "for example as" };
+        return Err((message, format!("Put the unpacked image there, {such_as} `{example}`.")));
     }
-    let help = "Write it as Proxmox does, for example `local:import/talos-1.12.0.qcow2` or `local:import/talos-1.12.0.raw`.";
+    if has(&[".vmdk", ".ova", ".vdi", ".vhdx", ".img"]).is_some() {
+        let message = format!("`{text}` is no qcow2 or raw image, and no other kind is taken.");
+        let help = "Turn it into one (`qemu-img convert -O qcow2`), and name it so that it ends with `.qcow2` or `.raw`.";
+        return Err((message, help.to_owned()));
+    }
+    let help = "Write it as Proxmox does, for example `local:import/talos-1.12.0.qcow2` or `local:import/talos-1.12.0.raw`; a name \
+                has letters, digits and `-`, `_`, `.`, `+`.";
     Err((format!("`{text}` is not the volume of a disk image."), help.to_owned()))
 }
 
@@ -293,9 +303,22 @@ mod tests {
         ] {
             assert!(image_volume(wrong).is_err(), "{wrong}");
         }
-        let (message, help) = image_volume("local:import/nocloud-amd64.raw.xz").unwrap_err();
+        // Whatever is advised would be taken.
+        for (packed, advised) in [
+            ("local:import/nocloud-amd64.raw.xz", "as `local:import/nocloud-amd64.raw`."),
+            ("local:import/nocloud-amd64.raw.XZ", "as `local:import/nocloud-amd64.raw`."),
+            ("local:import/talos.raw.tar.gz", "for example as `local:import/talos-1.12.0.raw`."),
+            ("local:iso/talos.raw.xz", "for example as `local:import/talos-1.12.0.raw`."),
+        ] {
+            let (message, help) = image_volume(packed).unwrap_err();
+            assert!(message.contains("Proxmox unpacks nothing") && help.ends_with(advised), "{help}");
+            assert!(image_volume(help.split('`').nth(1).unwrap()).is_ok(), "{help}");
+        }
+        for other in ["local:import/a.vmdk", "local:import/a.OVA"] {
+            assert!(image_volume(other).unwrap_err().0.contains("no qcow2 or raw image"), "{other}");
+        }
         assert!(
-            message.contains("Proxmox unpacks nothing") && help.contains("`local:import/nocloud-amd64.raw`")
+            image_volume("local:import/a=b.raw").unwrap_err().1.contains("a name has letters, digits and")
         );
     }
 }
