@@ -155,14 +155,14 @@ pub enum Error {
         expected: u64,
     },
     /// The file is not a disk image.
-    #[error("{file} is not a disk image: it has {size} bytes and starts with {start}")]
+    #[error("{file} is not a disk image: it has {size} bytes and {seen}")]
     NotAnImage {
         /// Which file.
         file: String,
         /// Bytes received.
         size: u64,
-        /// First bytes in hex.
-        start: String,
+        /// What it has in the place where an image has its sign.
+        seen: String,
     },
 }
 
@@ -293,12 +293,13 @@ impl Factory {
         }
         let disk_size = match image.format {
             Format::Qcow2 if !is_qcow2(&start, size) => {
-                start.truncate(8);
-                return Err(Error::NotAnImage { file, size, start: hex::encode(start) });
+                let seen = format!("starts with {}", hex::encode(&start[..start.len().min(8)]));
+                return Err(Error::NotAnImage { file, size, seen });
             }
             Format::Raw if !is_disk(&start, size) => {
-                start.truncate(8);
-                return Err(Error::NotAnImage { file, size, start: hex::encode(start) });
+                let end = &start[start.len().saturating_sub(2)..];
+                let seen = format!("its first sector ends with {}", hex::encode(end));
+                return Err(Error::NotAnImage { file, size, seen });
             }
             Format::Qcow2 => disk_size(&start),
             Format::Raw => Some(size),

@@ -174,9 +174,12 @@ async fn a_bad_file_never_yields_a_fingerprint() {
         disk[510..512].copy_from_slice(&sign);
         Server::new(move |_| reply("200 OK", "", &disk))
     };
-    for server in [disk(1024, [0, 0]), disk(1023, [0x55, 0xaa])] {
-        let result = server.factory("https://factory").fingerprint(&raw, |_, _| ()).await;
-        assert!(matches!(result, Err(Error::NotAnImage { .. })), "{result:?}");
+    for (server, said) in [
+        (disk(1024, [0, 0]), "it has 1024 bytes and its first sector ends with 0000"),
+        (disk(1023, [0x55, 0xaa]), "it has 1023 bytes and its first sector ends with 55aa"),
+    ] {
+        let error = server.factory("https://factory").fingerprint(&raw, |_, _| ()).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("nocloud-amd64.raw is not a disk image: {said}"));
     }
     let measured =
         disk(1024, [0x55, 0xaa]).factory("https://factory").fingerprint(&raw, |_, _| ()).await.unwrap();

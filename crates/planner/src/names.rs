@@ -60,8 +60,8 @@ impl Content {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Images {
-    /// The image of every node that has none of its own; none where all of them do, or where the ISO that is declared
-    /// lies on the storage already.
+    /// The image of every node that has none of its own; none where all of them do, or where the disk image or
+    /// ISO that is declared lies on a storage already.
     pub shared: Option<ImageRef>,
     /// Images of single nodes, by node name.
     pub own: BTreeMap<String, ImageRef>,
