@@ -91,6 +91,11 @@ pub struct Scope {
     pub disks: BTreeSet<String>,
     /// Storages of images and config media.
     pub images: BTreeSet<String>,
+    /// Whether no file of ours goes to any storage that is not named: nothing is downloaded, and configs travel without
+    /// media.
+    pub no_files: bool,
+    /// Whether hosts download nothing, because what nodes are made from lies on a storage already.
+    pub no_downloads: bool,
     /// Further storages where something lies that nodes boot from or are made from.
     pub read: BTreeSet<String>,
     /// Bridges.
@@ -108,15 +113,23 @@ impl Scope {
         let storages = nodes.iter().flat_map(|node| &node.disks).filter_map(|disk| disk.storage.clone());
         let volume = cluster.boot.volume().and_then(|volume| volume.split_once(':'));
         let disks: BTreeSet<String> = storages.chain(proxmox.storages_of_disks().cloned()).collect();
-        let known = |storage: &&str| disks.contains(*storage) || **storage == proxmox.images_storage;
-        let read = volume.map(|(storage, _)| storage).filter(|storage| !known(storage));
+        let boot = &cluster.boot;
+        let no_downloads = boot.volume().is_some();
+        let no_files = no_downloads && !boot.by_medium();
+        let images = Some(proxmox.images_storage.clone()).filter(|_| !no_files);
+        let known = |storage: &&str| disks.contains(*storage) || images.as_deref() == Some(*storage);
+        // The images storage is looked at in any case.
+        let read = volume.map(|(storage, _)| storage).into_iter().chain([&*proxmox.images_storage]);
+        let read = read.filter(|storage| !known(storage)).map(str::to_owned).collect();
         let bridges = nodes.iter().flat_map(|node| &node.nics).map(|nic| nic.bridge.clone());
         Self {
             pool: proxmox.pool.clone(),
             hosts: proxmox.hosts.iter().map(|host| host.name.clone()).collect(),
-            read: read.map(str::to_owned).into_iter().collect(),
+            read,
             disks,
-            images: BTreeSet::from([proxmox.images_storage.clone()]),
+            images: images.into_iter().collect(),
+            no_files,
+            no_downloads,
             bridges: bridges.chain([proxmox.bridge.clone()]).collect(),
             mappings: nodes.iter().flat_map(|node| node.hardware.pci.clone()).collect(),
             uses: uses(cluster),
@@ -171,7 +184,9 @@ impl Scope {
         for path in each("/storage", &self.disks) {
             grants.push(grant(&path, "DaedalDisks", DISKS));
         }
-        for path in each("/storage", &self.images) {
+        let unneeded = self.no_files && self.images.is_empty();
+        let images = if unneeded { Vec::new() } else { each("/storage", &self.images) };
+        for path in images {
             grants.push(grant(&path, "DaedalImages", IMAGES));
         }
         for storage in &self.read {
@@ -179,6 +194,9 @@ impl Scope {
         }
         for path in each("/nodes", &self.hosts) {
             grants.push(grant(&path, "DaedalHost", HOST));
+            if !self.no_downloads {
+                grants.push(grant(&path, "DaedalDownload", DOWNLOAD));
+            }
         }
         for path in each("/sdn/zones/localnetwork", &self.bridges) {
             grants.push(grant(&path, "DaedalBridge", BRIDGE));
@@ -224,8 +242,11 @@ const DISKS: &[&str] = &["Datastore.AllocateSpace", "Datastore.Audit"];
 /// Downloads images, uploads config media, reads both, and deletes the media, which hold keys.
 const IMAGES: &[&str] = &["Datastore.Allocate", "Datastore.AllocateTemplate", "Datastore.Audit"];
 
-/// Sees what a host has, and lets it download.
-const HOST: &[&str] = &["Sys.AccessNetwork", "Sys.Audit"];
+/// Sees what a host has.
+const HOST: &[&str] = &["Sys.Audit"];
+
+/// Lets a host download.
+const DOWNLOAD: &[&str] = &["Sys.AccessNetwork"];
 
 /// Plugs VMs in.
 const BRIDGE: &[&str] = &["SDN.Use"];
@@ -296,6 +317,8 @@ mod tests {
             hosts: names(&["atlas"]),
             disks: names(&["local-lvm"]),
             images: names(&["local"]),
+            no_files: false,
+            no_downloads: false,
             read: BTreeSet::new(),
             bridges: names(&["vmbr0"]),
             mappings: BTreeSet::new(),
@@ -305,7 +328,15 @@ mod tests {
         let bridge = "/sdn/zones/localnetwork/vmbr0";
         assert_eq!(
             paths,
-            ["/pool/talos", "/pool/talos", "/storage/local-lvm", "/storage/local", "/nodes/atlas", bridge]
+            [
+                "/pool/talos",
+                "/pool/talos",
+                "/storage/local-lvm",
+                "/storage/local",
+                "/nodes/atlas",
+                "/nodes/atlas",
+                bridge
+            ]
         );
         assert!(Scope::default().grants(9).iter().any(|grant| grant.path == "/" && !grant.propagate));
     }

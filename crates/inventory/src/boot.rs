@@ -75,7 +75,8 @@ impl Boot {
 
     /// The kinds of content that the images storage must take.
     pub fn files(&self) -> &'static [&'static str] {
-        match (self.imports() && self.image.is_none(), self.by_medium() || self.takes_iso()) {
+        let iso = self.by_medium() || self.takes_iso() && self.iso.is_none();
+        match (self.imports() && self.image.is_none(), iso) {
             (true, true) => &["import", "iso"],
             (true, false) => &["import"],
             (false, true) => &["iso"],

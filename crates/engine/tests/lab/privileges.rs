@@ -139,8 +139,8 @@ async fn the_shipped_roles_suffice_on_8_with_rights_on_a_pool_only() {
 }
 
 /// Takes each privilege away in turn: `check --live` names it with its path, and an apply stops on it.
-async fn each_is_needed(version: &str, pool: Option<&str>) {
-    let all = prepared(version, pool, shipped(version)).await;
+async fn each_is_needed(way: Way, version: &str, pool: Option<&str>) {
+    let all = booting(way, version, pool, shipped(version)).await;
     let grants = shipped(version)(&all.cluster);
     let single: BTreeSet<(&str, &str)> = grants
         .iter()
@@ -156,7 +156,7 @@ async fn each_is_needed(version: &str, pool: Option<&str>) {
             grants.retain(|grant| !grant.privileges.is_empty());
             grants
         };
-        let bench = prepared(version, pool, without).await;
+        let bench = booting(way, version, pool, without).await;
         let path = &grants.iter().find(|grant| grant.role == role).unwrap().path;
         let said = found(&bench).await.join("\n");
         assert!(
@@ -176,17 +176,33 @@ async fn each_is_needed(version: &str, pool: Option<&str>) {
 
 #[tokio::test(start_paused = true)]
 async fn not_one_privilege_is_too_many_on_9() {
-    each_is_needed("9.2.11", None).await;
+    each_is_needed(Way::USUAL, "9.2.11", None).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn not_one_privilege_is_too_many_on_8() {
-    each_is_needed("8.4.1", None).await;
+    each_is_needed(Way::USUAL, "8.4.1", None).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn not_one_privilege_is_too_many_with_rights_on_a_pool_only() {
-    each_is_needed("9.2.11", Some("talos")).await;
+    each_is_needed(Way::USUAL, "9.2.11", Some("talos")).await;
+}
+
+/// Where nothing is downloaded no host is let into the network, and where no file of ours goes to a storage, none is let in.
+#[tokio::test(start_paused = true)]
+async fn not_one_privilege_is_too_many_with_an_image_of_ones_own() {
+    let without_media =
+        Way::new("{image: \"nas:import/talos-v1.12-own.raw\", config: cloud-init-drive}", Giving::Nothing);
+    for (way, files) in [(OWN_IMAGE, true), (without_media, false)] {
+        let bench = booting(way, "9.2.11", None, shipped("9.2.11")).await;
+        let grants = shipped("9.2.11")(&bench.cluster);
+        let given = |role: &str| grants.iter().any(|grant| grant.role == role);
+        assert_eq!((given("DaedalDownload"), given("DaedalImages")), (false, files), "{way:?}");
+        assert_eq!(found(&bench).await, Vec::<String>::new(), "{way:?}");
+        assert_eq!(life(&bench).await, Ok(()), "{way:?}");
+    }
+    each_is_needed(OWN_IMAGE, "9.2.11", None).await;
 }
 
 /// VMs that start in some order, have a PCI device, or a card in another network.
