@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use daedal_inventory::{Arch, Node, Role};
+use daedal_inventory::{Arch, Boot, Node, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::HardwareView;
@@ -26,7 +26,8 @@ pub struct World {
     pub addresses: BTreeMap<String, IpAddr>,
     /// Every guest of the whole Proxmox cluster by VMID, foreign ones too.
     pub guests: BTreeMap<u32, GuestView>,
-    /// Volumes of interest (disk images and config media) on the images storage, by host and volume id.
+    /// Volumes of interest (disk images, boot ISOs and config media) on the images storage, and on the one that the declared
+    /// image or ISO is on, by host and volume id.
     /// On shared storage the same volume appears under every host.
     pub volumes: Vec<VolumeView>,
     /// What the nodes say of themselves, by node name. Absent: not asked (no VM).
@@ -41,6 +42,10 @@ pub struct World {
     pub secrets_stored: bool,
     /// What is known of the images, once they were seen: size and SHA-256.
     pub image_pins: Vec<ImagePin>,
+    /// Bytes of the disk in the image that is declared by its volume: the smallest, where hosts have different ones. None
+    /// where no such image is declared, a host does not tell, or nobody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_disk: Option<u64>,
     /// Whether the API server answers on the declared endpoint (the VIP if there is one).
     pub endpoint_answers: bool,
     /// Whether the output files exist and match the inventory.
@@ -71,15 +76,14 @@ impl World {
         self.image_pins.iter().find(|pin| pin.file == file)
     }
 
-    /// Whether the disk in an image (a volume id) is known to be of this size, or larger: it was measured, or it is a raw
-    /// file, which is the disk itself.
-    pub fn holds(&self, image: &str, size: u64) -> bool {
-        let pin = self.image_pin(names::volid_file(image));
-        let raw = || {
-            let here = self.volumes.iter().filter(|volume| volume.volid == image && image.ends_with(".raw"));
-            here.map(|volume| volume.size).min()
+    /// Whether the disk in an image (a volume id) is known to be of this size, or larger. Of what is downloaded only the
+    /// pin tells: a file of that name on a storage may be anything until its checksum was compared.
+    pub fn holds(&self, boot: &Boot, image: &str, size: u64) -> bool {
+        let inside = match boot.image.as_deref() == Some(image) {
+            true => self.own_disk,
+            false => self.image_pin(names::volid_file(image)).and_then(|pin| pin.disk_size),
         };
-        pin.and_then(|pin| pin.disk_size).or_else(raw).is_some_and(|inside| inside >= size)
+        inside.is_some_and(|inside| inside >= size)
     }
 }
 

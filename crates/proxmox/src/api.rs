@@ -10,7 +10,7 @@ use crate::{
     lenient::as_text,
     model::{
         AgentReply, ClusterMember, GuestInterface, Interface, Node, NodeStatus, NodeTime, Permissions, Pool,
-        Resource, Storage, Version, VmRow, VmStatus, Volume,
+        Resource, Storage, Version, VmRow, VmStatus, Volume, VolumeInfo,
     },
     params::{Params, format_size, segment, tail},
     task::{LogLine, TaskFilter, TaskRow, TaskState, TaskStatus},
@@ -142,6 +142,13 @@ impl Client {
         let path = format!("/nodes/{}/storage/{}/content", segment(node), segment(storage));
         let operation = format!("list the content of storage {storage} on node {node}");
         self.ask(Ask::get(path, operation).query(query)).await
+    }
+
+    /// `GET …/content/V`: what the file is by itself. The size is that of the disk in an image, not that of the file.
+    pub async fn volume(&self, node: &str, volid: &str) -> Result<VolumeInfo, Error> {
+        let storage = volid.split(':').next().unwrap_or_default();
+        let path = format!("/nodes/{}/storage/{}/content/{}", segment(node), segment(storage), tail(volid));
+        self.ask(Ask::get(path, format!("look at {volid} on node {node}"))).await
     }
 
     /// `DELETE …/content/V`. A file that is not there counts as deleted. Proxmox may answer without a task.

@@ -77,7 +77,8 @@ pub use error::{Cause, Error, Kind, Missing};
 pub use guarding::{FirewallRule, Kept, Options};
 pub use model::{
     ClusterMember, CpuInfo, GuestInterface, HaState, Interface, KernelInfo, MemoryInfo, Node, NodeStatus,
-    Permissions, Pool, Propagates, Resource, Storage, Version, VmRow, VmStatus, Volume, permitted,
+    Permissions, Pool, Propagates, Resource, Storage, Version, VmRow, VmStatus, Volume, VolumeInfo,
+    permitted,
 };
 pub use observe::{Call, CallCounter, Counts, Fault, Observer, Seen, Verdict};
 pub use params::{Params, Properties, format_size, parse_size};

@@ -223,6 +223,21 @@ pub struct Interface {
     pub gateway: Option<String>,
 }
 
+/// `GET /nodes/N/storage/S/content/V`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct VolumeInfo {
+    /// `qcow2`, `raw` …
+    #[serde(deserialize_with = "lenient::text")]
+    pub format: String,
+    /// Bytes of the disk in it.
+    #[serde(deserialize_with = "lenient::opt_number")]
+    pub size: Option<u64>,
+    /// Bytes that the file takes.
+    #[serde(deserialize_with = "lenient::opt_number")]
+    pub used: Option<u64>,
+}
+
 /// One row of `GET /nodes/N/storage/S/content`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

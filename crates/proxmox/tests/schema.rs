@@ -108,6 +108,7 @@ async fn call_everything(server: &Server) -> BTreeSet<&'static str> {
         version() resources() resources_of("vm") cluster_status() next_vmid() cluster_tasks() permissions()
         permissions_on("/vms/300") pools() create_pool("talos", Some("why")) nodes() node_status("atlas") node_time("atlas")
         storages("atlas") bridges("atlas") volumes("atlas", "local", Some("iso"))
+        volume("atlas", "local:import/talos.qcow2")
         delete_volume("atlas", "local:iso/seed.iso") download("atlas", "local", &download)
         download("atlas", "local", &plain) upload("atlas", "local", &Upload::iso("seed.iso", b"bytes".to_vec()))
         vms("atlas") clone_vm("atlas", 998, &linked) clone_vm("atlas", 998, &full) make_template("atlas", 998)

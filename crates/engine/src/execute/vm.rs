@@ -188,7 +188,7 @@ impl Executor<'_> {
     async fn is_large_enough(&self, image: &str, size: u64) -> Result<bool, Error> {
         let file = volid_file(image);
         if self.world.image_pin(file).is_some() || self.cluster.boot.image.is_some() {
-            return Ok(self.world.holds(image, size));
+            return Ok(self.world.holds(&self.cluster.boot, image, size));
         }
         let pin = self.engine.parts.store.pin(file).await?;
         Ok(pin.and_then(|pin| pin.disk_size).is_some_and(|inside| inside >= size))

@@ -91,6 +91,7 @@ impl Engine {
         if incomplete {
             // Bridges matter only where a VM is still to be made.
             bridges(proxmox, &mut world.hosts, &declared, &blinds).await;
+            world.own_disk = own_disk(proxmox, cluster, &world).await;
             // Whoever declares the usual one is spared the question; a live check asks either way.
             if cluster.talos.arch != Arch::default() {
                 architectures(proxmox, cluster, &mut world.hosts, &blinds).await;
@@ -278,6 +279,28 @@ async fn volumes(
     }
     all.sort_by(|a, b| (&a.host, &a.volid).cmp(&(&b.host, &b.volid)));
     all
+}
+
+/// How large the disk in the declared image is, wherever it lies. The listing tells the size of a file, which of a raw image
+/// is that of the disk.
+async fn own_disk(proxmox: &Client, cluster: &Cluster, world: &World) -> Option<u64> {
+    let image = cluster.boot.image.as_deref()?;
+    let mut here: Vec<&VolumeView> = world.volumes.iter().filter(|volume| volume.volid == image).collect();
+    if image.ends_with(".raw") {
+        return here.iter().map(|volume| volume.size).min();
+    }
+    let shared = |volume: &VolumeView| {
+        let storages = world.hosts.get(&volume.host).map(|host| &host.storages);
+        storages.and_then(|storages| storages.get(&volume.storage)).is_some_and(|storage| storage.shared)
+    };
+    if here.iter().any(|volume| shared(volume)) {
+        here.truncate(1);
+    }
+    let sizes = join_all(here.iter().map(|volume| proxmox.volume(&volume.host, image))).await;
+    // Where one does not tell, the disk is asked to grow, which does no harm.
+    let sizes: Option<Vec<u64>> =
+        sizes.into_iter().map(|told| told.ok().and_then(|told| told.size)).collect();
+    sizes?.into_iter().min()
 }
 
 async fn volumes_of(

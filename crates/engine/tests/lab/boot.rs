@@ -1,12 +1,13 @@
 //! Every way to boot: a cluster from nothing, an empty second plan, destruction; and what only some ways know.
 
+use daedal_engine::Run;
 use daedal_lab::{Format, Guests as _, SystemImage};
 use daedal_planner::Action;
 use daedal_proxmox::{TaskWatcher, Upload};
 
-use crate::crash::sweep;
+use crate::crash::{sweep, sweep_of};
 use crate::faults::faults_on;
-use crate::support::{Bench, CANARY, Giving, TOKEN, Way, assert_done};
+use crate::support::{Bench, CANARY, Giving, TOKEN, Way, assert_done, errors};
 
 pub const ISO_MAINTENANCE: Way = Way::new("{from: iso, config: maintenance}", Giving::Reserved);
 pub const ISO_ANYWHERE: Way = Way::new("{from: iso, config: maintenance}", Giving::Any);
@@ -165,7 +166,7 @@ pub const OWN_RAW: Way = Way::new("{image: \"local:import/talos-v1.12-own.raw\"}
 pub const RAW: Way = Way::new("{format: raw}", Giving::Nothing);
 
 /// A disk image that somebody put on the storage, qcow2 or raw, is imported as it lies there: nothing is downloaded, and no
-/// factory is asked. A raw one is known to be as large as its file.
+/// factory is asked. A raw one is known to be as large as its file, and of a qcow2 Proxmox tells what its header says.
 #[tokio::test(start_paused = true)]
 async fn a_disk_image_that_is_on_the_storage_already() {
     let own_qcow2 = Way::new(
@@ -176,11 +177,19 @@ async fn a_disk_image_that_is_on_the_storage_already() {
         (OWN_RAW, Format::Raw, None, true),
         (OWN_RAW, Format::Raw, Some(20 << 30), false),
         (own_qcow2, Format::Qcow2, None, true),
+        (own_qcow2, Format::Qcow2, Some(20 << 30), false),
     ] {
         let bench = Bench::booting(way, 1, 1);
         let volid = bench.cluster.boot.image.clone().unwrap();
         let put = |host: &str| {
-            let bytes = somebodys_build().encode(format);
+            let mut bytes = somebodys_build().encode(format);
+            let size = match (format, size) {
+                (Format::Qcow2, Some(disk)) => {
+                    bytes[24..32].copy_from_slice(&u64::to_be_bytes(disk));
+                    None
+                }
+                (_, size) => size,
+            };
             assert!(bench.lab.datacenter().put_image(host, &volid, bytes, size));
         };
         put("atlas");
@@ -208,6 +217,53 @@ async fn a_disk_image_that_is_on_the_storage_already() {
         );
         and_back(&bench, way).await;
     }
+}
+
+/// An image of one's own, of whatever size, on the storage of both hosts.
+fn with_own_image(size: Option<u64>) -> Bench {
+    let bench = Bench::booting(OWN_RAW, 1, 1);
+    let volid = bench.cluster.boot.image.clone().unwrap();
+    for host in ["atlas", "boreas"] {
+        let bytes = somebodys_build().encode(Format::Raw);
+        assert!(bench.lab.datacenter().put_image(host, &volid, bytes, size));
+    }
+    bench
+}
+
+/// One call makes such a VM and starts it.
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_from_an_image_of_ones_own_is_survived() {
+    sweep_of(|| with_own_image(Some(20 << 30))).await;
+}
+
+/// Somebody takes it away while the plan is read. What was to be made of it is told, and leaves nothing behind.
+#[tokio::test(start_paused = true)]
+async fn an_image_that_is_deleted_after_the_plan_is_told_and_leaves_nothing_half_done() {
+    let bench = with_own_image(None);
+    let volid = bench.cluster.boot.image.clone().unwrap();
+    let (world, plan) = bench.look().await;
+    let plan = plan.unwrap();
+    let host = plan.nodes.iter().find(|node| node.name == "worker-1").unwrap().host.clone().unwrap();
+    let client = client(&bench);
+    let upid = client.delete_volume(&host, &volid).await.unwrap().unwrap();
+    TaskWatcher::new(&client).finish(&upid, "delete").await.unwrap();
+    let report = bench.engine().execute(&bench.cluster, &world, &plan, &Run::silent()).await.unwrap();
+    let told = errors(&report);
+    assert!(!told.is_empty() && told.iter().all(|error| error.contains("talos-v1.12-own.raw")), "{told:#?}");
+    let there: Vec<String> = bench.lab.datacenter().vms().into_iter().map(|(.., name, _)| name).collect();
+    let elsewhere = plan.nodes.iter().filter(|node| node.host.as_ref() != Some(&host));
+    assert_eq!(there, elsewhere.map(|node| node.name.clone()).collect::<Vec<_>>());
+    // The next plan says what is missing, and once it is back the node comes up.
+    let plan = bench.look().await.1.unwrap();
+    assert!(
+        plan.notes.iter().any(|note| note.text.contains(&format!("{volid} is not there"))),
+        "{:?}",
+        plan.notes
+    );
+    let bytes = somebodys_build().encode(Format::Raw);
+    assert!(bench.lab.datacenter().put_image(&host, &volid, bytes, None));
+    assert_done(&bench.apply().await, "once it is back");
+    bench.assert_converged("once it is back").await;
 }
 
 /// The factory's raw image: larger to download, and Proxmox does not look what is in it, so that Daedal's own look counts.

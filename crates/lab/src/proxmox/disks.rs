@@ -1,6 +1,6 @@
 //! Making, importing and freeing disks, and what a VM's hardware looks like from inside.
 
-use super::blob::{Blob, qcow2};
+use super::blob::Blob;
 use super::fail::Fail;
 use super::property::{Nic, Properties, parse_size, print_size};
 use super::state::{Config, State, Vm, Volume};
@@ -321,10 +321,7 @@ async fn import(
         return Err(Stop::error(format!("failed to stat '{path}'")));
     };
     job.log(format!("create full clone of drive ({source})"));
-    let size = match volume.format.as_str() {
-        "qcow2" => qcow2(volume.bytes.bytes()).map_or(volume.size, |header| header.size),
-        _ => volume.size,
-    };
+    let size = volume.disk_size();
     let format = format.unwrap_or_else(|| volume.format.clone());
     let volid = {
         let _lock = job.until(job.dc.lock_storage(&job.host, storage)).await??;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
 use super::access::{Access, Privileges, Who};
-use super::blob::Blob;
+use super::blob::{Blob, qcow2};
 use super::fail::Fail;
 use super::rng::Rng;
 use super::tasks::Tasks;
@@ -108,7 +108,7 @@ pub(crate) struct Volume {
     /// `images`, `iso`, `import`, …
     pub(crate) content: String,
     pub(crate) format: String,
-    /// Virtual size.
+    /// Virtual size of a disk; of a file that came from outside, its own.
     pub(crate) size: u64,
     pub(crate) used: u64,
     pub(crate) vmid: Option<u32>,
@@ -353,6 +353,13 @@ impl State {
 }
 
 impl Volume {
+    /// Bytes of the disk in it: what the header of a file says, if it has one.
+    pub(crate) fn disk_size(&self) -> u64 {
+        let is_file = self.vmid.is_none() && self.format == "qcow2";
+        let header = is_file.then(|| qcow2(self.bytes.bytes())).flatten();
+        header.map_or(self.size, |header| header.size)
+    }
+
     /// A file that came from outside.
     pub(crate) fn file(content: &str, format: &str, bytes: Vec<u8>, now: i64) -> Self {
         let size = bytes.len() as u64;

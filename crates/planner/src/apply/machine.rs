@@ -89,7 +89,7 @@ impl<'w> Planner<'w> {
         let needs = [uploaded, ready, made_before.flatten(), self.secrets.filter(|_| uploaded.is_none())];
         let made = self.graph.add(subject, action, "declared, and not there", needs);
         // Proxmox imports a disk as large as it is in the image.
-        let enough = made_of.is_some_and(|image| self.world.holds(&image, node.disk));
+        let enough = made_of.is_some_and(|image| self.world.holds(path, &image, node.disk));
         let grows = path.grows() && !enough;
         let mut track = self.grow_and_start(node, host, medium, grows, &[Some(made)]);
         track.created = true;

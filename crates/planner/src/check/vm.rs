@@ -237,7 +237,7 @@ impl Checker<'_> {
         let config = guest.filter(|guest| is_ours(guest, node)).and_then(|guest| guest.config.as_ref());
         // An empty disk is made as large as it should be, and one in an image may be as large.
         let small = || {
-            let large = |image: &str| self.world.holds(image, node.disk);
+            let large = |image: &str| self.world.holds(&self.cluster.boot, image, node.disk);
             let made = |s: &Step| matches!(&s.action, Action::CreateVm { vmid: at, image: Some(image), .. } if *at == vmid && large(image));
             self.cluster.boot.grows() && !self.after(step, made)
         };

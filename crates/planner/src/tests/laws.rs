@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use daedal_inventory::{Boot, BootConfig, BootFrom, Cluster};
+use daedal_inventory::{Boot, BootConfig, BootFrom, Cluster, DiskFormat};
 use proptest::prelude::*;
 
 use super::simulator::Sim;
@@ -51,6 +51,7 @@ fn stranger(kind: u8, vmid: u32, host: &str, node: &str) -> GuestView {
 /// Every boot path; half of the time the usual one.
 fn boots() -> impl Strategy<Value = Boot> {
     let on_storage = Some("nas:iso/talos.iso".to_owned());
+    let own = Some("nas:import/talos.raw".to_owned());
     let templates =
         daedal_inventory::Templates { control_plane: 998, worker: 999, full: false, by_iso: false };
     let path = |from, config| Boot { from, config, ..Boot::default() };
@@ -64,6 +65,9 @@ fn boots() -> impl Strategy<Value = Boot> {
         1 => Just(path(BootFrom::DiskImage, BootConfig::Meta)),
         1 => Just(path(BootFrom::Iso, BootConfig::Meta)),
         1 => Just(Boot { iso: on_storage, ..path(BootFrom::Iso, BootConfig::Maintenance) }),
+        1 => Just(Boot { image: own.clone(), ..Boot::default() }),
+        1 => Just(Boot { image: own, ..path(BootFrom::DiskImage, BootConfig::CloudInitDrive) }),
+        1 => Just(Boot { format: DiskFormat::Raw, ..Boot::default() }),
     ]
 }
 
@@ -74,6 +78,7 @@ prop_compose! {
         workers in 0u32..5,
         shared in any::<bool>(),
         boot in boots(),
+        inside in prop_oneof![Just(None), Just(Some(GIB)), Just(Some(super::simulator::OWN_DISK))],
         wrong_image in 0u8..4,
         creating in prop::option::weighted(0.2, any::<prop::sample::Index>()),
         guests in prop::collection::vec((any::<u8>(), 295u32..312, any::<prop::sample::Index>()), 0..4),
@@ -85,10 +90,12 @@ prop_compose! {
         for host in world.hosts.values_mut() {
             host.storages.get_mut("local").unwrap().shared = shared;
         }
-        if let Some(iso) = &cluster.boot.iso {
+        if let Some(volume) = cluster.boot.volume() {
+            let content = if cluster.boot.iso.is_some() { "iso" } else { "import" };
             world.volumes.extend(names.iter().map(|host| VolumeView {
-                host: (*host).into(), storage: "nas".into(), volid: iso.clone(), content: "iso".into(), size: 100,
+                host: (*host).into(), storage: "nas".into(), volid: volume.into(), content: content.into(), size: 100,
             }));
+            world.own_disk = inside.filter(|_| cluster.boot.image.is_some());
         }
         let mut strangers = BTreeSet::new();
         for (kind, vmid, host) in guests {

@@ -1,6 +1,6 @@
 //! Single rules of safety, one story each.
 
-use daedal_inventory::{Arch, Boot, BootFrom, Cluster};
+use daedal_inventory::{Arch, Boot, BootFrom, Cluster, DiskFormat};
 
 use super::simulator::Sim;
 use crate::fixture;
@@ -512,6 +512,49 @@ fn a_disk_that_is_large_enough_in_its_image_is_not_grown() {
         world.image_pins[0].disk_size = Some(smallest - 1);
         let found = check(&cluster, &world, &plan);
         assert_eq!(found.is_empty(), inside.unwrap_or(0) < smallest, "{inside:?}: {found:?}");
+    }
+}
+
+/// Whatever lies there under the name of what is to be downloaded: until its checksum was compared, its size says nothing of
+/// the disk that other hosts will get.
+#[test]
+fn a_foreign_raw_file_does_not_tell_how_large_the_disk_will_be() {
+    let mut cluster = fixture::home();
+    cluster.boot.format = DiskFormat::Raw;
+    let (image, images) = (fixture::image(&cluster), fixture::images(&cluster));
+    assert!(image.file.ends_with(".raw"), "{image:?}");
+    let mut world = fixture::home_world();
+    let (host, volid) = (world.hosts.keys().next().unwrap().clone(), image.volid("local"));
+    let (storage, content) = ("local".to_owned(), "import".to_owned());
+    world.volumes.push(VolumeView { host, storage, volid, content, size: 1 << 50 });
+    let plan = plan_apply(&cluster, &images, &world).unwrap();
+    let grown = plan.steps.iter().filter(|step| matches!(step.action, Action::GrowDisk { .. })).count();
+    assert_eq!(grown, cluster.nodes.len());
+    assert_eq!(check(&cluster, &world, &plan), []);
+}
+
+#[test]
+fn an_image_of_ones_own_is_as_large_as_proxmox_says() {
+    let mut cluster = fixture::home();
+    cluster.boot.image = Some("nas:import/talos.qcow2".into());
+    let images = Images::default();
+    let smallest = cluster.nodes.iter().map(|node| node.disk).min().unwrap();
+    for inside in [None, Some(smallest), Some(1 << 50)] {
+        let mut world = fixture::home_world();
+        let volume = |host: &String| VolumeView {
+            host: host.clone(),
+            storage: "nas".into(),
+            volid: "nas:import/talos.qcow2".into(),
+            content: "import".into(),
+            size: 1 << 50,
+        };
+        world.volumes = world.hosts.keys().map(volume).collect();
+        world.own_disk = inside;
+        let plan = plan_apply(&cluster, &images, &world).unwrap();
+        let grown = plan.steps.iter().filter(|step| matches!(step.action, Action::GrowDisk { .. })).count();
+        let known = inside.unwrap_or(0);
+        assert_eq!(grown, cluster.nodes.iter().filter(|node| node.disk > known).count(), "{inside:?}");
+        assert_eq!(check(&cluster, &world, &plan), [], "{inside:?}");
     }
 }
 

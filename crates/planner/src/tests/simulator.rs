@@ -11,6 +11,8 @@ use crate::*;
 /// Bytes of the disk image, and of the imported disk before it grows.
 pub(crate) const IMAGE_SIZE: u64 = 120 << 20;
 const IMPORTED: u64 = 2 << 30;
+/// A disk in an image of one's own: as large as those of control planes, and smaller than those of workers.
+pub(crate) const OWN_DISK: u64 = 40 << 30;
 
 /// What is on a node's disk, which nobody can see from outside while it does not answer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,6 +133,13 @@ impl Sim {
         self.world.volumes.iter().find(|v| v.volid == volid && v.host == host)
     }
 
+    /// What a disk is made from is there: whatever somebody put there, or else our download, whole.
+    fn assert_image(&self, host: &str, volid: &str) {
+        let size = self.volume(host, volid).map(|volume| volume.size);
+        let whole = self.cluster.boot.volume() == Some(volid) || size == Some(IMAGE_SIZE);
+        assert!(size.is_some() && whole, "wrong image {volid} on {host}: {size:?}");
+    }
+
     fn put_volume(&mut self, host: &str, volid: &str, content: &str, size: u64) {
         let hosts: Vec<String> =
             if self.shared() { self.world.hosts.keys().cloned().collect() } else { vec![host.to_owned()] };
@@ -245,14 +254,7 @@ impl Sim {
                 let node = self.node(step);
                 assert!(!self.world.guests.contains_key(vmid), "VM {vmid} already exists");
                 match (image.as_ref().or(iso.as_ref()), template) {
-                    (Some(source), None) if self.cluster.boot.iso.as_ref() != Some(source) => {
-                        assert_eq!(
-                            self.volume(&host, source).map(|v| v.size),
-                            Some(IMAGE_SIZE),
-                            "wrong image"
-                        );
-                    }
-                    (Some(_), None) => {}
+                    (Some(source), None) => self.assert_image(&host, source),
                     (None, Some(template)) => {
                         let guest = &self.world.guests[&template.vmid];
                         assert!(guest.template && guest.host == template.host, "{guest:?}");
@@ -264,12 +266,16 @@ impl Sim {
                     assert!(self.volume(&host, media).is_some(), "no medium {media}");
                 }
                 assert_eq!(*digest, node_digest(&self.cluster, &node));
-                self.world.guests.insert(*vmid, Self::made_vm(&self.cluster, &node, &host));
+                let mut made = Self::made_vm(&self.cluster, &node, &host);
+                if let (Some(config), Some(_), Some(disk)) = (&mut made.config, image, self.world.own_disk) {
+                    (config.disk, made.disk) = (disk, disk);
+                }
+                self.world.guests.insert(*vmid, made);
                 self.world.nodes.insert(node.name.clone(), NodeView::default());
                 self.disks.insert(node.name, Disk::default());
             }
             Action::MakeTemplate { vmid, role, image, digest, .. } => {
-                assert_eq!(self.volume(&host, image).map(|v| v.size), Some(IMAGE_SIZE), "wrong image");
+                self.assert_image(&host, image);
                 assert!(!self.world.guests.contains_key(vmid), "VM {vmid} already exists");
                 let ownership = Ownership::Template { role: *role, digest: digest.clone() };
                 let (vmid, template) = (*vmid, true);

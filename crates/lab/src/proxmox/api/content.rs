@@ -79,7 +79,7 @@ pub(super) fn show(context: &Context, host: &str, id: &str, volume: &str) -> Ans
             Fail::internal(format!("volume_size_info on '{id}:{name}' failed - no such file '{path}'"))
         })?;
         Ok(Data::from(
-            json!({ "path": path, "size": volume.size, "used": volume.used, "format": volume.format }),
+            json!({ "path": path, "size": volume.disk_size(), "used": volume.used, "format": volume.format }),
         ))
     })
 }
