@@ -118,14 +118,12 @@ impl Scope {
         let no_files = no_downloads && !boot.by_medium();
         let images = Some(proxmox.images_storage.clone()).filter(|_| !no_files);
         let known = |storage: &&str| disks.contains(*storage) || images.as_deref() == Some(*storage);
-        // The images storage is looked at in any case.
-        let read = volume.map(|(storage, _)| storage).into_iter().chain([&*proxmox.images_storage]);
-        let read = read.filter(|storage| !known(storage)).map(str::to_owned).collect();
+        let read = volume.map(|(storage, _)| storage).filter(|storage| !known(storage));
         let bridges = nodes.iter().flat_map(|node| &node.nics).map(|nic| nic.bridge.clone());
         Self {
             pool: proxmox.pool.clone(),
             hosts: proxmox.hosts.iter().map(|host| host.name.clone()).collect(),
-            read,
+            read: read.map(str::to_owned).into_iter().collect(),
             disks,
             images: images.into_iter().collect(),
             no_files,
