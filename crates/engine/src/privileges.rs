@@ -111,14 +111,13 @@ impl Scope {
     pub fn of(cluster: &Cluster) -> Self {
         let (proxmox, nodes) = (&cluster.proxmox, &cluster.nodes);
         let storages = nodes.iter().flat_map(|node| &node.disks).filter_map(|disk| disk.storage.clone());
-        let volume = cluster.boot.volume().and_then(|volume| volume.split_once(':'));
         let disks: BTreeSet<String> = storages.chain(proxmox.storages_of_disks().cloned()).collect();
         let boot = &cluster.boot;
         let no_downloads = boot.volume().is_some();
         let no_files = no_downloads && !boot.by_medium();
         let images = Some(proxmox.images_storage.clone()).filter(|_| !no_files);
         let known = |storage: &&str| disks.contains(*storage) || images.as_deref() == Some(*storage);
-        let read = volume.map(|(storage, _)| storage).filter(|storage| !known(storage));
+        let read = boot.volume_storage().filter(|storage| !known(storage));
         let bridges = nodes.iter().flat_map(|node| &node.nics).map(|nic| nic.bridge.clone());
         Self {
             pool: proxmox.pool.clone(),

@@ -73,6 +73,11 @@ impl Boot {
         self.iso.as_deref().or(self.image.as_deref())
     }
 
+    /// The storage on which that is.
+    pub fn volume_storage(&self) -> Option<&str> {
+        self.volume()?.split_once(':').map(|(storage, _)| storage)
+    }
+
     /// The kinds of content that the images storage must take.
     pub fn files(&self) -> &'static [&'static str] {
         let iso = self.by_medium() || self.takes_iso() && self.iso.is_none();

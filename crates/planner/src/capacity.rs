@@ -300,7 +300,7 @@ pub fn storages_needed<'c>(cluster: &'c Cluster, world: &World) -> Vec<(&'c str,
     let disks = proxmox.storages_of_disks().map(|storage| (storage.as_str(), "images"));
     let files = boot.files().iter().map(|content| (proxmox.images_storage.as_str(), *content));
     let lies = if boot.installs() { "iso" } else { "import" };
-    let own = boot.volume().and_then(|volume| volume.split_once(':')).map(|(storage, _)| (storage, lies));
+    let own = boot.volume_storage().map(|storage| (storage, lies));
     let mut needed: Vec<(&str, Vec<&str>)> = Vec::new();
     for (storage, content) in disks.chain(files).chain(own) {
         let at = needed.iter().position(|(known, _)| *known == storage).unwrap_or_else(|| {
@@ -362,7 +362,7 @@ fn lacks_volume(cluster: &Cluster, world: &World, name: &str) -> Option<(String,
     if world.volumes.iter().any(|volume| volume.volid == wanted && volume.host == name) {
         return None;
     }
-    let storage = wanted.split_once(':').map_or("", |(storage, _)| storage);
+    let storage = cluster.boot.volume_storage().unwrap_or_default();
     if world.blind.iter().any(|blind| blind.what == Blind::storage(storage, name)) {
         let why =
             format!("storage {storage} could not be listed there, so whether it has {wanted} is not known");

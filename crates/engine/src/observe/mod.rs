@@ -273,8 +273,8 @@ async fn volumes(
 ) -> Vec<VolumeView> {
     let mut all = volumes_of(proxmox, &cluster.proxmox.images_storage, hosts, blinds).await;
     // What is declared to be there may lie on another storage.
-    let declared = cluster.boot.volume().and_then(|volume| volume.split_once(':'));
-    if let Some((storage, _)) = declared.filter(|(storage, _)| *storage != cluster.proxmox.images_storage) {
+    let declared = cluster.boot.volume_storage();
+    if let Some(storage) = declared.filter(|storage| *storage != cluster.proxmox.images_storage) {
         all.extend(volumes_of(proxmox, storage, hosts, blinds).await);
     }
     all.sort_by(|a, b| (&a.host, &a.volid).cmp(&(&b.host, &b.volid)));
