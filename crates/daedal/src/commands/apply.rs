@@ -1,6 +1,6 @@
 //! `daedal apply`: show the plan, ask, execute, sum up.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use daedal_engine::Report;
 use daedal_inventory::Cni;
@@ -12,6 +12,7 @@ use crate::commands::{outputs, plan, saved};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::keys::KeyArgs;
 use crate::session::Session;
 use crate::words::count;
 
@@ -145,10 +146,11 @@ pub fn command(target: &Target, name: &str) -> String {
     if let Some(file) = &target.file {
         text.push_str(&format!(" -f {}", file.display()));
     }
-    for (flag, path) in [("--state", &target.state), ("--key", &target.keys.key)] {
-        if let Some(path) = path {
-            text.push_str(&format!(" {flag} {}", path.display()));
-        }
-    }
-    text
+    text + &kept_in(target.state.as_deref(), &target.keys)
+}
+
+/// The flags that lead to what is kept for a cluster, where it is not in the usual place.
+pub fn kept_in(state: Option<&Path>, keys: &KeyArgs) -> String {
+    let flags = [("--state", state), ("--key", keys.key.as_deref())];
+    flags.into_iter().filter_map(|(flag, path)| Some(format!(" {flag} {}", path?.display()))).collect()
 }

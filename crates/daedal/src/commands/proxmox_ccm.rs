@@ -10,6 +10,7 @@ use daedal_store::SecretBytes;
 
 use super::proxmox::{AdminArgs, account_failure, administrator, complete, works};
 use crate::cli::Format;
+use crate::commands::apply::kept_in;
 use crate::contact::ContactArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -94,12 +95,8 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
             for one in &done {
                 text.push_str(&format!("{:<10} {}\n", one.done.unwrap_or("there"), one.what));
             }
-            let mut print = format!("daedal outputs {CCM_CONFIG} -f {}", args.file.display());
-            for (flag, path) in [("--state", &args.state), ("--key", &args.keys.key)] {
-                if let Some(path) = path {
-                    print.push_str(&format!(" {flag} {}", path.display()));
-                }
-            }
+            let kept = kept_in(args.state.as_deref(), &args.keys);
+            let print = format!("daedal outputs {CCM_CONFIG} -f {}{kept}", args.file.display());
             text.push_str(&format!(
                 "\nIts configuration, token and all, is kept encrypted in {}. This prints it:\n\n  {print}\n",
                 store.place().display(),
