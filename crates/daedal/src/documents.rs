@@ -69,12 +69,9 @@ struct Beside<'a> {
 impl Files for Beside<'_> {
     fn read(&self, path: &Path) -> io::Result<String> {
         let path = self.folder.join(path);
-        let text = std::fs::read(&path)?;
-        let text = match Keyring::is_encrypted(&text) {
-            true => self.keys.decrypt(&path, &text).map_err(io::Error::other)?.expose().to_vec(),
-            false => text,
-        };
-        String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        let text = self.keys.open(&path, std::fs::read(&path)?).map_err(io::Error::other)?;
+        String::from_utf8(text.expose().to_vec())
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {

@@ -27,12 +27,8 @@ pub fn read(reference: &SecretRef, what: &str, folder: &Path, keys: &Keyring) ->
             let missing =
                 || Failure::new(Exit::MissingSecret, format!("{what} is missing: {}", path.display()));
             let bytes = std::fs::read(&path).map_err(|error| missing().because(&error))?;
-            let bytes = match Keyring::is_encrypted(&bytes) {
-                true => {
-                    keys.decrypt(&path, &bytes).map_err(|error| keys::failure(&error, Exit::MissingSecret))?
-                }
-                false => SecretBytes::new(bytes),
-            };
+            let bytes =
+                keys.open(&path, bytes).map_err(|error| keys::failure(&error, Exit::MissingSecret))?;
             match std::str::from_utf8(bytes.expose()).map(str::trim) {
                 Ok("") => Err(missing().hint("The file is empty.")),
                 Ok(text) => Ok(text.to_owned()),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daedal_dial::{Dialer, Direct, Proxy, Trust};
-use daedal_engine::{Effects, Engine, Entropy, Limits, Parts, SystemClock};
+use daedal_engine::{Effects, Engine, Entropy, Limits, Outputs, Parts, SystemClock};
 use daedal_inventory::{Cluster, Reach, TlsTrust};
 use daedal_planner::{Images, World};
 use daedal_store::{Keyring, Lock, Owner, Store};
@@ -149,8 +149,12 @@ pub fn state_beside(inventory_folder: &Path, cluster: &str) -> PathBuf {
     inventory_folder.join(".daedal").join(cluster)
 }
 
-/// Where the outputs of a cluster are.
-pub fn outputs_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) -> PathBuf {
+/// The outputs of a cluster.
+pub fn outputs(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster, store: &Store) -> Outputs {
+    Outputs::new(outputs_folder(target, inventory_folder, &cluster.name), store.keys().clone())
+}
+
+fn outputs_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) -> PathBuf {
     state_folder(target, inventory_folder, cluster).join("outputs")
 }
 

@@ -105,11 +105,7 @@ impl Outputs {
     pub fn read(&self, name: &str) -> Result<Secret, Error> {
         let path = self.folder.join(name);
         let unreadable = |source| Error::ReadOutput { path: path.display().to_string(), source };
-        let bytes = std::fs::read(&path).map_err(unreadable)?;
-        let bytes = match Keyring::is_encrypted(&bytes) {
-            true => self.keys.decrypt(&path, &bytes)?,
-            false => SecretBytes::new(bytes),
-        };
+        let bytes = self.keys.open(&path, std::fs::read(&path).map_err(unreadable)?)?;
         match std::str::from_utf8(bytes.expose()) {
             Ok(text) => Ok(Secret::new(text.to_owned())),
             Err(error) => Err(unreadable(std::io::Error::other(error))),

@@ -144,6 +144,14 @@ impl Keyring {
         }
     }
 
+    /// What was in the file `path`: decrypted if it is encrypted, else as it is.
+    pub fn open(&self, path: &Path, bytes: Vec<u8>) -> Result<SecretBytes, Error> {
+        match Self::is_encrypted(&bytes) {
+            true => self.decrypt(path, &bytes),
+            false => Ok(SecretBytes::new(bytes)),
+        }
+    }
+
     /// Decrypts what was in the file `path`.
     pub fn decrypt(&self, path: &Path, sealed: &[u8]) -> Result<SecretBytes, Error> {
         let keys = self.keys().map_err(|error| match error {

@@ -12,8 +12,8 @@ use crate::cli::{Format, ShellSyntax, Target};
 use crate::commands::apply::command;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::session::{engine_failure, outputs_folder, store};
-use crate::{console, dhcp, documents, keys};
+use crate::session::engine_failure;
+use crate::{console, dhcp, documents, keys, session};
 
 /// Access for a working day, in a file that nobody else can read.
 pub(super) const MINT: &str = "secrets kubeconfig --ttl 8h --to FILE";
@@ -118,9 +118,9 @@ struct Content {
 fn place(target: &Target, color: bool) -> Outcome<Place> {
     let inventory = documents::of(target, color)?;
     let cluster = inventory.loaded.cluster;
-    let store = store(target, &inventory.folder, &cluster);
-    let folder = outputs_folder(target, &inventory.folder, &cluster.name);
-    Ok(Place { outputs: Outputs::new(folder, store.keys().clone()), cluster, store })
+    let store = session::store(target, &inventory.folder, &cluster);
+    let outputs = session::outputs(target, &inventory.folder, &cluster, &store);
+    Ok(Place { outputs, cluster, store })
 }
 
 impl Place {

@@ -75,11 +75,8 @@ fn read(path: &Path, keys: &Keyring) -> Outcome<SecretsBundle> {
     let unreadable = |error: &(dyn std::error::Error + 'static)| {
         Failure::new(Exit::NoInput, format!("cannot read the secrets {}", path.display())).because(error)
     };
-    let bytes = std::fs::read(path).map(SecretBytes::new).map_err(|error| unreadable(&error))?;
-    let bytes = match Keyring::is_encrypted(bytes.expose()) {
-        true => keys.decrypt(path, bytes.expose()).map_err(|error| keys::failure(&error, Exit::NoInput))?,
-        false => bytes,
-    };
+    let bytes = std::fs::read(path).map_err(|error| unreadable(&error))?;
+    let bytes = keys.open(path, bytes).map_err(|error| keys::failure(&error, Exit::NoInput))?;
     let text = std::str::from_utf8(bytes.expose()).map_err(|error| unreadable(&error))?;
     let text = Secret::new(text.to_owned());
     let refused = |error: &(dyn std::error::Error + 'static)| {

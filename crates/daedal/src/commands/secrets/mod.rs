@@ -168,8 +168,7 @@ impl Kept {
         let inventory = documents::of(target, color)?;
         let mut cluster = inventory.loaded.cluster;
         let store = session::store(target, &inventory.folder, &cluster);
-        let folder = session::outputs_folder(target, &inventory.folder, &cluster.name);
-        let outputs = Outputs::new(folder, store.keys().clone());
+        let outputs = session::outputs(target, &inventory.folder, &cluster, &store);
         let Some(secrets) = stored(&store).await? else {
             return Err(Failure::new(
                 Exit::NoInput,

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use daedal_engine::{Outputs, Rekeyed};
+use daedal_engine::Rekeyed;
 use daedal_inventory::{Cluster, SecretRef};
 use daedal_store::{Keyring, SecretBytes};
 
 use crate::cli::{Format, Target};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::session::{engine_failure, lock, outputs_folder, store};
+use crate::session::{engine_failure, lock, outputs, store};
 use crate::words::count;
 use crate::{console, documents, keys, secrets};
 
@@ -31,8 +31,7 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
         store.keys().replace(&token.path, &token.secret).map_err(|error| failed(&error))?;
         kept.push(token.path.display().to_string());
     }
-    let folder = outputs_folder(target, &inventory.folder, &cluster.name);
-    let outputs = Outputs::new(folder, store.keys().clone());
+    let outputs = outputs(target, &inventory.folder, cluster, &store);
     let Rekeyed { written, left } = outputs.rekey().await.map_err(|error| engine_failure(&error))?;
     match format {
         Format::Json => console::json(
