@@ -12,7 +12,7 @@ use daedal_talos::{
     client::{ApplyMode, Bootstrap, Client, ConnectOptions, FailureKind, Probe, probe},
 };
 use futures::StreamExt;
-use node::{ADDRESS, Api, Switch, admin, bundle, now, start};
+use node::{ADDRESS, Api, Slow, Switch, admin, bundle, now, start};
 
 fn target() -> Target {
     Target::new(ADDRESS, 50000)
@@ -112,6 +112,23 @@ async fn probing() {
     assert!(matches!(found, Probe::Unreachable(_)));
     let found = probe(dialer, Target::new("10.0.0.1", 1), &credentials, &options()).await.unwrap();
     assert!(matches!(found, Probe::Unreachable(_)));
+}
+
+/// A node that refuses us says why and hangs up. Who is still writing meets the closed door first, and hears the reason even so.
+#[tokio::test(start_paused = true)]
+async fn the_reason_for_hanging_up_is_heard_by_who_is_late() {
+    let (ours, theirs) = (bundle(1), bundle(2));
+    for (whose, ours_then) in [(&ours, true), (&theirs, false)] {
+        let (dialer, _node) = start(&Api::Configured(whose), "running");
+        let found = probe(Slow::new(dialer), target(), &admin(&ours), &options()).await.unwrap();
+        assert_eq!(matches!(found, Probe::Configured), ours_then, "{found:?}");
+        assert_eq!(matches!(found, Probe::OtherCluster { .. }), !ours_then, "{found:?}");
+    }
+    let (dialer, _node) = start(&Api::Configured(&theirs), "running");
+    let mut mixed = admin(&ours);
+    mixed.ca = theirs.os.crt.clone();
+    let client = Client::connect(Slow::new(dialer), target(), &mixed, &options()).await.unwrap();
+    assert_eq!(kind(client.version().await), FailureKind::OtherCluster);
 }
 
 /// Who answers in the middle of an exchange with another key than at its beginning hears nothing of what is still to be said.

@@ -5,6 +5,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use daedal_dial::{BoxStream, Dialer, Target};
@@ -19,7 +20,10 @@ use rustls::{
     time_provider::{DefaultTimeProvider, TimeProvider},
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Sleep,
+};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
@@ -42,7 +46,7 @@ impl fmt::Debug for InjectedTime {
 impl TimeProvider for InjectedTime {
     fn current_time(&self) -> Option<UnixTime> {
         let seconds = u64::try_from((self.0)().as_second()).ok()?;
-        Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds)))
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
     }
 }
 
@@ -107,7 +111,7 @@ pub(crate) fn is_issued_by(certificate: &CertificateDer<'_>, authority: &str) ->
     let parsed = pki::parse(certificate)?;
     // A moment at which the certificate is valid: only its signature is in question.
     let moment = u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or_default();
-    let moment = UnixTime::since_unix_epoch(std::time::Duration::from_secs(moment));
+    let moment = UnixTime::since_unix_epoch(Duration::from_secs(moment));
     let name = ServerName::IpAddress(std::net::IpAddr::from([127, 0, 0, 1]).into());
     match verifier.verify_server_cert(certificate, &[], &name, &[], moment) {
         Ok(_) => Ok(true),
@@ -200,7 +204,7 @@ impl NodeDialer {
     pub(crate) async fn connect(self) -> io::Result<NodeStream> {
         self.fault.set(None);
         match self.handshake().await {
-            Ok(stream) => Ok(NodeStream { stream, fault: self.fault }),
+            Ok(stream) => Ok(NodeStream { stream, fault: self.fault, broken: None }),
             Err(error) => {
                 self.fault.set(Some(&Failure::of_io(&error)));
                 Err(error)
@@ -215,10 +219,16 @@ impl NodeDialer {
     }
 }
 
-/// A TLS stream that remembers why it broke: under TLS 1.3 a refused client certificate shows on the first read.
+/// How long a node that hung up has for its reason to arrive.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A TLS stream that remembers why it broke: under TLS 1.3 a refused client certificate shows on the first read, and a
+/// node that refused one hangs up at once, so that a write may fail before that read.
 pub(crate) struct NodeStream {
     stream: TlsStream<BoxStream>,
     fault: LastFault,
+    /// A write that failed, and how long what is still to be read may take.
+    broken: Option<(io::Error, Pin<Box<Sleep>>)>,
 }
 
 impl NodeStream {
@@ -228,6 +238,33 @@ impl NodeStream {
                 self.fault.set(Some(&Failure::of_io(error)));
             }
         })
+    }
+
+    /// Writes; if that fails, what the node said before it hung up is read to its end first, because its reason is the last of it.
+    fn poll_heard_out<T>(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut TlsStream<BoxStream>>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let (error, mut patience) = match self.broken.take() {
+            Some(broken) => broken,
+            None => match ready!(write(Pin::new(&mut self.stream), cx)) {
+                Ok(written) => return Poll::Ready(Ok(written)),
+                Err(error) => (error, Box::pin(tokio::time::sleep(LAST_WORDS))),
+            },
+        };
+        let mut unread = [0; 1024];
+        loop {
+            let mut unread = ReadBuf::new(&mut unread);
+            match self.as_mut().poll_read(cx, &mut unread) {
+                Poll::Ready(Ok(())) if !unread.filled().is_empty() => {}
+                Poll::Pending if patience.as_mut().poll(cx).is_pending() => {
+                    self.broken = Some((error, patience));
+                    return Poll::Pending;
+                }
+                _ => return Poll::Ready(Err(error)),
+            }
+        }
     }
 }
 
@@ -243,12 +280,12 @@ impl AsyncRead for NodeStream {
 }
 
 impl AsyncWrite for NodeStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_heard_out(cx, |stream, cx| stream.poll_write(cx, buf))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_heard_out(cx, |stream, cx| stream.poll_flush(cx))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -256,11 +293,11 @@ impl AsyncWrite for NodeStream {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        self.poll_heard_out(cx, |stream, cx| stream.poll_write_vectored(cx, bufs))
     }
 
     fn is_write_vectored(&self) -> bool {

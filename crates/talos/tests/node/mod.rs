@@ -4,7 +4,7 @@ use std::{
     io,
     pin::Pin,
     sync::{Arc, Mutex},
-    task::{Context, Poll},
+    task::{Context, Poll, Waker, ready},
 };
 
 use daedal_dial::{BoxStream, Dial, Dialing, Target};
@@ -303,6 +303,67 @@ impl Dial for Switch {
             });
             Ok(Box::new(ours) as BoxStream)
         })
+    }
+}
+
+/// Dials the node by a way on which every write takes a second, and what was said meanwhile is read a moment after it.
+pub struct Slow(Arc<ToNode>);
+
+impl Slow {
+    pub fn new(way: Arc<ToNode>) -> Arc<Self> {
+        Arc::new(Self(way))
+    }
+}
+
+impl Dial for Slow {
+    fn dial<'a>(&'a self, target: &'a Target) -> Dialing<'a> {
+        Box::pin(async move {
+            let stream = self.0.dial(target).await?;
+            Ok(Box::new(SlowStream { stream, writing: None, written: false, reader: None }) as BoxStream)
+        })
+    }
+}
+
+struct SlowStream {
+    stream: BoxStream,
+    writing: Option<Pin<Box<tokio::time::Sleep>>>,
+    written: bool,
+    reader: Option<Waker>,
+}
+
+impl AsyncRead for SlowStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.writing.is_some() {
+            self.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        if std::mem::take(&mut self.written) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for SlowStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let second = || Box::pin(tokio::time::sleep(std::time::Duration::from_secs(1)));
+        ready!(self.writing.get_or_insert_with(second).as_mut().poll(cx));
+        (self.writing, self.written) = (None, true);
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
