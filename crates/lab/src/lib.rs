@@ -20,6 +20,7 @@ mod pace;
 pub mod pki;
 pub mod proxmox;
 mod proxy;
+mod relay;
 mod serve;
 mod talos;
 

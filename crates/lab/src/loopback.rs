@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::Fabric;
 use crate::activity::Activity;
+use crate::relay::relay;
 
 /// Follows the fabric for ever: listens where a service came up, stops where one went.
 pub async fn serve(fabric: Fabric, activity: Activity) {
@@ -51,13 +52,13 @@ fn loopback(target: &Target) -> Option<IpAddr> {
 }
 
 async fn accept(listener: TcpListener, target: Target, fabric: Fabric, activity: Activity) {
-    while let Ok((mut stream, _)) = listener.accept().await {
+    while let Ok((stream, _)) = listener.accept().await {
         let _ = stream.set_nodelay(true);
         let (fabric, target, busy) = (fabric.clone(), target.clone(), activity.begin());
         tokio::spawn(async move {
             let _busy = busy;
-            if let Ok(mut service) = fabric.dial(&target).await {
-                let _ = tokio::io::copy_bidirectional(&mut stream, &mut service).await;
+            if let Ok(service) = fabric.dial(&target).await {
+                let _ = relay(stream, service).await;
             }
         });
     }

@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 
 use crate::Fabric;
 use crate::activity::Activity;
+use crate::relay::relay;
 
 /// Longest request head that is read before the peer is given up.
 const HEAD_LIMIT: usize = 8 * 1024;
@@ -53,14 +54,13 @@ async fn through<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, fabric: &Fabr
         }
     };
     match fabric.dial(&target).await {
-        Ok(mut service) => {
+        Ok(service) => {
             if socks {
                 stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await?;
             } else {
                 stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
             }
-            tokio::io::copy_bidirectional(&mut stream, &mut service).await?;
-            Ok(())
+            relay(stream, service).await
         }
         Err(error) => {
             if socks {
