@@ -1,8 +1,9 @@
 //! Runs the suites that compare us with real peers, and says which were skipped because a peer is not there.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::thread;
 
 use crate::{cargo, peers};
 
@@ -257,10 +258,10 @@ pub fn run(args: &[String]) -> ExitCode {
     let mut results = Vec::new();
     for suite in SUITES.iter().filter(|s| wanted.is_empty() || wanted.iter().any(|w| w.as_str() == s.name)) {
         println!("\n==> {}: {}", suite.name, suite.what);
-        let verdict = match (suite.peer)() {
+        let (verdict, reasons) = match (suite.peer)() {
             None => {
                 println!("skipped: not on this machine: {}", suite.wanted);
-                Verdict::Missing
+                (Verdict::Missing, Vec::new())
             }
             Some(peer) => {
                 println!("beside {}", peer.display());
@@ -270,37 +271,52 @@ pub fn run(args: &[String]) -> ExitCode {
                 compared(&mut command)
             }
         };
-        results.push((suite, verdict));
+        results.push((suite, verdict, reasons));
     }
     println!("\n{:<15} verdict", "suite");
-    for (suite, verdict) in &results {
+    for (suite, verdict, reasons) in &results {
         let help = match verdict {
             Verdict::Missing => format!(", not on this machine: {}", suite.wanted),
             _ => String::new(),
         };
         println!("{:<15} {}{help}", suite.name, verdict.text());
+        for reason in reasons.iter().filter(|_| *verdict == Verdict::Differs) {
+            println!("    {reason}");
+        }
     }
-    if results.iter().all(|(_, verdict)| verdict.passes(built_only)) {
+    if results.iter().all(|(_, verdict, _)| verdict.passes(built_only)) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
 }
 
-/// Runs a suite, shows what it prints, and listens for what it skips: a suite that compared nothing has not agreed.
-fn compared(command: &mut Command) -> Verdict {
-    let mut run = || -> std::io::Result<Verdict> {
-        let mut child = command.stdout(Stdio::piped()).spawn()?;
+/// Runs a suite, shows what it prints, and listens for what it skips: a suite that compared nothing has not agreed. Also
+/// gives what it says of differences, so that the last table can repeat it: all else has scrolled away by then.
+fn compared(command: &mut Command) -> (Verdict, Vec<String>) {
+    let mut run = || -> std::io::Result<(Verdict, Vec<String>)> {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let errors = child.stderr.take();
+        let errors = thread::spawn(move || {
+            let mut reasons = Reasons::default();
+            for line in lines(errors) {
+                eprintln!("{line}");
+                reasons.hear(&line);
+            }
+            reasons
+        });
         let mut skipped = false;
         let mut rows = Vec::new();
-        for line in child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
-            let line = line?;
+        let mut reasons = Reasons::default();
+        for line in lines(child.stdout.take()) {
             skipped |= skips(&line);
+            reasons.hear(&line);
             match row(&line) {
                 Some(row) => rows.push(row),
                 None => println!("{line}"),
             }
         }
+        reasons.lines.extend(errors.join().unwrap_or_default().lines);
         let verdict = Verdict::of(child.wait()?.success(), skipped);
         if !rows.is_empty() {
             println!("\n{:<60} {:>8} {:>12}", "check", "cases", "differences");
@@ -308,12 +324,38 @@ fn compared(command: &mut Command) -> Verdict {
                 println!("{check:<60} {cases:>8} {differences:>12}");
             }
         }
-        Ok(verdict)
+        Ok((verdict, reasons.lines))
     };
-    run().unwrap_or_else(|error| {
-        eprintln!("cannot run the suite: {error}");
-        Verdict::Differs
-    })
+    run().unwrap_or_else(|error| (Verdict::Differs, vec![format!("cannot run the suite: {error}")]))
+}
+
+/// Lines of a program's output, whatever is in them.
+fn lines(output: Option<impl Read>) -> impl Iterator<Item = String> {
+    let whole = output.into_iter().flat_map(|output| BufReader::new(output).split(b'\n'));
+    whole.map_while(Result::ok).map(|line| String::from_utf8_lossy(&line).into_owned())
+}
+
+/// What a suite says of why it does not agree.
+#[derive(Default)]
+struct Reasons {
+    lines: Vec<String>,
+    /// The message of a panic stands on the lines after it.
+    panicked: bool,
+}
+
+impl Reasons {
+    /// Enough to know where to look.
+    const MOST: usize = 20;
+
+    fn hear(&mut self, line: &str) {
+        let says = ["DIFFERS: ", " panicked at ", "error: ", "error["].iter().any(|word| line.contains(word));
+        self.panicked &=
+            !line.is_empty() && !line.starts_with("note: ") && !line.starts_with("stack backtrace");
+        if (says || self.panicked) && self.lines.len() < Self::MOST {
+            self.lines.push(line.to_owned());
+        }
+        self.panicked |= line.contains(" panicked at ");
+    }
 }
 
 /// What a suite counted, if it says so on this line: the check, the cases, the differences.
@@ -330,6 +372,15 @@ fn skips(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_a_suite_differs_is_heard() {
+        let mut reasons = Reasons::default();
+        let said = "test a ... ok\nDIFFERS: talosctl: health\nmore\nthread 'a' panicked at a.rs:1:2:\nleft: 1\nright: 2\nnote: run with\nafter";
+        said.lines().for_each(|line| reasons.hear(line));
+        let heard = ["DIFFERS: talosctl: health", "thread 'a' panicked at a.rs:1:2:", "left: 1", "right: 2"];
+        assert_eq!(reasons.lines, heard);
+    }
 
     #[test]
     fn a_suite_that_skips_has_not_agreed() {
@@ -356,9 +407,12 @@ mod tests {
     #[test]
     fn what_a_program_prints_decides() {
         let shell = |script: &str| compared(Command::new("sh").args(["-c", script]));
-        assert_eq!(shell("echo same"), Verdict::Agrees);
-        assert_eq!(shell("echo 'skipped: nothing there'"), Verdict::InPart);
-        assert_eq!(shell("exit 1"), Verdict::Differs);
-        assert_eq!(compared(&mut Command::new("./no-such-program")), Verdict::Differs);
+        assert_eq!(shell("echo same"), (Verdict::Agrees, vec![]));
+        assert_eq!(shell("echo 'skipped: nothing there'"), (Verdict::InPart, vec![]));
+        let reasons = vec!["DIFFERS: a".to_owned(), "error: b".to_owned()];
+        assert_eq!(shell("echo 'error: b' >&2; echo 'DIFFERS: a'; exit 1"), (Verdict::Differs, reasons));
+        let (verdict, reasons) = compared(&mut Command::new("./no-such-program"));
+        assert_eq!(verdict, Verdict::Differs);
+        assert!(reasons.iter().any(|reason| reason.starts_with("cannot run the suite")), "{reasons:?}");
     }
 }
