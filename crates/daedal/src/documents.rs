@@ -112,6 +112,18 @@ fn usable(cluster: &Cluster, path: &Path) -> Outcome<()> {
     Ok(())
 }
 
+/// Judges the machine configs that the inventory makes, before anything is done; gives what deserves a second look.
+pub fn vet(cluster: &Cluster, path: &Path) -> Outcome<Vec<String>> {
+    let doubts = daedal_engine::vet(cluster).map_err(|error| {
+        let mut failure = Failure::from_error(Exit::BadDocument, &error);
+        failure.message = format!("{}: {}", path.display(), failure.message);
+        failure
+            .hint("Nothing was done. Change the patch or the setting; `daedal check` says when it is good.")
+    })?;
+    let line = |(doubt, nodes): (String, Vec<String>)| format!("mind: {doubt} (node {})", nodes.join(", "));
+    Ok(doubts.into_iter().map(line).collect())
+}
+
 /// A finding with the line it points at.
 pub fn render(diagnostic: &Diagnostic, color: bool) -> String {
     let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };

@@ -106,6 +106,50 @@ fn what_reads_well_but_cannot_be_done_is_refused_before_anything_is() {
     assert!(text(&run.stderr).contains("patch"), "{}", text(&run.stderr));
 }
 
+/// A config that no node would take, or that none should, is refused by name before anything is done.
+#[test]
+fn an_invalid_machine_config_never_leaves_the_machine() {
+    let on_workers = "address: 10.0.0.21    # .21, .22";
+    let cases: [(&str, &str, &str, &[&str]); 5] = [
+        ("v1.12.0", "v1.35.0", "persist: false", &["worker-1", "persist: must be true"]),
+        (
+            "v1.12.0",
+            "v1.35.0",
+            "{apiVersion: v1alpha1, kind: Layer2VIPConfig, name: 10.0.0.99, link: eth0}",
+            &["worker-1", "Layer2VIPConfig"],
+        ),
+        ("v1.12.0", "v1.35.0", "[{op: remove, path: /machine/install}]", &["worker-1", "single document"]),
+        ("v1.11.0", "v1.34.0", "[{op: remove, path: /machine/nothing}]", &["worker-1", "/machine/nothing"]),
+        (
+            "v1.12.0",
+            "v1.35.0",
+            "cluster: {etcd: {advertisedSubnets: [10.0.0.0/16]}}",
+            &["must not be on a worker"],
+        ),
+    ];
+    for (talos, kubernetes, patch, words) in cases {
+        let patched = format!("{on_workers}\n      patches:\n        - inline: |\n            {patch}\n");
+        let changed = common::Changed::new(
+            "home",
+            &[("v1.12.0", talos), ("v1.35.0", kubernetes), (on_workers, &patched)],
+        );
+        let lab = common::Lab::new();
+        for command in [&["check"][..], &["plan", "--lab"], &["apply", "--yes", "--lab"]] {
+            let mut run = common::command(command);
+            run.arg("-f").arg(changed.file());
+            if command.contains(&"--lab") {
+                run.arg("--lab-dir").arg(lab.dir());
+            }
+            let run = run.output().unwrap();
+            let said = text(&run.stderr);
+            assert_eq!(run.status.code(), Some(65), "{command:?} {patch}: {said}");
+            for word in words.iter().chain(&["patches[0]", "Nothing was done"]) {
+                assert!(said.contains(word), "{command:?} {patch}: no {word} in {said}");
+            }
+        }
+    }
+}
+
 /// Everything written in Rust below a folder; tests are wherever they fit best.
 fn collect_sources(folder: &std::path::Path, sources: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {

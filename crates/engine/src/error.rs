@@ -63,6 +63,30 @@ pub enum Error {
         /// Why.
         source: Box<daedal_talos::Error>,
     },
+    /// A patch cannot be applied.
+    #[error("the patch {patch} cannot be applied to the machine config of node {node}")]
+    Patch {
+        /// Which node.
+        node: String,
+        /// Where the patch is.
+        patch: String,
+        /// Why.
+        source: Box<daedal_talos::Error>,
+    },
+    /// A machine config that no node would take, or none should; it was not sent.
+    #[error(
+        "the machine config of node {node} is not valid{}: {}",
+        patch.as_ref().map_or_else(String::new, |patch| format!(" with the patch {patch}")),
+        faults.join("; ")
+    )]
+    InvalidConfig {
+        /// Which node.
+        node: String,
+        /// The patch without which it would be, if it is one.
+        patch: Option<String>,
+        /// What is wrong with it.
+        faults: Vec<String>,
+    },
     /// TLS could not be set up.
     #[error("cannot set up TLS")]
     Tls {

@@ -50,6 +50,7 @@ mod run;
 mod settings;
 mod status;
 mod templates;
+mod vet;
 
 pub use access::{Credential, kubeconfig, talosconfig};
 pub use account::{Account, Ensured, Secret};
@@ -70,3 +71,4 @@ pub use report::{Report, StepReport, StepState};
 pub use run::Run;
 pub use status::{NodeStatus, StatusReport};
 pub use templates::{Pruned, TemplateRow};
+pub use vet::vet;

@@ -8,8 +8,8 @@ use daedal_planner::names::{media_file, media_volid, template_name};
 use daedal_planner::{TemplateMark, plain_options};
 use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, cdrom};
 use daedal_talos::config::{
-    ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, MachineConfig, NodeOptions,
-    Patch, RegistryMirror, Role as TalosRole, Route,
+    ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig,
+    NodeOptions, Patch, RegistryMirror, Role as TalosRole, Route, Severity,
 };
 use daedal_talos::nocloud::Cidata;
 use daedal_talos::{Secret, SecretsBundle};
@@ -66,20 +66,55 @@ pub(crate) fn media(
     media.to_iso().map_err(failed)
 }
 
-/// A node's machine config with all patches applied.
+/// A node's machine config with all patches applied, and found valid: whatever leaves for a node comes from here.
 pub(crate) fn patched(
     cluster: &Cluster,
     node: &Node,
     secrets: &SecretsBundle,
 ) -> Result<MachineConfig, Error> {
+    let config = unjudged(cluster, node, secrets, usize::MAX)?;
+    let faults = faults(&config);
+    let Some(first) = faults.first() else { return Ok(config) };
+    // The patch that brought it is the last one before which it was not there.
+    let mut patch = None;
+    for (before, candidate) in patches(cluster, node).enumerate() {
+        if !self::faults(&unjudged(cluster, node, secrets, before)?).contains(first) {
+            patch = Some(candidate.origin.clone());
+        }
+    }
+    Err(Error::InvalidConfig { node: node.name.clone(), patch, faults })
+}
+
+/// What makes a config invalid, in words.
+fn faults(config: &MachineConfig) -> Vec<String> {
+    let bad = |lint: &Lint| lint.severity == Severity::Error;
+    config.lint().iter().filter(|lint| bad(lint)).map(ToString::to_string).collect()
+}
+
+/// The patches that a node's config gets, in their order.
+fn patches<'a>(cluster: &'a Cluster, node: &'a Node) -> impl Iterator<Item = &'a daedal_inventory::Patch> {
+    cluster.patches.iter().chain(&node.patches).filter(|patch| patch.is_for(node.role))
+}
+
+/// A node's machine config with the first so many patches applied, whatever came of it.
+fn unjudged(
+    cluster: &Cluster,
+    node: &Node,
+    secrets: &SecretsBundle,
+    patches: usize,
+) -> Result<MachineConfig, Error> {
     let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
     let mut config =
         MachineConfig::generate(secrets, &cluster_options(cluster)?, &node_options(cluster, node)?)
             .map_err(failed)?;
-    let patches = cluster.patches.iter().chain(&node.patches).filter(|patch| patch.is_for(node.role));
-    for patch in patches {
-        let patch = Patch::from_yaml(&patch.text_for(cluster, node)).map_err(failed)?;
-        config.apply_patch(&patch).map_err(failed)?;
+    for patch in self::patches(cluster, node).take(patches) {
+        let applied =
+            Patch::from_yaml(&patch.text_for(cluster, node)).and_then(|patch| config.apply_patch(&patch));
+        applied.map_err(|source| Error::Patch {
+            node: node.name.clone(),
+            patch: patch.origin.clone(),
+            source: Box::new(source),
+        })?;
     }
     Ok(config)
 }

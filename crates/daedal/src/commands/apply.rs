@@ -33,7 +33,7 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
         saved.aim(&mut target)?;
     }
     let session = Session::open(&target, color).await?;
-    plan::say_warnings(&session, color);
+    plan::vet(&session, color)?;
     let _lock = session.lock("apply").await?;
     let world = session.observe().await?;
     let plan = match saved {

@@ -138,7 +138,7 @@ async fn restore(
     color: bool,
 ) -> Outcome {
     let session = Session::open(target, color).await?;
-    plan::say_warnings(&session, color);
+    plan::vet(&session, color)?;
     let _lock = match plan_only {
         true => None,
         false => Some(session.lock("backup restore").await?),

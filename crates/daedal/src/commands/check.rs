@@ -19,7 +19,7 @@ pub async fn run(target: &Target, live: bool, format: Format, color: bool) -> Ou
         return offline(target, format, color);
     }
     let session = Session::open(target, color).await?;
-    plan::say_warnings(&session, color);
+    plan::vet(&session, color)?;
     let report = session.engine.live_checks(&session.cluster).await;
     match format {
         Format::Json => console::json(&report),
@@ -37,18 +37,21 @@ pub async fn run(target: &Target, live: bool, format: Format, color: bool) -> Ou
 fn offline(target: &Target, format: Format, color: bool) -> Outcome {
     let inventory = documents::of(target, color)?;
     let cluster = &inventory.loaded.cluster;
+    let doubts = documents::vet(cluster, &inventory.path)?;
     let missing = missing_ca(cluster, &inventory.folder);
     match format {
         Format::Json => console::json(&serde_json::json!({
             "cluster": cluster.name,
             "nodes": cluster.nodes.len(),
             "warnings": inventory.loaded.warnings,
+            "doubts": doubts,
             "missing": missing,
         })),
         Format::Text => {
             for warning in &inventory.loaded.warnings {
                 console::progress(&documents::render(warning, color));
             }
+            doubts.iter().for_each(|doubt| console::progress(doubt));
             if let Some(path) = &missing {
                 console::progress(&format!("mind: the CA certificate {} is not there yet", path.display()));
             }

@@ -20,7 +20,7 @@ pub async fn run(
     color: bool,
 ) -> Outcome {
     let session = Session::open(target, color).await?;
-    say_warnings(&session, color);
+    vet(&session, color)?;
     let world = session.observe().await?;
     let plan = for_apply(&session, &world)?;
     show(&plan, format, color);
@@ -36,6 +36,14 @@ pub async fn run(
         false if detailed_exitcode => Exit::Changes,
         _ => Exit::Done,
     })
+}
+
+/// Judges what the inventory makes of the nodes before anything else is looked at, and says what deserves a second look.
+pub fn vet(session: &Session, color: bool) -> Outcome<()> {
+    let doubts = documents::vet(&session.cluster, &session.inventory)?;
+    say_warnings(session, color);
+    doubts.iter().for_each(|doubt| console::progress(doubt));
+    Ok(())
 }
 
 /// What the inventory's reader wanted to say.
