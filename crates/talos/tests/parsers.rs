@@ -4,7 +4,7 @@
 
 use daedal_talos::{
     SecretsBundle, Talosconfig,
-    config::{Mac, MachineConfig, Patch},
+    config::{Contract, Mac, MachineConfig, Patch},
     pki::{PrivateKey, certificate_from_pem},
 };
 use proptest::prelude::*;
@@ -30,7 +30,9 @@ proptest! {
     fn documents_and_patches_never_panic(config in yaml_like(), patch in yaml_like()) {
         let patch = Patch::from_yaml(&patch);
         if let Ok(mut config) = MachineConfig::from_yaml(&config) {
-            let _ = config.lint();
+            for contract in Contract::all() {
+                let _ = config.lint(contract);
+            }
             if let Ok(patch) = patch {
                 let before = config.clone();
                 if config.apply_patch(&patch).is_err() {

@@ -201,7 +201,7 @@ pub(crate) mod tests {
                 let newest = Contract::of(talos).unwrap().kubernetes_minors.end();
                 cluster.kubernetes_version = format!("v1.{newest}.0");
                 let config = MachineConfig::generate(&test_bundle(), &cluster, &node(role)).unwrap();
-                assert_eq!(config.lint(), [], "{talos} {role:?}");
+                assert_eq!(config.lint(Contract::of(talos).unwrap()), [], "{talos} {role:?}");
                 assert_eq!(config.role(), Some(role));
                 assert_eq!(config.hostname(), Some("node-1"));
                 assert_eq!(config.addresses(), ["10.0.0.11/16".parse().unwrap()]);
@@ -288,7 +288,8 @@ pub(crate) mod tests {
         let faults = |role: Role, patch: &str| -> Vec<String> {
             let mut config = MachineConfig::generate(&test_bundle(), &cluster(), &node(role)).unwrap();
             config.apply_patch(&Patch::from_yaml(patch).unwrap()).unwrap();
-            config.lint().iter().map(|lint| format!("{:?} {lint}", lint.severity)).collect()
+            let contract = Contract::of(&cluster().talos_version).unwrap();
+            config.lint(contract).iter().map(|lint| format!("{:?} {lint}", lint.severity)).collect()
         };
         let document = |kind: &str, rest: &str| format!("apiVersion: v1alpha1\nkind: {kind}\n{rest}");
         let cases = [
@@ -314,6 +315,7 @@ pub(crate) mod tests {
             (Role::ControlPlane, "machine: {ca: {crt: QQ==}}".into(), "a control plane needs it"),
             (Role::Worker, "machine: {install: {extraKernelArgs: [a=b]}}".into(), "grubUseUKICmdline"),
             (Role::Worker, "persist: false".into(), "must be true"),
+            (Role::Worker, document("SysctlConfig", "params: {a: b}"), "it came with v1.14"),
             (Role::Worker, document("LinkConfig", "name: net0\nroutes: [{gateway: 10.9.9.9}]"), ""),
             (Role::Worker, document("LinkConfig", "name: net0\nroutes: [{gateway: 192.168.0.1}]"), "reaches"),
         ];

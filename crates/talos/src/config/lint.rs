@@ -8,6 +8,7 @@ use std::{collections::HashSet, fmt};
 use yaml_serde::Value;
 
 use crate::config::{
+    contract::Contract,
     document::{DocumentId, MachineConfig},
     options::Role,
     schema,
@@ -40,11 +41,11 @@ impl fmt::Display for Lint {
 }
 
 impl MachineConfig {
-    /// Everything wrong that can be seen without a node, worst first.
-    pub fn lint(&self) -> Vec<Lint> {
+    /// Everything wrong with a config for this version of Talos that can be seen without a node, worst first.
+    pub fn lint(&self, contract: &Contract) -> Vec<Lint> {
         let mut found = Findings::default();
         self.lint_main(&mut found);
-        self.lint_keys(&mut found);
+        self.lint_keys(contract, &mut found);
         self.lint_documents(&mut found);
         self.lint_network(&mut found);
         self.lint_machine(&mut found);
@@ -129,10 +130,10 @@ impl MachineConfig {
         }
     }
 
-    fn lint_keys(&self, found: &mut Findings) {
+    fn lint_keys(&self, contract: &Contract, found: &mut Findings) {
         for document in &self.documents {
             let id = DocumentId::of(document);
-            for misfit in schema::misfits(document, &id.kind) {
+            for misfit in schema::misfits(document, &id.kind, contract.talos_minor) {
                 let place = if id.kind.is_empty() || id.kind == misfit.path {
                     misfit.path
                 } else {

@@ -8,6 +8,7 @@ use yaml_serde::Value;
 use crate::{
     Error, Result,
     config::{
+        contract::Contract,
         document::{DocumentId, MachineConfig, read_documents},
         schema::{self, Field, Shape},
     },
@@ -34,6 +35,15 @@ impl Patch {
     ///
     /// Keys and kinds that no version of Talos knows are refused here, before anything is merged.
     pub fn from_yaml(text: &str) -> Result<Self> {
+        Self::read(text, schema::ANY_VERSION)
+    }
+
+    /// Like [`Patch::from_yaml`], refusing also what came with a later version of Talos than this one.
+    pub fn for_contract(text: &str, contract: &Contract) -> Result<Self> {
+        Self::read(text, contract.talos_minor)
+    }
+
+    fn read(text: &str, minor: u32) -> Result<Self> {
         if let Some(operations) = json::read(text)? {
             return Ok(Self { operations: vec![Operation::Json(operations)] });
         }
@@ -44,7 +54,9 @@ impl Patch {
             if id.kind.is_empty() != id.api_version.is_empty() {
                 return Err(fault("`kind` and `apiVersion` must both be set, or neither"));
             }
-            if let Some(misfit) = schema::misfits(&without_deletes(&document), &id.kind).first() {
+            // What is not there cannot be wrong: a document of a later version may be deleted in every one.
+            let minor = if asks_for_delete(&document) { schema::ANY_VERSION } else { minor };
+            if let Some(misfit) = schema::misfits(&without_deletes(&document), &id.kind, minor).first() {
                 return Err(match id.kind.as_str() {
                     "" => fault(&format!("`{}` {}", misfit.path, misfit.message)),
                     kind if kind == misfit.path => fault(&format!("`{kind}` {}", misfit.message)),
@@ -355,6 +367,22 @@ mod tests {
             ),
             "machine: {}\n---\napiVersion: v1alpha1\nkind: HostnameConfig\nhostname: x\n",
         );
+    }
+
+    #[test]
+    fn what_came_with_a_later_version_is_refused_by_an_earlier_one() {
+        let of = |version: &str, patch: &str| {
+            let patch = format!("apiVersion: v1alpha1\nkind: {patch}");
+            Patch::for_contract(&patch, Contract::of(version).unwrap()).map(drop).map_err(|e| e.to_string())
+        };
+        let refused = of("v1.12.0", "SysctlConfig\nparams: {a: b}").unwrap_err();
+        assert!(refused.contains("Talos v1.12 does not know; it came with v1.14"), "{refused}");
+        assert_eq!(of("v1.14.0", "SysctlConfig\nparams: {a: b}"), Ok(()));
+        assert_eq!(of("v1.12.0", "SysctlConfig\n$patch: delete"), Ok(()), "one patch serves every version");
+        assert!(of("v1.13.0", "UserVolumeConfig\nname: a\ntrim: {enabled: true}").is_err());
+        assert!(of("v1.13.0", "UserVolumeConfig\nname: a\ntrim: {$patch: delete}").is_err());
+        assert!(of("v1.11.0", "LinkConfig\nname: a").is_err());
+        assert_eq!(of("v1.12.0", "LinkConfig\nname: a"), Ok(()));
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub(crate) struct Field {
     pub(crate) rule: Rule,
     /// Not there at all unless set, rather than there and empty.
     pub(crate) is_optional: bool,
-    /// The Talos 1.x that began it.
+    /// The Talos 1.x that began it; of fields only what came after 1.12 is known.
     pub(crate) since: u32,
     /// Whether this or anything below that is always there is unset by patches that leave it out.
     pub(crate) unsets: bool,
@@ -111,7 +111,7 @@ pub(crate) fn of_kind(kind: &str) -> Option<&'static Field> {
     kinds().get(kind)
 }
 
-/// Every kind with the Talos 1.x that began it (12 for those that are older).
+/// Every kind with the Talos 1.x that began it (8 for those that are older).
 pub(crate) fn all_kinds() -> impl Iterator<Item = (&'static str, u32)> {
     kinds().iter().map(|(kind, field)| (*kind, field.since))
 }
@@ -182,11 +182,18 @@ pub(crate) struct Misfit {
     pub(crate) message: String,
 }
 
-/// Every unknown key and every value of the wrong shape in a document of a known kind.
-pub(crate) fn misfits(document: &Value, kind: &str) -> Vec<Misfit> {
+/// What every version that there is knows together.
+pub(crate) const ANY_VERSION: u32 = u32::MAX;
+
+/// Every key that Talos 1.`minor` does not know and every value of the wrong shape in a document.
+pub(crate) fn misfits(document: &Value, kind: &str, minor: u32) -> Vec<Misfit> {
     let mut found = Vec::new();
     match of_kind(kind) {
-        Some(field) => look(document, field, &mut String::new(), !kind.is_empty(), &mut found),
+        Some(field) if !kind.is_empty() && field.since > minor => {
+            let message = format!("is a kind of document that {}", began(field, minor));
+            found.push(Misfit { path: kind.to_owned(), message });
+        }
+        Some(field) => look(document, field, minor, &mut String::new(), !kind.is_empty(), &mut found),
         None => {
             let known: Vec<&str> = all_kinds().map(|(kind, _)| kind).collect();
             let message = format!("is not a known kind of document{}", meant(kind, known.into_iter()));
@@ -196,7 +203,18 @@ pub(crate) fn misfits(document: &Value, kind: &str) -> Vec<Misfit> {
     found
 }
 
-fn look(value: &Value, field: &Field, path: &mut String, is_document: bool, found: &mut Vec<Misfit>) {
+fn began(field: &Field, minor: u32) -> String {
+    format!("Talos v1.{minor} does not know; it came with v1.{}", field.since)
+}
+
+fn look(
+    value: &Value,
+    field: &Field,
+    minor: u32,
+    path: &mut String,
+    is_document: bool,
+    found: &mut Vec<Misfit>,
+) {
     let mut wrong = |message: &str, path: &str| {
         found.push(Misfit { path: path.to_owned(), message: message.to_owned() });
     };
@@ -222,7 +240,12 @@ fn look(value: &Value, field: &Field, path: &mut String, is_document: bool, foun
                 let before = path.len();
                 push(path, key);
                 match field.child(key) {
-                    Some(below) => look(child, below, path, false, found),
+                    // Of fields, the table knows only what came after v1.12.
+                    Some(below) if below.since > minor.max(12) => {
+                        let message = format!("is a key that {}", began(below, minor));
+                        found.push(Misfit { path: path.clone(), message });
+                    }
+                    Some(below) => look(child, below, minor, path, false, found),
                     None => {
                         let known = field.children().map(|(key, _)| key);
                         found.push(Misfit {
@@ -240,7 +263,7 @@ fn look(value: &Value, field: &Field, path: &mut String, is_document: bool, foun
                 let before = path.len();
                 push(path, &format!("[{index}]"));
                 if let Some(below) = field.child("[]") {
-                    look(item, below, path, false, found);
+                    look(item, below, minor, path, false, found);
                 }
                 path.truncate(before);
             }
@@ -251,7 +274,7 @@ fn look(value: &Value, field: &Field, path: &mut String, is_document: bool, foun
                 let before = path.len();
                 push(path, key.as_str().unwrap_or("?"));
                 if let Some(below) = field.child("*") {
-                    look(child, below, path, false, found);
+                    look(child, below, minor, path, false, found);
                 }
                 path.truncate(before);
             }
@@ -304,6 +327,7 @@ mod tests {
     fn the_table_knows_what_the_versions_brought() {
         let count =
             |minor: u32| all_kinds().filter(|(kind, since)| !kind.is_empty() && *since <= minor).count();
+        assert_eq!((count(8), count(9), count(10), count(11)), (10, 10, 13, 17));
         assert_eq!((count(12), count(13), count(14)), (36, 44, 89));
         let volume = of_kind("UserVolumeConfig").unwrap();
         assert_eq!(volume.child("trim").unwrap().since, 14);
@@ -315,10 +339,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named_with_what_was_meant() {
-        let misfits = |kind: &str, text: &str| -> Vec<String> {
+        let of_version = |kind: &str, text: &str, minor: u32| -> Vec<String> {
             let document = yaml_serde::from_str(text).unwrap();
-            super::misfits(&document, kind).iter().map(|m| format!("{} {}", m.path, m.message)).collect()
+            let found = super::misfits(&document, kind, minor);
+            found.iter().map(|m| format!("{} {}", m.path, m.message)).collect()
         };
+        let misfits = |kind: &str, text: &str| of_version(kind, text, ANY_VERSION);
         assert_eq!(
             misfits(
                 "",
@@ -342,5 +368,18 @@ mod tests {
             ["HostnamConfig is not a known kind of document; did you mean `HostnameConfig`?"]
         );
         assert_eq!(misfits("", "nonsense: 1"), ["nonsense is not a known key"]);
+        for (kind, minor, since) in
+            [("SysctlConfig", 13, 14), ("LinkConfig", 11, 12), ("KubeSpanConfig", 8, 13)]
+        {
+            let words =
+                format!("is a kind of document that Talos v1.{minor} does not know; it came with v1.{since}");
+            assert_eq!(of_version(kind, "{}", minor), [format!("{kind} {words}")]);
+            assert_eq!(of_version(kind, "{}", since), Vec::<String>::new());
+        }
+        assert_eq!(
+            of_version("UserVolumeConfig", "name: a\ntrim: {}", 13),
+            ["trim is a key that Talos v1.13 does not know; it came with v1.14"]
+        );
+        assert_eq!(of_version("UserVolumeConfig", "name: a\ntrim: {}", 14), Vec::<String>::new());
     }
 }

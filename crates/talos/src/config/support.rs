@@ -15,15 +15,7 @@ pub fn support_matrix() -> String {
     let one = |as_document: bool| if as_document { "document" } else { "field" };
     for contract in Contract::all() {
         let minor = contract.talos_minor;
-        // The table of fields begins with v1.12.
-        let kinds = if minor < 12 {
-            "—".to_owned()
-        } else {
-            schema::all_kinds()
-                .filter(|(kind, since)| !kind.is_empty() && *since <= minor)
-                .count()
-                .to_string()
-        };
+        let kinds = schema::all_kinds().filter(|(kind, since)| !kind.is_empty() && *since <= minor).count();
         let (oldest, newest) = (contract.kubernetes_minors.start(), contract.kubernetes_minors.end());
         // Writing to a String cannot fail.
         let _ = writeln!(

@@ -301,6 +301,7 @@ fn says_nothing_of_merging(error: &str) -> bool {
     .iter()
     .any(|word| error.contains(word))
         && !error.contains("unknown keys")
+        && !error.contains("not registered")
         && !error.contains("patch delete")
         && !error.contains("type mismatch")
 }
@@ -310,12 +311,17 @@ fn random_patches_do_the_same() {
     let mut tally = Tally::new("patches: random pairs of config and patch");
     let kinds = fields();
     let mut compared: BTreeMap<&str, usize> = BTreeMap::new();
-    let (mut deletes, mut refused, mut several) = (0, 0, 0);
-    for Contract { library, minor, .. } in newest() {
-        let Some(mut tool) = ConfigTool::start(library) else { continue };
+    let (mut deletes, mut refused, mut several, mut too_new) = (0, 0, 0, 0);
+    let mut libraries = 0;
+    for contract in newest() {
+        let minor = contract.minor;
+        let Some(mut tool) = ConfigTool::start(contract.library) else { continue };
+        libraries += 1;
         let mut rng = StdRng::seed_from_u64(11);
         let known: Vec<&String> =
             kinds.iter().filter(|(_, f)| f.since <= minor).map(|(kind, _)| kind).collect();
+        let later: Vec<&String> =
+            kinds.iter().filter(|(_, f)| f.since > minor).map(|(kind, _)| kind).collect();
         let mut pairs = 0;
         for attempt in 0.. {
             assert!(attempt < PAIRS * 8, "too few of the patches are accepted: {pairs} of {attempt}");
@@ -332,6 +338,7 @@ fn random_patches_do_the_same() {
             // The main document is as much in use as all others together.
             let count = if rng.gen_bool(0.15) { 2 } else { 1 };
             let mut chosen: Vec<&str> = Vec::new();
+            let mut has_delete = false;
             for _ in 0..count {
                 let kind: &str = if rng.gen_bool(0.35) { "" } else { known.choose(&mut rng).unwrap() };
                 if chosen.contains(&kind) {
@@ -340,10 +347,16 @@ fn random_patches_do_the_same() {
                 chosen.push(kind);
                 let named = kinds[kind].below.contains_key("name");
                 let present = document(kind, &kinds[kind], minor, named, &mut rng);
-                let mut wish = document(kind, &kinds[kind], minor, named, &mut rng);
+                // Now and then with keys that only a later version knows.
+                let knowing = if rng.gen_bool(0.05) { 14 } else { minor };
+                let mut wish = document(kind, &kinds[kind], knowing, named, &mut rng);
                 if rng.gen_bool(0.25) {
                     delete_something(&present, &mut wish, &mut rng);
-                    deletes += 1;
+                    has_delete |= wish.to_string().contains("$patch");
+                }
+                // Or with a key that none does.
+                if rng.gen_bool(0.03) {
+                    wish["surely"] = "nothing".into();
                 }
                 let same = |d: &Json| d["kind"] == present["kind"];
                 match base.iter_mut().find(|d| same(d)) {
@@ -352,11 +365,18 @@ fn random_patches_do_the_same() {
                 }
                 patch.push(wish);
             }
+            // And now and then a document that only a later version knows.
+            if rng.gen_bool(0.05)
+                && let Some(kind) = later.choose(&mut rng)
+            {
+                let named = kinds[kind.as_str()].below.contains_key("name");
+                patch.push(document(kind, &kinds[kind.as_str()], 14, named, &mut rng));
+            }
             let (config, patch) = (yaml(&base), yaml(&patch));
             let Ok(config) = tool.ask(&json!({"config": config})) else { continue };
             let theirs = tool.patched(&config, &patch);
             let mut ours = config.clone();
-            let done = Patch::from_yaml(&patch).and_then(|patch| ours.apply_patch(&patch));
+            let done = Patch::for_contract(&patch, contract.own()).and_then(|patch| ours.apply_patch(&patch));
             let what = |where_: String| format!("v1.{minor} {where_}\n{patch}");
             let judged = match (done, theirs) {
                 (_, Err(error)) if says_nothing_of_merging(&error) => continue,
@@ -366,6 +386,10 @@ fn random_patches_do_the_same() {
                     Ok(ours) => difference(&ours, &theirs).map(what),
                     Err(error) => Some(what(error)),
                 },
+                (Err(_), Err(theirs)) if theirs.contains("not registered") => {
+                    too_new += 1;
+                    None
+                }
                 (Err(_), Err(_)) => {
                     refused += 1;
                     None
@@ -374,6 +398,7 @@ fn random_patches_do_the_same() {
             };
             pairs += 1;
             several += usize::from(chosen.len() > 1);
+            deletes += usize::from(has_delete);
             for kind in chosen {
                 *compared.entry(kind).or_default() += 1;
             }
@@ -382,9 +407,16 @@ fn random_patches_do_the_same() {
     }
     if tally.cases() > 0 {
         println!(
-            "{deletes} with deletes, {several} of several documents, {refused} refused by both; {} kinds",
+            "{deletes} with deletes, {several} of several documents, {refused} refused by both, {too_new} for a kind of a \
+             later version; {} kinds",
             compared.len()
         );
+        // What each library is asked must be among what was compared, and not only among what was made.
+        assert!(deletes >= 400 * libraries, "{deletes} with deletes");
+        assert!(several >= 200 * libraries, "{several} of several documents");
+        assert!(refused >= 50 * libraries, "{refused} refused by both");
+        assert!(too_new >= 100, "{too_new} of a later version");
+        assert_eq!(compared.len(), kinds.len(), "every kind of document");
         assert!(tally.cases() >= 10_000);
     }
     tally.done();
@@ -435,6 +467,10 @@ fn chosen_patches_do_the_same() {
         "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: data\nprovisioning: {diskSelector: {match: '!system_disk'}, minSize: 10GiB}",
         "apiVersion: v1alpha1\nkind: HostnameConfig\n$patch: delete\n---\napiVersion: v1alpha1\nkind: HostnameConfig\nauto: stable",
         "apiVersion: v1alpha1\nkind: NothingConfig\nname: nothing",
+        "apiVersion: v1alpha1\nkind: SysctlConfig\nparams: {vm.max_map_count: '262144'}",
+        "apiVersion: v1alpha1\nkind: SysctlConfig\n$patch: delete",
+        "apiVersion: v1alpha1\nkind: KubeSpanConfig\nenabled: true",
+        "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: data\nprovisioning: {diskSelector: {match: '!system_disk'}, minSize: 10GiB}\ntrim: {enabled: true}",
         "machine: {network: {kubespan: {$patch: delete}}}",
         "machine: {sysctls: {missing: {$patch: delete}}}",
         "machine: {instal: {disk: x}}",
@@ -458,7 +494,8 @@ fn chosen_patches_do_the_same() {
             for patch in patches {
                 let theirs = tool.patched(&config, patch);
                 let mut ours = config.clone();
-                let done = Patch::from_yaml(patch).and_then(|patch| ours.apply_patch(&patch));
+                let done = Patch::for_contract(patch, contract.of_library())
+                    .and_then(|patch| ours.apply_patch(&patch));
                 let what = format!("v1.{} {role:?} {patch}", contract.minor);
                 tally.case(match (done, theirs) {
                     (Ok(()), Ok(theirs)) => match tool.normal(&ours) {

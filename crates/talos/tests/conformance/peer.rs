@@ -7,7 +7,10 @@ use std::{
     sync::OnceLock,
 };
 
-use daedal_talos::{SecretsBundle, config::MachineConfig};
+use daedal_talos::{
+    SecretsBundle,
+    config::{self, MachineConfig},
+};
 use jiff::Timestamp;
 use rand::{SeedableRng, rngs::StdRng};
 use serde_json::{Value as Json, json};
@@ -18,6 +21,18 @@ pub struct Contract {
     pub library: &'static str,
     pub minor: u32,
     pub kubernetes: &'static str,
+}
+
+impl Contract {
+    /// The same of our own.
+    pub fn own(self) -> &'static config::Contract {
+        config::Contract::of(&format!("v1.{}.0", self.minor)).unwrap()
+    }
+
+    /// Our own of the library that is asked: what it knows is known, whatever contract it writes for.
+    pub fn of_library(self) -> &'static config::Contract {
+        config::Contract::of(self.library).unwrap()
+    }
 }
 
 pub const CONTRACTS: [Contract; 7] = [
