@@ -8,7 +8,7 @@ use daedal_planner::names::{media_file, media_volid, template_name};
 use daedal_planner::{TemplateMark, plain_options};
 use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, cdrom};
 use daedal_talos::config::{
-    ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig,
+    ClusterOptions, Cni, Contract, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig,
     NodeOptions, Patch, RegistryMirror, Role as TalosRole, Route, Severity,
 };
 use daedal_talos::nocloud::Cidata;
@@ -73,22 +73,29 @@ pub(crate) fn patched(
     secrets: &SecretsBundle,
 ) -> Result<MachineConfig, Error> {
     let config = unjudged(cluster, node, secrets, usize::MAX)?;
-    let faults = faults(&config);
+    let contract = contract(cluster, node)?;
+    let faults = faults(&config, contract);
     let Some(first) = faults.first() else { return Ok(config) };
     // The patch that brought it is the last one before which it was not there.
     let mut patch = None;
     for (before, candidate) in patches(cluster, node).enumerate() {
-        if !self::faults(&unjudged(cluster, node, secrets, before)?).contains(first) {
+        if !self::faults(&unjudged(cluster, node, secrets, before)?, contract).contains(first) {
             patch = Some(candidate.origin.clone());
         }
     }
     Err(Error::InvalidConfig { node: node.name.clone(), patch, faults })
 }
 
+/// What the cluster's version of Talos knows.
+pub(crate) fn contract(cluster: &Cluster, node: &Node) -> Result<&'static Contract, Error> {
+    Contract::of(&cluster.talos.version.to_string())
+        .map_err(|source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) })
+}
+
 /// What makes a config invalid, in words.
-fn faults(config: &MachineConfig) -> Vec<String> {
+fn faults(config: &MachineConfig, contract: &Contract) -> Vec<String> {
     let bad = |lint: &Lint| lint.severity == Severity::Error;
-    config.lint().iter().filter(|lint| bad(lint)).map(ToString::to_string).collect()
+    config.lint(contract).iter().filter(|lint| bad(lint)).map(ToString::to_string).collect()
 }
 
 /// The patches that a node's config gets, in their order.

@@ -27,7 +27,8 @@ pub fn vet(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String>>, Error> {
     let cluster = with_endpoint(cluster);
     for node in &cluster.nodes {
         let config = machine::patched(&cluster, node, &secrets)?;
-        for lint in config.lint().into_iter().filter(|lint| lint.severity == Severity::Warning) {
+        let contract = machine::contract(&cluster, node)?;
+        for lint in config.lint(contract).into_iter().filter(|lint| lint.severity == Severity::Warning) {
             doubts.entry(lint.to_string()).or_default().push(node.name.clone());
         }
     }
