@@ -75,16 +75,71 @@ impl Table {
 #[test]
 fn talosctl_1_12_shows_the_lab_as_a_real_node() {
     let Some(program) = client("DAEDAL_TALOSCTL") else { return };
+    shows(program, &[], "v1.12");
+}
+
+#[test]
+fn talosctl_1_13_shows_the_lab_as_a_real_node() {
+    let Some(program) = client("DAEDAL_TALOSCTL_1_13") else { return };
+    shows(program, TO_1_13, "v1.13");
+}
+
+/// What the example says, and what a cluster of the next version says instead.
+const TO_1_13: &[(&str, &str)] = &[("v1.12.0", "v1.13.0"), ("v1.35.0", "v1.36.0")];
+
+/// What stands below the columns, of the first control plane of the home example: a row with all of the words for each.
+const ROWS: &[(&[&str], &[&[&str]])] = &[
+    (&["get", "machinestatus"], &[&["10.0.0.11", "runtime", "machine", "running", "true"]]),
+    (
+        &["get", "members"],
+        &[
+            &["cp-1", "controlplane", "10.0.0.11"],
+            &["cp-2", "controlplane", "10.0.0.12"],
+            &["cp-3", "controlplane", "10.0.0.13"],
+            &["worker-1", "worker", "10.0.0.21"],
+            &["worker-2", "worker", "10.0.0.22"],
+        ],
+    ),
+    (&["get", "disks"], &[&["sda", "43 GB", "virtio", "QEMU HARDDISK"]]),
+    (&["get", "links"], &[&["eth0", "ether", "up"], &["lo", "loopback"]]),
+    (&["get", "addresses"], &[&["eth0/10.0.0.11/16", "10.0.0.11/16", "eth0"], &["lo/127.0.0.1/8"]]),
+    (&["get", "extensions"], &[&["qemu-guest-agent"], &["tailscale"], &["schematic"]]),
+    (&["services"], &[&["apid", "Running", "OK"], &["etcd", "Running", "OK"], &["kubelet", "Running", "OK"]]),
+    (
+        &["etcd", "members"],
+        &[
+            &["cp-1", "https://10.0.0.11:2380", "https://10.0.0.11:2379", "false"],
+            &["cp-2", "https://10.0.0.12:2380", "false"],
+            &["cp-3", "https://10.0.0.13:2380", "false"],
+        ],
+    ),
+    (&["etcd", "status"], &[&["10.0.0.11", "false"]]),
+];
+
+/// Everything that only looks, and what a change would do.
+fn shows(program: PathBuf, versions: &[(&str, &str)], version: &str) {
     let lab = Lab::new();
-    good(&lab.run(&["apply", "--yes"], "home"));
+    let inventory = Changed::new("home", versions);
+    good(&inventory.run(&lab, &["apply", "--yes"]));
     let talosctl = Talosctl::new(program, &lab);
     let mut table = Table::default();
-    for (check, worker, how, args) in talosctl::COMMANDS {
+    let check = |what: &str| format!("talosctl {version}: {what}, as on a real node");
+    for (what, worker, how, args) in talosctl::COMMANDS {
         let node = if *worker { "10.0.0.21" } else { "10.0.0.11" };
         let shown = talosctl::shape(*how, &talosctl.run(node, args), &[node]);
         let real = talosctl::recorded(*worker, args).unwrap_or("nothing recorded");
-        let check = format!("talosctl: {check}, as on a real node");
-        table.case(&check, shown == real, || format!("{}\n  lab:  {shown}\n  real: {real}", args.join(" ")));
+        table.case(&check(what), shown == real, || {
+            format!("{}\n  lab:  {shown}\n  real: {real}", args.join(" "))
+        });
+    }
+    // Below the columns stands what is so: the cluster's own nodes, members, disks, links, services.
+    let check = format!("talosctl {version}: what is in the columns");
+    for (args, rows) in ROWS {
+        let shown = good(&talosctl.run("10.0.0.11", args));
+        for words in *rows {
+            let is_there = shown.lines().skip(1).any(|row| words.iter().all(|word| row.contains(word)));
+            table.case(&check, is_there, || format!("{}: no row with {words:?} in\n{shown}", args.join(" ")));
+        }
     }
     table.finish();
 }
@@ -98,7 +153,7 @@ fn talosctl_1_12_changes_the_lab() {
 #[test]
 fn talosctl_1_13_changes_the_lab() {
     let Some(program) = client("DAEDAL_TALOSCTL_1_13") else { return };
-    changes(program, &[("v1.12.0", "v1.13.0"), ("v1.35.0", "v1.36.0")], "v1.13.0", "v1.13.1");
+    changes(program, TO_1_13, "v1.13.0", "v1.13.1");
 }
 
 /// Waits until something holds.
@@ -163,6 +218,19 @@ fn changes(program: PathBuf, versions: &[(&str, &str)], version: &str, next: &st
     let dry = talosctl.run(WORKER, &["apply-config", "--dry-run", "-f", &file]);
     let shown = text(&dry.stdout) + &text(&dry.stderr);
     table.case(&check, shown.contains("without a reboot (skipped in dry-run)"), || shown.clone());
+    // Whole configurations by the same ways.
+    let give = |mode: &[&str], label: &str| {
+        std::fs::write(&file, whole.replace("staged: x", &format!("{label}: x"))).unwrap();
+        talosctl.run(WORKER, &[&["apply-config", "-f", &file], mode].concat())
+    };
+    good(&give(&["--mode", "try", "--timeout", "20s"], "attempt"));
+    table.case(&check, label(&talosctl, "attempt"), || "apply-config: a trial did not take effect".into());
+    let back = within(Duration::from_secs(20), || !label(&talosctl, "attempt"));
+    table.case(&check, back, || "apply-config: a trial was not taken back".into());
+    good(&give(&["--mode", "no-reboot"], "whole"));
+    table.case(&check, label(&talosctl, "whole"), || "apply-config: it did not take effect".into());
+    good(&give(&["--mode", "staged"], "staged"));
+    table.case(&check, !label(&talosctl, "staged"), || "apply-config: staged took effect at once".into());
     let refused = talosctl.run(WORKER, &["apply-config", "-f", &talosctl.file("ca.pem")]);
     table.case(&check, !refused.status.success(), || "what is no configuration was taken".into());
 
