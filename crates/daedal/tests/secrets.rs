@@ -118,13 +118,18 @@ fn access_is_minted_by_role_and_lifetime() {
     let outputs = lab.dir().join("clusters/home/outputs");
     let before = (read(&outputs.join("talosconfig")), read(&outputs.join("kubeconfig")));
 
-    for role in ["os:admin", "os:operator", "os:reader", "os:etcd:backup"] {
+    let roles = ["os:admin", "os:operator", "os:reader", "os:etcd:backup"];
+    for role in roles {
         let minted =
             good(&home.run(&lab, &["secrets", "talosconfig", "--role", role, "--ttl", "8h", "--stdout"]));
         let parsed = daedal_talos::Talosconfig::from_yaml(&minted).unwrap();
         let (begins, ends) = parsed.credentials.validity().unwrap();
         assert_eq!(ends.duration_since(begins).as_hours(), 8, "{role}");
         assert_eq!(parsed.endpoints, ["10.0.0.11"]);
+        // Roles are the organizations of the certificate's subject, in plain letters.
+        let certificate = daedal_talos::pki::certificate_from_pem(&parsed.credentials.crt).unwrap();
+        let names = |role: &&str| certificate.windows(role.len()).any(|part| part == role.as_bytes());
+        assert_eq!(roles.into_iter().filter(names).collect::<Vec<_>>(), [role]);
     }
     assert_eq!(
         home.run(&lab, &["secrets", "talosconfig", "--role", "os:root", "--stdout"]).status.code(),

@@ -60,3 +60,34 @@ fn render(status: &StatusReport) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use daedal_engine::Credential;
+
+    use super::*;
+
+    /// M22: whoever looks is told before their access ends.
+    #[test]
+    fn certificates_that_end_soon_are_told_and_others_are_not() {
+        let credential = |file: &str, due| Credential {
+            file: file.into(),
+            ends: "2026-03-01T12:00:00Z".parse().unwrap_or_default(),
+            due,
+        };
+        let status = StatusReport {
+            cluster: "home".into(),
+            nodes: Vec::new(),
+            endpoint: "https://10.0.0.20:6443".into(),
+            endpoint_answers: true,
+            healthy: true,
+            blind: Vec::new(),
+            credentials: vec![credential("talosconfig", true), credential("kubeconfig", false)],
+        };
+        let text = render(&status);
+        let warning =
+            "The client certificate in talosconfig ends on 2026-03-01 12:00 UTC: the next apply renews it.";
+        assert!(text.contains(warning), "{text}");
+        assert!(!text.contains("kubeconfig"), "{text}");
+    }
+}

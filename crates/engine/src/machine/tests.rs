@@ -5,6 +5,11 @@ use daedal_inventory::{Source, load};
 use super::*;
 
 fn cluster() -> Cluster {
+    cluster_with("")
+}
+
+/// The cluster with further lines at the end of its inventory.
+fn cluster_with(more: &str) -> Cluster {
     let text = r#"
 apiVersion: daedal.dev/v1alpha1
 kind: Cluster
@@ -24,7 +29,7 @@ spec:
   pools:
     - {name: cp, role: controlplane, count: 1, cores: 4, memory: 8GiB, disk: 40GiB, vmid: 300, address: 10.0.0.11}
 "#;
-    let source = Source { name: "cluster.yaml".into(), text: text.into() };
+    let source = Source { name: "cluster.yaml".into(), text: format!("{text}{more}") };
     let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
     load(&[source], &no_files).unwrap().cluster
 }
@@ -146,6 +151,50 @@ fn cards_bonds_and_dhcp_reach_the_machine_config() {
     assert_eq!((bond.name.as_str(), bond.mtu, bond.members.len()), ("bond0", Some(1400), 2));
     assert!(bond.addresses.is_empty() && bond.routes.is_empty() && bond.dhcp == Some(Dhcp::IPV4));
     assert_eq!((bond.vlans[0].id, options.links.len()), (7, 1));
+}
+
+/// F9: patches reach exactly whom they are for, and the nearer one has the last word: cluster, pool, node.
+#[test]
+fn patches_reach_their_roles_and_nodes_and_the_nearest_wins() {
+    let label =
+        |key: &str, value: &str| format!("{{inline: \"machine: {{nodeLabels: {{{key}: '{value}'}}}}\"");
+    let more = format!(
+        "    - name: w
+      role: worker
+      vmid: 310
+      address: 10.0.0.21
+      cores: 4
+      memory: 8GiB
+      disk: 40GiB
+      patches: [{both}}}, {pool}}}]
+      nodes: [{{}}, {{patches: [{node}}}, {own}}}]}}]
+  patches: [{all}}}, {cps}, role: controlplane}}, {workers}, role: worker}}]
+",
+        both = label("nearest", "pool"),
+        pool = label("of", "pool"),
+        node = label("nearest", "node"),
+        own = label("named", "w-2"),
+        all = label("nearest", "cluster"),
+        cps = label("role", "controlplane"),
+        workers = label("role", "worker"),
+    );
+    let cluster = cluster_with(&more);
+    let rng = &mut <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
+    let secrets = SecretsBundle::generate_with_key_size(rng, jiff::Timestamp::UNIX_EPOCH, 512).unwrap();
+    let labels = |name: &str| {
+        let config = patched(&cluster, cluster.node(name).unwrap(), &secrets).unwrap();
+        let whole: yaml_serde::Value =
+            yaml_serde::from_str(first_document(config.to_yaml().expose())).unwrap();
+        ["nearest", "role", "of", "named"]
+            .map(|key| whole["machine"]["nodeLabels"][key].as_str().unwrap_or("-").to_owned())
+    };
+    assert_eq!(labels("cp-1"), ["cluster", "controlplane", "-", "-"]);
+    assert_eq!(labels("w-1"), ["pool", "worker", "pool", "-"]);
+    assert_eq!(labels("w-2"), ["node", "worker", "pool", "w-2"]);
+}
+
+fn first_document(text: &str) -> &str {
+    text.split("\n---").next().unwrap()
 }
 
 /// Boot ISO and config ISO together on one VM (H13): an empty disk of the right size, and both in their drives.
