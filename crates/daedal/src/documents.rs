@@ -97,7 +97,7 @@ fn usable(cluster: &Cluster, path: &Path) -> Outcome<()> {
     let wrong = |error: &(dyn std::error::Error + 'static), what: &str| {
         Failure::new(Exit::BadDocument, format!("{}: {what}", path.display())).because(error)
     };
-    Contract::of(&version)
+    let contract = Contract::of(&version)
         .map_err(|error| wrong(&error, &format!("Talos v{version} cannot be configured")))?;
     let shared = cluster
         .nodes
@@ -106,7 +106,7 @@ fn usable(cluster: &Cluster, path: &Path) -> Outcome<()> {
         .flat_map(|node| cluster.patches.iter().map(move |patch| (patch, node)));
     let own = cluster.nodes.iter().flat_map(|node| node.patches.iter().map(move |patch| (patch, node)));
     for (patch, node) in shared.chain(own) {
-        Patch::from_yaml(&patch.text_for(cluster, node))
+        Patch::for_contract(&patch.text_for(cluster, node), contract)
             .map_err(|error| wrong(&error, &format!("the patch {} cannot be used", patch.origin)))?;
     }
     Ok(())

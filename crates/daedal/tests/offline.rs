@@ -104,6 +104,13 @@ fn what_reads_well_but_cannot_be_done_is_refused_before_anything_is() {
     let run = daedal(["check", "-f", &file.display().to_string()]);
     assert_eq!(run.status.code(), Some(65), "{}", text(&run.stderr));
     assert!(text(&run.stderr).contains("patch"), "{}", text(&run.stderr));
+
+    let later = "{apiVersion: v1alpha1, kind: SysctlConfig, params: {a: b}}";
+    let later = good.replace("  pools:", &format!("  patches:\n    - inline: |\n        {later}\n  pools:"));
+    std::fs::write(&file, later).unwrap();
+    let run = daedal(["check", "-f", &file.display().to_string()]);
+    assert_eq!(run.status.code(), Some(65), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("it came with v1.14"), "{}", text(&run.stderr));
 }
 
 /// A config that no node would take, or that none should, is refused by name before anything is done.

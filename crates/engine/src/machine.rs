@@ -114,9 +114,10 @@ fn unjudged(
     let mut config =
         MachineConfig::generate(secrets, &cluster_options(cluster)?, &node_options(cluster, node)?)
             .map_err(failed)?;
+    let contract = contract(cluster, node)?;
     for patch in self::patches(cluster, node).take(patches) {
-        let applied =
-            Patch::from_yaml(&patch.text_for(cluster, node)).and_then(|patch| config.apply_patch(&patch));
+        let text = patch.text_for(cluster, node);
+        let applied = Patch::for_contract(&text, contract).and_then(|patch| config.apply_patch(&patch));
         applied.map_err(|source| Error::Patch {
             node: node.name.clone(),
             patch: patch.origin.clone(),
@@ -140,8 +141,8 @@ pub(crate) fn role_config(cluster: &Cluster, role: Role, secrets: &SecretsBundle
     // What speaks of one node has no place in what all have in common.
     let shared = cluster.patches.iter().filter(|patch| patch.is_for(role) && !patch.speaks_of_nodes());
     for (patch, node) in shared.flat_map(|patch| cluster.nodes.first().map(|node| (patch, node))) {
-        let text = patch.text_for(cluster, node);
-        config.apply_patch(&Patch::from_yaml(&text).map_err(failed)?).map_err(failed)?;
+        let patch = Patch::for_contract(&patch.text_for(cluster, node), contract(cluster, node)?);
+        config.apply_patch(&patch.map_err(failed)?).map_err(failed)?;
     }
     Ok(config.to_yaml())
 }
