@@ -298,7 +298,7 @@ impl Nodes {
     pub(crate) async fn strip(&self, node: &Node, patience: Duration) -> Result<(), TalosError> {
         let client = self.connect(node, patience).await?;
         let partitions = vec![WipedPartition::State, WipedPartition::Ephemeral];
-        client.reset(&Reset { graceful: false, reboot: false, partitions }).await.map(drop)
+        client.reset(&Reset { partitions, ..Reset::default() }).await.map(drop)
     }
 
     /// A client of a node, for whoever wants to ask much.

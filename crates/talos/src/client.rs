@@ -5,21 +5,26 @@ mod connect;
 mod cosi;
 mod etcd;
 mod failure;
+mod health;
 mod lifecycle;
 mod probe;
 mod snapshot;
+mod storage;
 mod streams;
 mod tls;
 
 pub use calls::{
-    Applied, ApplyMode, Bootstrap, EtcdMember, EtcdStatus, NodeVersion, Reset, Service, WipedPartition,
+    Applied, ApplyMode, Bootstrap, EtcdMember, EtcdStatus, NodeVersion, Reset, Service, WipeMode,
+    WipedPartition,
 };
 pub use connect::{Client, ConnectOptions};
 pub use cosi::{MachineStatus, Resource, ResourceEvent, ResourceEvents, WatchEvent};
 pub use etcd::EtcdAlarm;
 pub use failure::{Cause, FailureKind, NodeError};
-pub use lifecycle::{ImageNamespace, NodeImage, Upgrade};
+pub use health::HealthCheck;
+pub use lifecycle::{ImageNamespace, ImageVerification, NodeImage, RegistryLogin, Upgrade};
 pub use probe::{Probe, certificate_end, probe};
 pub use snapshot::{Entry, Snapshot, SnapshotInfo};
-pub use streams::{Bytes, NodeEvent, Tail};
+pub use storage::{DeviceWipe, NodeDisk, NodeDiskKind, WipeMethod};
+pub use streams::{Bytes, ContainerDriver, ContainerLog, NodeEvent, Tail};
 pub use tls::Clock;

@@ -310,7 +310,7 @@ impl Bench {
     pub async fn reset(&self, node: &str) {
         let client = self.talos(node).await;
         let partitions = vec![WipedPartition::State, WipedPartition::Ephemeral];
-        client.reset(&Reset { graceful: false, reboot: true, partitions }).await.unwrap();
+        client.reset(&Reset { reboot: true, partitions, ..Reset::default() }).await.unwrap();
         tokio::time::sleep(std::time::Duration::from_secs(120)).await;
     }
 

@@ -13,7 +13,10 @@ use crate::{
     },
     proto::{
         common,
-        machine::{self, ApplyConfigurationRequest, apply_configuration_request, reboot_request},
+        machine::{
+            self, ApplyConfigurationRequest, apply_configuration_request, reboot_request, reset_request,
+        },
+        storage,
     },
     secret::Secret,
 };
@@ -122,17 +125,52 @@ pub enum WipedPartition {
     Ephemeral,
     /// Boot-time settings.
     Meta,
+    /// What the firmware starts.
+    Efi,
+    /// The loader on machines without EFI.
+    Bios,
+    /// Kernels.
+    Boot,
+}
+
+impl WipedPartition {
+    fn label(self) -> &'static str {
+        match self {
+            Self::State => "STATE",
+            Self::Ephemeral => "EPHEMERAL",
+            Self::Meta => "META",
+            Self::Efi => "EFI",
+            Self::Bios => "BIOS",
+            Self::Boot => "BOOT",
+        }
+    }
+}
+
+/// Which disks a reset wipes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WipeMode {
+    /// The system disk (or the partitions named) and the disks named.
+    #[default]
+    All,
+    /// Only the system disk; no other may be named.
+    SystemDisk,
+    /// Only the disks named; no partition of the system disk may be.
+    UserDisks,
 }
 
 /// How to reset a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reset {
     /// Drain the node and leave etcd first.
     pub graceful: bool,
     /// Boot again afterwards instead of powering off.
     pub reboot: bool,
-    /// What to wipe. **Nothing named means the whole system disk**, operating system included.
+    /// What to wipe of the system disk. **Nothing named means the whole disk**, operating system included.
     pub partitions: Vec<WipedPartition>,
+    /// Other disks to wipe, such as `/dev/sdb`.
+    pub user_disks: Vec<String>,
+    /// Which of them are wiped.
+    pub mode: WipeMode,
 }
 
 pub(super) trait HasMetadata {
@@ -140,8 +178,8 @@ pub(super) trait HasMetadata {
 }
 
 macro_rules! has_metadata {
-    ($($message:ident),* $(,)?) => {
-        $(impl HasMetadata for machine::$message {
+    ($package:ident: $($message:ident),* $(,)?) => {
+        $(impl HasMetadata for $package::$message {
             fn metadata(&self) -> Option<&common::Metadata> {
                 self.metadata.as_ref()
             }
@@ -149,7 +187,7 @@ macro_rules! has_metadata {
     };
 }
 
-has_metadata!(
+has_metadata!(machine:
     Version,
     ApplyConfiguration,
     Bootstrap,
@@ -164,6 +202,9 @@ has_metadata!(
     EtcdAlarm,
     EtcdAlarmDisarm,
     EtcdDefragment,
+    EtcdDowngradeValidate,
+    EtcdDowngradeEnable,
+    EtcdDowngradeCancel,
     EtcdRecover,
     ServiceList,
     Hostname,
@@ -173,6 +214,7 @@ has_metadata!(
     MetaDelete,
     ImagePull,
 );
+has_metadata!(storage: Disks, BlockDeviceWipe);
 
 impl Client {
     pub(super) fn only<M: HasMetadata>(&self, operation: &'static str, messages: Vec<M>) -> Result<M> {
@@ -361,7 +403,16 @@ impl Client {
     /// Reboots the node; with `powercycle` through the firmware instead of straight into the kernel. Returns the id
     /// of the action in the node's events.
     pub async fn reboot(&self, powercycle: bool) -> Result<String> {
-        let mode = if powercycle { reboot_request::Mode::Powercycle } else { reboot_request::Mode::Default };
+        use reboot_request::Mode;
+        self.reboot_as(if powercycle { Mode::Powercycle } else { Mode::Default }).await
+    }
+
+    /// Reboots a node that no longer can in order (since 1.12): nothing is drained, stopped or unmounted.
+    pub async fn reboot_by_force(&self) -> Result<String> {
+        self.reboot_as(reboot_request::Mode::Force).await
+    }
+
+    async fn reboot_as(&self, mode: reboot_request::Mode) -> Result<String> {
         let request = self.request(machine::RebootRequest { mode: mode.into() });
         let reply = self.call("reboot", self.machine().reboot(request)).await?;
         Ok(self.only("reboot", reply.messages)?.actor_id)
@@ -376,20 +427,21 @@ impl Client {
 
     /// Wipes the node.
     pub async fn reset(&self, reset: &Reset) -> Result<String> {
-        let partitions = reset.partitions.iter().map(|partition| machine::ResetPartitionSpec {
-            label: match partition {
-                WipedPartition::State => "STATE",
-                WipedPartition::Ephemeral => "EPHEMERAL",
-                WipedPartition::Meta => "META",
-            }
-            .into(),
-            wipe: true,
-        });
+        let partitions = reset
+            .partitions
+            .iter()
+            .map(|partition| machine::ResetPartitionSpec { label: partition.label().into(), wipe: true });
+        let mode = match reset.mode {
+            WipeMode::All => reset_request::WipeMode::All,
+            WipeMode::SystemDisk => reset_request::WipeMode::SystemDisk,
+            WipeMode::UserDisks => reset_request::WipeMode::UserDisks,
+        };
         let request = self.request(machine::ResetRequest {
             graceful: reset.graceful,
             reboot: reset.reboot,
             system_partitions_to_wipe: partitions.collect(),
-            ..Default::default()
+            user_disks_to_wipe: reset.user_disks.clone(),
+            mode: mode.into(),
         });
         let reply = self.call("reset", self.machine().reset(request)).await?;
         Ok(self.only("reset", reply.messages)?.actor_id)

@@ -1,4 +1,4 @@
-//! What is done to etcd rarely: alarms, defragmentation, recovery from a snapshot.
+//! What is done to etcd rarely: alarms, defragmentation, recovery from a snapshot, the way back to an older version.
 
 use std::time::Duration;
 
@@ -33,6 +33,10 @@ fn alarms(alarms: Vec<machine::EtcdMemberAlarm>) -> Vec<(u64, EtcdAlarm)> {
         .collect()
 }
 
+fn cluster_version(downgrade: Option<machine::EtcdClusterDowngrade>) -> String {
+    downgrade.unwrap_or_default().cluster_version
+}
+
 impl Client {
     /// The alarms of etcd: member and what about.
     pub async fn etcd_alarms(&self) -> Result<Vec<(u64, EtcdAlarm)>> {
@@ -54,6 +58,30 @@ impl Client {
         let request = machine.etcd_defragment(self.request(()));
         let reply = self.call_within("defragment etcd", patience, request).await?;
         self.only("defragment etcd", reply.messages).map(drop)
+    }
+
+    /// Whether etcd could go back to an older version such as `3.5` (since 1.11); returns the version it has. The node
+    /// says why not.
+    pub async fn etcd_downgrade_validate(&self, version: &str) -> Result<String> {
+        const OPERATION: &str = "validate etcd downgrade";
+        let request = self.request(machine::EtcdDowngradeValidateRequest { version: version.into() });
+        let reply = self.call(OPERATION, self.machine().etcd_downgrade_validate(request)).await?;
+        Ok(cluster_version(self.only(OPERATION, reply.messages)?.cluster_downgrade))
+    }
+
+    /// Lets etcd go back to an older version such as `3.5` (since 1.11): its members do when they start with that one.
+    pub async fn etcd_downgrade_enable(&self, version: &str) -> Result<String> {
+        const OPERATION: &str = "enable etcd downgrade";
+        let request = self.request(machine::EtcdDowngradeEnableRequest { version: version.into() });
+        let reply = self.call(OPERATION, self.machine().etcd_downgrade_enable(request)).await?;
+        Ok(cluster_version(self.only(OPERATION, reply.messages)?.cluster_downgrade))
+    }
+
+    /// Takes back what [`Client::etcd_downgrade_enable`] allowed.
+    pub async fn etcd_downgrade_cancel(&self) -> Result<String> {
+        const OPERATION: &str = "cancel etcd downgrade";
+        let reply = self.call(OPERATION, self.machine().etcd_downgrade_cancel(self.request(()))).await?;
+        Ok(cluster_version(self.only(OPERATION, reply.messages)?.cluster_downgrade))
     }
 
     /// Sends a snapshot to a node whose etcd is to begin with it; [`Client::bootstrap_recovered`] then starts it.

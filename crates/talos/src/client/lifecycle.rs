@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use futures::{Stream, StreamExt};
+use tonic::Streaming;
+
 use crate::{
     Result,
     client::{
@@ -9,7 +12,10 @@ use crate::{
         failure::{Failure, FailureKind},
     },
     proto::{common, machine, machine::upgrade_request},
+    secret::Secret,
 };
+
+const INSTALLER: &str = "run the installer";
 
 /// How a node upgrades itself (every version; deprecated since 1.13).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +66,26 @@ pub struct NodeImage {
     pub size: i64,
 }
 
+/// How to log in to a registry that an image's signatures are read from.
+#[derive(Clone, Debug)]
+pub struct RegistryLogin {
+    /// Such as `registry.example.org`.
+    pub host: String,
+    /// Who.
+    pub username: String,
+    /// Password or token.
+    pub password: Secret,
+}
+
+/// What a node found out about an image's signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageVerification {
+    /// The image by its digest, if a rule of the node's config is about it; `None` if no rule is.
+    pub verified: Option<String>,
+    /// The node's words on it.
+    pub message: String,
+}
+
 impl Client {
     /// Lets the node upgrade itself: it checks etcd, drains, installs and reboots. Returns the id of the action in the
     /// node's events. Exactly two members of etcd, or an unhealthy one, are refused by the node.
@@ -81,17 +107,37 @@ impl Client {
 
     /// Runs the installer and nothing else (since 1.13): no check of etcd, no drain, no reboot. `progress` is told what
     /// the installer says.
-    pub async fn install_upgrade(&self, image: &str, mut progress: impl FnMut(&str)) -> Result<()> {
-        use machine::lifecycle_service_install_progress::Response;
-        const OPERATION: &str = "run the installer";
+    pub async fn install_upgrade(&self, image: &str, progress: impl FnMut(&str)) -> Result<()> {
         let request = self.request(machine::LifecycleServiceUpgradeRequest {
             containerd: Some(ImageNamespace::System.instance()),
             source: Some(machine::InstallArtifactsSource { image_name: image.into() }),
         });
-        let mut stream = self.call(OPERATION, self.lifecycle().upgrade(request)).await?;
+        let stream = self.call(INSTALLER, self.lifecycle().upgrade(request)).await?;
+        self.follow_installer(stream, |item| item.progress, progress).await
+    }
+
+    /// Installs Talos on a disk of a node in maintenance mode (since 1.13), from an image that was pulled before; no
+    /// reboot. `progress` is told what the installer says.
+    pub async fn install(&self, image: &str, disk: &str, progress: impl FnMut(&str)) -> Result<()> {
+        let request = self.request(machine::LifecycleServiceInstallRequest {
+            containerd: Some(ImageNamespace::System.instance()),
+            source: Some(machine::InstallArtifactsSource { image_name: image.into() }),
+            destination: Some(machine::InstallDestination { disk: disk.into() }),
+        });
+        let stream = self.call(INSTALLER, self.lifecycle().install(request)).await?;
+        self.follow_installer(stream, |item| item.progress, progress).await
+    }
+
+    async fn follow_installer<T>(
+        &self,
+        mut stream: Streaming<T>,
+        step: impl Fn(T) -> Option<machine::LifecycleServiceInstallProgress>,
+        mut progress: impl FnMut(&str),
+    ) -> Result<()> {
+        use machine::lifecycle_service_install_progress::Response;
         let mut code = None;
-        while let Some(item) = self.next(OPERATION, Duration::from_mins(10), &mut stream).await? {
-            match item.progress.and_then(|progress| progress.response) {
+        while let Some(item) = self.next(INSTALLER, Duration::from_mins(10), &mut stream).await? {
+            match step(item).and_then(|progress| progress.response) {
                 Some(Response::Message(text)) => progress(&text),
                 Some(Response::ExitCode(exit)) => code = Some(exit),
                 None => {}
@@ -101,11 +147,11 @@ impl Client {
             Some(0) => Ok(()),
             Some(code) => {
                 let reason = format!("the installer ended with {code}");
-                Err(self.failed(OPERATION, Failure::new(FailureKind::Other, reason)))
+                Err(self.failed(INSTALLER, Failure::new(FailureKind::Other, reason)))
             }
             None => {
                 let reason = "the stream ended before the installer did";
-                Err(self.failed(OPERATION, Failure::new(FailureKind::Transient, reason)))
+                Err(self.failed(INSTALLER, Failure::new(FailureKind::Transient, reason)))
             }
         }
     }
@@ -186,6 +232,44 @@ impl Client {
         let reply =
             self.call_within(OPERATION, patience, self.machine().image_pull(self.request(request))).await?;
         self.only(OPERATION, reply.messages).map(drop)
+    }
+
+    /// Brings an image onto the node from an archive (since 1.13), piece by piece; returns its name.
+    pub async fn image_import(
+        &self,
+        namespace: ImageNamespace,
+        archive: impl Stream<Item = Vec<u8>> + Send + 'static,
+    ) -> Result<String> {
+        use machine::image_service_import_request::Request;
+        let first = futures::stream::iter([Request::Containerd(namespace.instance())]);
+        let pieces = archive.map(|bytes| Request::ImageChunk(common::Data { metadata: None, bytes }));
+        let messages =
+            first.chain(pieces).map(|request| machine::ImageServiceImportRequest { request: Some(request) });
+        let mut images = self.images();
+        let request = images.import(self.request(messages));
+        Ok(self.call_within("import image", Duration::from_mins(10), request).await?.name)
+    }
+
+    /// Has the node verify an image's signature by the rules of its config (since 1.13). A signature that does not hold
+    /// is an error.
+    pub async fn image_verify(
+        &self,
+        reference: &str,
+        login: Option<&RegistryLogin>,
+    ) -> Result<ImageVerification> {
+        let request = self.request(machine::ImageServiceVerifyRequest {
+            image_ref: reference.into(),
+            credentials: login.map(|login| machine::ImageServiceCredentials {
+                host: login.host.clone(),
+                username: login.username.clone(),
+                password: login.password.expose().to_owned(),
+            }),
+        });
+        // The node asks the registry before it answers.
+        let mut images = self.images();
+        let reply = self.call_within("verify image", Duration::from_mins(2), images.verify(request)).await?;
+        let verified = reply.verified.then_some(reply.digested_image_ref);
+        Ok(ImageVerification { verified, message: reply.message })
     }
 
     /// Removes an image from the node (since 1.13).

@@ -51,6 +51,39 @@ pub struct NodeEvent {
     pub data: Vec<u8>,
 }
 
+/// Through which door of containerd a container is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContainerDriver {
+    /// Talos' own.
+    #[default]
+    Containerd,
+    /// That of the kubelet.
+    Cri,
+}
+
+/// Whose log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerLog {
+    /// `system` for Talos' services, `k8s.io` for what the kubelet runs.
+    pub namespace: String,
+    /// Such as `etcd`, or `kube-system/kube-apiserver-cp-1:kube-apiserver:0123456789ab`.
+    pub id: String,
+    /// Where it is looked for.
+    pub driver: ContainerDriver,
+}
+
+impl ContainerLog {
+    /// A service of Talos, such as `etcd`.
+    pub fn of_service(id: &str) -> Self {
+        Self { namespace: "system".into(), id: id.into(), driver: ContainerDriver::Containerd }
+    }
+
+    /// A container of a pod, by the id that the node lists it with.
+    pub fn of_pod(id: &str) -> Self {
+        Self { namespace: "k8s.io".into(), id: id.into(), driver: ContainerDriver::Cri }
+    }
+}
+
 /// Lines or bytes as they come.
 pub type Bytes = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send>>;
 
@@ -106,10 +139,24 @@ impl Client {
     /// The log of a service of Talos, such as `etcd`: the last lines, and with `follow` what comes. A followed log just
     /// ends when the node reboots.
     pub async fn logs(&self, service: &str, follow: bool, tail_lines: Option<u32>) -> Result<Bytes> {
+        self.container_logs(&ContainerLog::of_service(service), follow, tail_lines).await
+    }
+
+    /// The log of any container of the node, in the same way.
+    pub async fn container_logs(
+        &self,
+        log: &ContainerLog,
+        follow: bool,
+        tail_lines: Option<u32>,
+    ) -> Result<Bytes> {
+        let driver = match log.driver {
+            ContainerDriver::Containerd => common::ContainerDriver::Containerd,
+            ContainerDriver::Cri => common::ContainerDriver::Cri,
+        };
         let request = machine::LogsRequest {
-            namespace: "system".into(),
-            id: service.into(),
-            driver: common::ContainerDriver::Containerd.into(),
+            namespace: log.namespace.clone(),
+            id: log.id.clone(),
+            driver: driver.into(),
             follow,
             tail_lines: tail_lines.map_or(-1, |lines| i32::try_from(lines).unwrap_or(i32::MAX)),
         };

@@ -1,6 +1,9 @@
 //! A small node for tests: the real protocol over in-memory streams.
 
+mod services;
+
 use std::{
+    collections::BTreeMap,
     io,
     pin::Pin,
     sync::{Arc, Mutex},
@@ -11,7 +14,7 @@ use daedal_dial::{BoxStream, Dial, Dialing, Target};
 use daedal_talos::{
     ApiRole, ClientCredentials, DEFAULT_LIFETIME, SecretsBundle,
     pki::{CertificateAuthority, KeyKind, Leaf, SubjectName, Usage},
-    proto::{common, cosi, machine},
+    proto::{cluster, common, cosi, machine, storage},
 };
 use futures::Stream;
 use jiff::{SignedDuration, Timestamp};
@@ -45,6 +48,37 @@ pub struct World {
     pub nodes: Mutex<Vec<String>>,
     pub changes: broadcast::Sender<String>,
     pub silent: Mutex<bool>,
+    /// What was asked: the call and the bytes of its request.
+    pub asked: Mutex<Vec<(&'static str, Vec<u8>)>>,
+    /// Resources that a whole type is watched with: version and contents by id.
+    pub resources: Mutex<BTreeMap<String, (u32, String)>>,
+    pub happenings: broadcast::Sender<cosi::Event>,
+}
+
+impl World {
+    /// Keeps the bytes of a request as they were on the wire.
+    pub fn note(&self, call: &'static str, message: &impl prost::Message) {
+        self.asked.lock().unwrap().push((call, message.encode_to_vec()));
+    }
+
+    /// What was asked since the last time.
+    pub fn asked(&self) -> Vec<(&'static str, Vec<u8>)> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+
+    /// Changes a resource and tells who watches.
+    pub fn set(&self, id: &str, version: u32, yaml: &str) {
+        let known = self.resources.lock().unwrap().insert(id.into(), (version, yaml.into())).is_some();
+        let kind = if known { cosi::EventType::Updated } else { cosi::EventType::Created };
+        let _ = self.happenings.send(happening(kind, id, version, yaml));
+    }
+}
+
+fn happening(kind: cosi::EventType, id: &str, version: u32, yaml: &str) -> cosi::Event {
+    let metadata = cosi::Metadata { id: id.into(), version: version.to_string(), ..Default::default() };
+    let spec = cosi::Spec { proto_spec: Vec::new(), yaml_spec: yaml.into() };
+    let resource = cosi::Resource { metadata: Some(metadata), spec: Some(spec) };
+    cosi::Event { resource: Some(resource), event_type: kind.into(), ..Default::default() }
 }
 
 #[derive(Clone)]
@@ -128,6 +162,55 @@ impl machine::machine_service_server::MachineService for Node {
         Ok(Response::new(Box::pin(futures::stream::iter(parts))))
     }
 
+    async fn reboot(&self, request: Request<machine::RebootRequest>) -> Reply<machine::RebootResponse> {
+        self.0.note("Reboot", request.get_ref());
+        let message = machine::Reboot { actor_id: "reboot-1".into(), ..Default::default() };
+        Ok(Response::new(machine::RebootResponse { messages: vec![message] }))
+    }
+
+    async fn reset(&self, request: Request<machine::ResetRequest>) -> Reply<machine::ResetResponse> {
+        self.0.note("Reset", request.get_ref());
+        let message = machine::Reset { actor_id: "reset-1".into(), ..Default::default() };
+        Ok(Response::new(machine::ResetResponse { messages: vec![message] }))
+    }
+
+    async fn logs(&self, request: Request<machine::LogsRequest>) -> Reply<Self::LogsStream> {
+        self.0.note("Logs", request.get_ref());
+        let parts = [b"one\n".to_vec(), b"two\n".to_vec()];
+        let parts = parts.map(|bytes| Ok(common::Data { metadata: None, bytes }));
+        Ok(Response::new(Box::pin(futures::stream::iter(parts))))
+    }
+
+    async fn etcd_downgrade_validate(
+        &self,
+        request: Request<machine::EtcdDowngradeValidateRequest>,
+    ) -> Reply<machine::EtcdDowngradeValidateResponse> {
+        self.0.note("EtcdDowngradeValidate", request.get_ref());
+        if request.get_ref().version != "3.5" {
+            return Err(Status::invalid_argument("etcdserver: invalid downgrade target version"));
+        }
+        let message =
+            machine::EtcdDowngradeValidate { metadata: None, cluster_downgrade: Some(services::cluster()) };
+        Ok(Response::new(machine::EtcdDowngradeValidateResponse { messages: vec![message] }))
+    }
+
+    async fn etcd_downgrade_enable(
+        &self,
+        request: Request<machine::EtcdDowngradeEnableRequest>,
+    ) -> Reply<machine::EtcdDowngradeEnableResponse> {
+        self.0.note("EtcdDowngradeEnable", request.get_ref());
+        let message =
+            machine::EtcdDowngradeEnable { metadata: None, cluster_downgrade: Some(services::cluster()) };
+        Ok(Response::new(machine::EtcdDowngradeEnableResponse { messages: vec![message] }))
+    }
+
+    async fn etcd_downgrade_cancel(&self, _: Request<()>) -> Reply<machine::EtcdDowngradeCancelResponse> {
+        self.0.note("EtcdDowngradeCancel", &());
+        let message =
+            machine::EtcdDowngradeCancel { metadata: None, cluster_downgrade: Some(services::cluster()) };
+        Ok(Response::new(machine::EtcdDowngradeCancelResponse { messages: vec![message] }))
+    }
+
     async fn etcd_status(&self, _: Request<()>) -> Reply<machine::EtcdStatusResponse> {
         Err(Status::failed_precondition("etcd is not running"))
     }
@@ -135,9 +218,7 @@ impl machine::machine_service_server::MachineService for Node {
     absent! {
         apply_configuration: machine::ApplyConfigurationRequest => machine::ApplyConfigurationResponse,
         generate_client_configuration: machine::GenerateClientConfigurationRequest => machine::GenerateClientConfigurationResponse,
-        reboot: machine::RebootRequest => machine::RebootResponse,
         shutdown: machine::ShutdownRequest => machine::ShutdownResponse,
-        reset: machine::ResetRequest => machine::ResetResponse,
         upgrade: machine::UpgradeRequest => machine::UpgradeResponse,
         rollback: machine::RollbackRequest => machine::RollbackResponse,
         meta_write: machine::MetaWriteRequest => machine::MetaWriteResponse,
@@ -167,7 +248,6 @@ impl machine::machine_service_server::MachineService for Node {
     absent_streams! {
         etcd_snapshot: machine::EtcdSnapshotRequest => EtcdSnapshotStream,
         events: machine::EventsRequest => EventsStream,
-        logs: machine::LogsRequest => LogsStream,
         dmesg: machine::DmesgRequest => DmesgStream,
         read: machine::ReadRequest => ReadStream,
         list: machine::ListRequest => ListStream,
@@ -208,7 +288,11 @@ impl cosi::state_server::State for Node {
         Ok(Response::new(cosi::GetResponse { resource: Some(status(&stage)) }))
     }
 
-    async fn watch(&self, _: Request<cosi::WatchRequest>) -> Reply<Self::WatchStream> {
+    async fn watch(&self, request: Request<cosi::WatchRequest>) -> Reply<Self::WatchStream> {
+        let wanted = request.get_ref().id.clone();
+        if wanted.as_deref() != Some("machine") {
+            return Ok(Response::new(self.watch_resources(wanted)));
+        }
         let first = event(&self.0.stage.lock().unwrap(), cosi::EventType::Created);
         let changes = tokio_stream::wrappers::BroadcastStream::new(self.0.changes.subscribe());
         let changes =
@@ -223,6 +307,37 @@ impl cosi::state_server::State for Node {
         update: cosi::UpdateRequest => cosi::UpdateResponse,
         destroy: cosi::DestroyRequest => cosi::DestroyResponse,
         teardown: cosi::TeardownRequest => cosi::TeardownResponse,
+    }
+}
+
+impl Node {
+    /// As Talos tells: of a whole type what is there and that this was all, of one resource whether it is there; then
+    /// what happens.
+    fn watch_resources(&self, wanted: Option<String>) -> Out<cosi::WatchResponse> {
+        use cosi::EventType::{Bootstrapped, Created, Destroyed};
+        let resources = self.0.resources.lock().unwrap();
+        let mut events: Vec<cosi::Event> = match &wanted {
+            None => {
+                resources.iter().map(|(id, (version, yaml))| happening(Created, id, *version, yaml)).collect()
+            }
+            Some(id) => vec![match resources.get(id) {
+                Some((version, yaml)) => happening(Created, id, *version, yaml),
+                None => happening(Destroyed, id, 0, ""),
+            }],
+        };
+        if wanted.is_none() {
+            events.push(cosi::Event { event_type: Bootstrapped.into(), ..Default::default() });
+        }
+        let later = tokio_stream::wrappers::BroadcastStream::new(self.0.happenings.subscribe());
+        let later = futures::StreamExt::filter_map(later, move |event| {
+            let event = event.unwrap();
+            let id = event.resource.as_ref().and_then(|r| r.metadata.as_ref()).map(|m| m.id.clone());
+            let told = wanted.is_none() || id == wanted;
+            std::future::ready(told.then(|| Ok(cosi::WatchResponse { event: vec![event] })))
+        });
+        // All that is there comes in one message, as with Talos.
+        let first = Ok(cosi::WatchResponse { event: events });
+        Box::pin(futures::StreamExt::chain(futures::stream::once(async { first }), later))
     }
 }
 
@@ -432,6 +547,9 @@ pub fn start(api: &Api<'_>, stage: &str) -> (Arc<ToNode>, Node) {
         nodes: Mutex::default(),
         changes: broadcast::channel(8).0,
         silent: Mutex::new(false),
+        asked: Mutex::default(),
+        resources: Mutex::default(),
+        happenings: broadcast::channel(8).0,
     };
     let node = Node(Arc::new(world));
     let (sender, mut receiver) = mpsc::channel::<DuplexStream>(8);
@@ -448,6 +566,10 @@ pub fn start(api: &Api<'_>, stage: &str) -> (Arc<ToNode>, Node) {
         tonic::transport::Server::builder()
             .add_service(machine::machine_service_server::MachineServiceServer::new(node.clone()))
             .add_service(cosi::state_server::StateServer::new(node.clone()))
+            .add_service(cluster::cluster_service_server::ClusterServiceServer::new(node.clone()))
+            .add_service(storage::storage_service_server::StorageServiceServer::new(node.clone()))
+            .add_service(machine::lifecycle_service_server::LifecycleServiceServer::new(node.clone()))
+            .add_service(machine::image_service_server::ImageServiceServer::new(node.clone()))
             .serve_with_incoming(tokio_stream::wrappers::ReceiverStream::new(accepted)),
     );
     (Arc::new(ToNode(sender)), node)

@@ -4,14 +4,15 @@ use daedal_talos::proto::machine::image_service_server::ImageService;
 use daedal_talos::proto::machine::lifecycle_service_install_progress::Response as Step;
 use daedal_talos::proto::machine::lifecycle_service_server::LifecycleService;
 use daedal_talos::proto::machine::{
-    ImageServiceListRequest, ImageServiceListResponse, ImageServicePullRequest, ImageServicePullResponse,
-    ImageServiceRemoveRequest, LifecycleServiceInstallProgress, LifecycleServiceInstallRequest,
+    ImageServiceImportRequest, ImageServiceImportResponse, ImageServiceListRequest, ImageServiceListResponse,
+    ImageServicePullRequest, ImageServicePullResponse, ImageServiceRemoveRequest, ImageServiceVerifyRequest,
+    ImageServiceVerifyResponse, LifecycleServiceInstallProgress, LifecycleServiceInstallRequest,
     LifecycleServiceInstallResponse, LifecycleServiceUpgradeRequest, LifecycleServiceUpgradeResponse,
     image_service_pull_response,
 };
 use futures::stream::{self, BoxStream, StreamExt as _};
 use sha2::{Digest, Sha256};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::Api;
 use crate::talos::{life, version_at_least};
@@ -129,6 +130,21 @@ impl ImageService for Api {
         let name = Api::pull(self, &request.into_inner().image_ref)?;
         let response = Some(image_service_pull_response::Response::Name(name));
         Ok(Response::new(Box::pin(stream::iter([Ok(ImageServicePullResponse { response })]))))
+    }
+
+    // Images of the lab are names: there is nothing in them to import or to verify.
+    async fn import(
+        &self,
+        _: Request<Streaming<ImageServiceImportRequest>>,
+    ) -> Result<Response<ImageServiceImportResponse>, Status> {
+        Err(Status::unimplemented("unknown method Import for service machine.ImageService"))
+    }
+
+    async fn verify(
+        &self,
+        _: Request<ImageServiceVerifyRequest>,
+    ) -> Result<Response<ImageServiceVerifyResponse>, Status> {
+        Err(Status::unimplemented("unknown method Verify for service machine.ImageService"))
     }
 
     async fn remove(&self, request: Request<ImageServiceRemoveRequest>) -> Result<Response<()>, Status> {

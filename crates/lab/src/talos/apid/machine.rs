@@ -253,6 +253,25 @@ impl MachineService for Api {
         reply!(EtcdDefragmentResponse, EtcdDefragment { metadata: None })
     }
 
+    // The lab's etcd has one version and none to go back to.
+    async fn etcd_downgrade_validate(
+        &self,
+        _: Request<EtcdDowngradeValidateRequest>,
+    ) -> Answer<EtcdDowngradeValidateResponse> {
+        Err(Status::unimplemented("unknown method EtcdDowngradeValidate for service machine.MachineService"))
+    }
+
+    async fn etcd_downgrade_enable(
+        &self,
+        _: Request<EtcdDowngradeEnableRequest>,
+    ) -> Answer<EtcdDowngradeEnableResponse> {
+        Err(Status::unimplemented("unknown method EtcdDowngradeEnable for service machine.MachineService"))
+    }
+
+    async fn etcd_downgrade_cancel(&self, _: Request<()>) -> Answer<EtcdDowngradeCancelResponse> {
+        Err(Status::unimplemented("unknown method EtcdDowngradeCancel for service machine.MachineService"))
+    }
+
     async fn service_list(&self, _: Request<()>) -> Answer<ServiceListResponse> {
         let state = self.node.state();
         let moment = |at: i64| Some(prost_types::Timestamp { seconds: at, nanos: 0 });
