@@ -275,14 +275,17 @@ async fn streams_survive_a_reboot_or_end_with_it() {
         assert!(seen.is_sorted_by(|a, b| a.0 < b.0), "each once, in order: {seen:?}");
         // The watch goes on with the node that is back.
         let back = tokio::time::timeout(Duration::from_secs(120), async {
+            let mut was_away = false;
             loop {
                 let event = watch.next().await.unwrap().unwrap();
+                assert_eq!(event.event, ResourceEvent::Updated, "it was told before the reboot");
                 let stage = event.resource.map(|r| r.spec());
                 let running =
                     stage.is_some_and(|s| s.get("stage").is_some_and(|s| s.as_str() == Some("running")));
-                if event.event == ResourceEvent::Created && running {
+                if was_away && running {
                     return;
                 }
+                was_away |= !running;
             }
         });
         back.await.unwrap();

@@ -8,6 +8,7 @@ mod failure;
 mod health;
 mod lifecycle;
 mod probe;
+mod resume;
 mod snapshot;
 mod storage;
 mod streams;

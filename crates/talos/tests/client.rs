@@ -3,13 +3,17 @@
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod node;
+mod wire;
 
 use std::{sync::Arc, time::Duration};
 
 use daedal_dial::Target;
 use daedal_talos::{
     Error,
-    client::{ApplyMode, Bootstrap, Client, ConnectOptions, FailureKind, Probe, probe},
+    client::{
+        ApplyMode, Bootstrap, Client, ConnectOptions, FailureKind, Probe, ResourceEvent, ResourceEvents,
+        probe,
+    },
 };
 use futures::StreamExt;
 use node::{ADDRESS, Api, Slow, Switch, admin, bundle, now, start};
@@ -189,6 +193,94 @@ async fn watching_ends_waits_at_the_event() {
     assert!(begin.elapsed() < Duration::from_secs(140));
     assert!(events.next().await.is_none());
     assert_eq!(kind(client.version().await), FailureKind::Timeout);
+}
+
+/// The next event in short: what happened, to what, and its version.
+async fn told(events: &mut ResourceEvents) -> (ResourceEvent, String) {
+    let event = events.next().await.unwrap().unwrap();
+    let what =
+        event.resource.map(|resource| format!("{}@{} {}", resource.id, resource.version, resource.yaml));
+    (event.event, what.unwrap_or_default())
+}
+
+/// The node is away in the middle of a watch, and comes back changed.
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_a_type_goes_on_after_a_break() {
+    use ResourceEvent::{Bootstrapped, Created, Destroyed, Updated};
+    let ours = bundle(1);
+    let ((before, first), (after, second)) =
+        (start(&Api::Configured(&ours), "running"), start(&Api::Configured(&ours), "running"));
+    for id in ["gone", "kept", "newer", "other"] {
+        first.0.set(id, 1, "x");
+    }
+    let way = Switch::new(before, after);
+    let client = Client::connect(way.clone(), target(), &admin(&ours), &options()).await.unwrap();
+    let mut events = client.watch_through_reboots("network", "LinkStatuses.net.talos.dev", None);
+    for id in ["gone", "kept", "newer", "other"] {
+        assert_eq!(told(&mut events).await, (Created, format!("{id}@1 x")));
+    }
+    assert_eq!(told(&mut events).await, (Bootstrapped, String::new()));
+    first.0.set("kept", 2, "y");
+    assert_eq!(told(&mut events).await, (Updated, "kept@2 y".into()));
+
+    second.0.set("added", 1, "x");
+    second.0.set("kept", 2, "y");
+    second.0.set("newer", 5, "x");
+    // A node that rebooted counts anew: the version is the same by chance.
+    second.0.set("other", 1, "z");
+    way.switch();
+    assert_eq!(told(&mut events).await, (Created, "added@1 x".into()));
+    assert_eq!(told(&mut events).await, (Updated, "newer@5 x".into()));
+    assert_eq!(told(&mut events).await, (Updated, "other@1 z".into()));
+    assert_eq!(told(&mut events).await, (Destroyed, "gone@1 x".into()), "as it was told last");
+    // Neither the kept one nor a second beginning was told; what happens now is.
+    second.0.set("gone", 1, "back");
+    assert_eq!(told(&mut events).await, (Created, "gone@1 back".into()));
+    second.0.set("kept", 3, "z");
+    assert_eq!(told(&mut events).await, (Updated, "kept@3 z".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_one_resource_goes_on_after_a_break() {
+    use ResourceEvent::{Created, Destroyed, Updated};
+    let ours = bundle(1);
+    let break_of = async |was: Option<(u32, &str)>, is: Option<(u32, &str)>| {
+        let ((before, first), (after, second)) =
+            (start(&Api::Configured(&ours), "running"), start(&Api::Configured(&ours), "running"));
+        for (node, state) in [(&first, was), (&second, is)] {
+            if let Some((version, yaml)) = state {
+                node.0.set("one", version, yaml);
+            }
+        }
+        let way = Switch::new(before, after);
+        let client = Client::connect(way.clone(), target(), &admin(&ours), &options()).await.unwrap();
+        let mut events =
+            client.watch_through_reboots("config", "MachineConfigs.config.talos.dev", Some("one"));
+        let first = told(&mut events).await;
+        way.switch();
+        let second_told = async {
+            let told = told(&mut events).await;
+            (told != (Updated, "one@9 end".to_owned())).then_some(told)
+        };
+        // What comes after the break, if anything does before the next change.
+        let next = async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            second.0.set("one", 9, "end");
+            futures::future::pending::<()>().await;
+        };
+        let second = tokio::select! { told = second_told => told, () = next => None };
+        (first, second)
+    };
+    let (first, then) = break_of(Some((1, "x")), Some((1, "x"))).await;
+    assert_eq!((first, then), ((Created, "one@1 x".into()), None), "nothing has changed");
+    let (_, then) = break_of(Some((1, "x")), Some((2, "y"))).await;
+    assert_eq!(then, Some((Updated, "one@2 y".into())));
+    let (_, then) = break_of(Some((1, "x")), None).await;
+    assert_eq!(then.unwrap().0, Destroyed);
+    let (first, then) = break_of(None, Some((1, "x"))).await;
+    assert_eq!((first.0, then), (Destroyed, Some((Created, "one@1 x".into()))));
+    let (_, then) = break_of(None, None).await;
+    assert_eq!(then, Some((Created, "one@9 end".into())), "that it is not there was told");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What a node tells as it happens: events, logs, kernel messages; and watches that survive a reboot.
+//! What a node tells as it happens: events, logs, kernel messages.
 
 use std::{pin::Pin, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     Result,
     client::{
         connect::Client,
-        cosi::{MachineStatus, ResourceEvents, WatchEvent},
+        cosi::MachineStatus,
         failure::{Failure, FailureKind},
     },
     proto::{common, machine},
@@ -20,7 +20,7 @@ use crate::{
 pub(super) const SILENCE: Duration = Duration::from_secs(15);
 
 /// The wait before a broken watch is begun again: short at first, at most the second.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+pub(super) const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// Which events of the past come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -171,22 +171,6 @@ impl Client {
         Ok(self.pieces("dmesg", stream, follow))
     }
 
-    /// Like [`Client::watch`], begun again whenever the node goes away: a reboot is no error here. After each new
-    /// beginning everything that is there comes once more. It ends only when the node refuses.
-    pub fn watch_through_reboots(&self, namespace: &str, kind: &str, id: Option<&str>) -> ResourceEvents {
-        let again = Again {
-            client: self.clone(),
-            resource: (namespace.to_owned(), kind.to_owned(), id.map(ToOwned::to_owned)),
-            events: None,
-            wait: Duration::ZERO,
-            ended: false,
-        };
-        Box::pin(futures::stream::unfold(again, |mut again| async move {
-            let item = again.next().await?;
-            Some((item, again))
-        }))
-    }
-
     /// A stream that may be silent for long, whose node is asked for a sign of life meanwhile: silence of the node ends
     /// it with an error.
     fn attentive<T: Send + 'static>(
@@ -314,58 +298,6 @@ impl Following {
 }
 
 /// Whether a failure only means that the node is away for a while.
-fn passes(error: &crate::Error) -> bool {
+pub(super) fn passes(error: &crate::Error) -> bool {
     matches!(error.kind(), Some(FailureKind::Unreachable | FailureKind::Timeout | FailureKind::Transient))
-}
-
-struct Again {
-    client: Client,
-    resource: (String, String, Option<String>),
-    events: Option<ResourceEvents>,
-    wait: Duration,
-    ended: bool,
-}
-
-impl Again {
-    async fn next(&mut self) -> Option<Result<WatchEvent>> {
-        while !self.ended {
-            if self.events.is_none() {
-                tokio::time::sleep(self.wait).await;
-                let (namespace, kind, id) = &self.resource;
-                match self.client.watch(namespace, kind, id.as_deref()).await {
-                    Ok(events) => self.events = Some(events),
-                    Err(error) => {
-                        if let Some(error) = self.broke(error) {
-                            return Some(Err(error));
-                        }
-                        continue;
-                    }
-                }
-            }
-            match self.events.as_mut()?.next().await {
-                Some(Ok(event)) => {
-                    self.wait = Duration::ZERO;
-                    return Some(Ok(event));
-                }
-                Some(Err(error)) => {
-                    if let Some(error) = self.broke(error) {
-                        return Some(Err(error));
-                    }
-                }
-                None => self.events = None,
-            }
-        }
-        None
-    }
-
-    /// What cannot get better by waiting.
-    fn broke(&mut self, error: crate::Error) -> Option<crate::Error> {
-        self.events = None;
-        self.wait = (self.wait * 2).clamp(AGAIN.0, AGAIN.1);
-        if passes(&error) {
-            return None;
-        }
-        self.ended = true;
-        Some(error)
-    }
 }

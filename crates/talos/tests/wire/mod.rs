@@ -1,30 +1,25 @@
 //! What the client's calls are on the wire, byte by byte: field numbers are Talos' and nobody else's.
 
-#![allow(missing_docs, unreachable_pub, dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use std::time::Duration;
 
-mod node;
-
-use std::{sync::Arc, time::Duration};
-
-use daedal_dial::Target;
 use daedal_talos::{
     Secret,
     client::{
-        Client, ConnectOptions, ContainerDriver, ContainerLog, DeviceWipe, FailureKind, HealthCheck,
-        ImageNamespace, NodeDiskKind, RegistryLogin, Reset, WipeMethod, WipeMode, WipedPartition,
+        Client, ContainerDriver, ContainerLog, DeviceWipe, FailureKind, HealthCheck, ImageNamespace,
+        NodeDiskKind, RegistryLogin, Reset, WipeMethod, WipeMode, WipedPartition,
     },
 };
 use futures::{StreamExt, TryStreamExt};
-use node::{ADDRESS, Api, Node, admin, bundle, now, start};
+
+use crate::{
+    node::{Api, Node, admin, bundle, start},
+    options, target,
+};
 
 async fn client() -> (Client, Node) {
     let ours = bundle(1);
     let (dialer, node) = start(&Api::Configured(&ours), "running");
-    let options = ConnectOptions {
-        clock: Some(Arc::new(|| now() + jiff::SignedDuration::from_secs(60))),
-        ..Default::default()
-    };
-    let client = Client::connect(dialer, Target::new(ADDRESS, 50000), &admin(&ours), &options).await.unwrap();
+    let client = Client::connect(dialer, target(), &admin(&ours), &options()).await.unwrap();
     (client, node)
 }
 
