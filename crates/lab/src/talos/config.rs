@@ -63,12 +63,32 @@ pub struct MachineConfig {
     keys: Keys,
 }
 
-/// Digests of the secrets that decide who belongs together. Asked for all the time, so made once.
+/// The secrets, or digests of them, that decide who belongs together. Asked for all the time, so made once.
 #[derive(Clone, Debug, Default)]
 struct Keys {
-    trust: String,
+    trust: Trust,
     etcd: String,
     kubernetes: String,
+}
+
+/// What makes machines trust each other's node API.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trust {
+    token: String,
+    /// The authority that signs.
+    issuing: Option<String>,
+    /// The authorities that are believed, that one among them.
+    believed: Vec<String>,
+}
+
+impl Trust {
+    /// Whether both believe the other's authority, and have the same token for trustd.
+    pub(crate) fn is_mutual(&self, other: &Self) -> bool {
+        let believes = |one: &Self, other: &Self| {
+            other.issuing.as_ref().is_some_and(|issuing| one.believed.contains(issuing))
+        };
+        self.token == other.token && believes(self, other) && believes(other, self)
+    }
 }
 
 impl MachineConfig {
@@ -98,7 +118,11 @@ impl MachineConfig {
         let whole = fold::whole(&documents);
         let mut config = Self { text: text.to_owned(), documents, whole, role, keys: Keys::default() };
         config.keys = Keys {
-            trust: config.digest(&["/machine/ca/crt", "/machine/token"]),
+            trust: Trust {
+                token: config.text_at("/machine/token").unwrap_or_default().to_owned(),
+                issuing: config.pem_at("/machine/ca/crt"),
+                believed: config.client_cas(),
+            },
             etcd: config.digest(&["/cluster/etcd/ca/crt", "/cluster/id", "/cluster/secret"]),
             kubernetes: config.digest(&["/cluster/ca/crt", "/cluster/token"]),
         };
@@ -155,8 +179,8 @@ impl MachineConfig {
             .collect()
     }
 
-    /// Names the machines that trust each other through trustd: same OS certificate authority, same token.
-    pub fn trust_key(&self) -> &str {
+    /// Which machines it trusts, and which trust it.
+    pub(crate) fn trust(&self) -> &Trust {
         &self.keys.trust
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use daedal_talos::proto::machine::{PhaseEvent, SequenceEvent, TaskEvent};
 
 use super::apid;
-use super::config::MachineConfig;
+use super::config::{MachineConfig, Trust};
 use super::etcd::{Cluster, Member, member_id};
 use super::node::{Node, Stage};
 use super::world::{EtcdData, Shared};
@@ -27,7 +27,7 @@ pub(super) async fn run(shared: &Arc<Shared>, node: &Arc<Node>, config: &Arc<Mac
     } else {
         node.service("apid", "Waiting", false, now());
         node.console("[talos] waiting for a control plane to sign the API certificate");
-        await_trust(shared, config.trust_key()).await;
+        await_trust(shared, config.trust()).await;
         shared.pass(node, shared.durations.apid.max(shared.durations.trustd)).await;
         apid::serve(shared, node);
     }
@@ -67,13 +67,13 @@ pub(super) fn stopping(node: &Arc<Node>, actor: &str, now: i64) {
     node.event("machine.TaskEvent", &task, actor, now);
 }
 
-async fn await_trust(shared: &Arc<Shared>, trust_key: &str) {
+async fn await_trust(shared: &Arc<Shared>, trust: &Trust) {
     let mut changes = shared.watch();
     loop {
         changes.mark_unchanged();
         let signed = shared.world().nodes.values().any(|other| {
             let state = other.state();
-            state.trustd && state.config.as_ref().is_some_and(|c| c.trust_key() == trust_key)
+            state.trustd && state.config.as_ref().is_some_and(|c| c.trust().is_mutual(trust))
         });
         if signed {
             return;

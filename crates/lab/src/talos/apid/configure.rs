@@ -222,9 +222,7 @@ impl Api {
                 name.clone_into(&mut s.hostname);
             }
             let before = s.config.replace(config.clone());
-            let cas = |c: &MachineConfig| {
-                (c.client_cas(), c.list_at("/machine/certSANs"), c.trust_key().to_owned())
-            };
+            let cas = |c: &MachineConfig| (c.trust().clone(), c.list_at("/machine/certSANs"));
             (moved, before.is_some_and(|b| cas(&b) != cas(config)))
         });
         if moved {

@@ -68,20 +68,20 @@ pub(crate) fn server_tls(
     node: &Arc<Node>,
     config: &MachineConfig,
 ) -> Result<Arc<ServerConfig>, KeyError> {
+    let pair =
+        |config: &MachineConfig| config.pem_at("/machine/ca/crt").zip(config.pem_at("/machine/ca/key"));
     let signer = if config.is_control_plane() {
-        config.pem_at("/machine/ca/key")
+        pair(config)
     } else {
-        let key = config.trust_key();
         let world = shared.world();
         world.nodes.values().find_map(|other| {
             let state = other.state();
-            let theirs = state.config.as_ref().filter(|c| state.trustd && c.trust_key() == key)?;
-            theirs.pem_at("/machine/ca/key")
+            let theirs = state.config.as_ref().filter(|_| state.trustd)?;
+            theirs.trust().is_mutual(config.trust()).then(|| pair(theirs))?
         })
     };
-    let certificate = config.pem_at("/machine/ca/crt").ok_or(KeyError::Pem)?;
     let authority = match signer {
-        Some(key) => Authority::new(&certificate, &key)?,
+        Some((certificate, key)) => Authority::new(&certificate, &key)?,
         // Only to find out whether the configuration is good: a worker without a control plane does not serve.
         None => Authority::throw_away()?,
     };
@@ -231,14 +231,14 @@ fn target(shared: &Arc<Shared>, node: &Arc<Node>, local: &Handler, name: &str) -
         return Ok(local.clone());
     }
     let config = { node.state().config.clone() };
-    if !config.as_ref().is_some_and(|c| c.is_control_plane()) {
+    let Some(config) = config.filter(|config| config.is_control_plane()) else {
         return Err(Status::permission_denied("no request forwarding"));
-    }
-    let key = config.as_ref().map(|c| c.trust_key());
+    };
     let world = shared.world();
     let found = world.nodes.values().find(|other| is(other)).and_then(|other| {
         let state = other.state();
-        let trusted = state.apid && state.config.as_ref().map(|c| c.trust_key()) == key;
+        let trusts = |theirs: &MachineConfig| theirs.trust().is_mutual(config.trust());
+        let trusted = state.apid && state.config.as_deref().is_some_and(trusts);
         let handler = state.handler.clone().filter(|_| trusted)?;
         Some(fanout::while_up(handler, state.session.clone()))
     });

@@ -277,6 +277,8 @@ pub(super) const KINDS: &[Kind] = &[
     ),
     kind("MachineConfigs.config.talos.dev", "MachineConfig", "config", "config.AcquireController", &[], &[])
         .sensitive(),
+    kind("OSRootSecrets.secrets.talos.dev", "OSRootSecret", "secrets", "secrets.RootOSController", &[], &[])
+        .sensitive(),
     kind(
         "MachineTypes.config.talos.dev",
         "MachineType",

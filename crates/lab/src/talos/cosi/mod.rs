@@ -2,6 +2,7 @@
 
 mod definitions;
 mod items;
+mod root;
 mod specs;
 
 use std::collections::BTreeMap;
