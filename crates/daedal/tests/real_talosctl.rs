@@ -156,6 +156,47 @@ fn talosctl_1_13_changes_the_lab() {
     changes(program, TO_1_13, "v1.13.0", "v1.13.1");
 }
 
+#[test]
+fn talosctl_1_12_changes_the_authority_of_the_lab() {
+    let Some(program) = client("DAEDAL_TALOSCTL") else { return };
+    rotates(program, &[], "v1.12");
+}
+
+#[test]
+fn talosctl_1_13_changes_the_authority_of_the_lab() {
+    let Some(program) = client("DAEDAL_TALOSCTL_1_13") else { return };
+    rotates(program, TO_1_13, "v1.13");
+}
+
+/// The steps of the manual: talosctl changes the authority of the node API, and the kept secrets follow.
+fn rotates(program: PathBuf, versions: &[(&str, &str)], version: &str) {
+    let lab = Lab::new();
+    let inventory = Changed::new("home", versions);
+    good(&inventory.run(&lab, &["apply", "--yes"]));
+    let talosctl = Talosctl::new(program, &lab);
+    let mut table = Table::default();
+    let check = format!("talosctl {version}: rotate-ca, and the kept secrets follow");
+    let talosconfig = talosctl.file("talosconfig-of-talosctl");
+    let rotate = ["rotate-ca", "--kubernetes=false", "--dry-run=false", "-o", &talosconfig];
+    let nodes =
+        ["--control-plane-nodes", "10.0.0.11,10.0.0.12,10.0.0.13", "--worker-nodes", "10.0.0.21,10.0.0.22"];
+    let rotated = talosctl.run("10.0.0.11", &[&rotate[..], &nodes[..]].concat());
+    table.case(&check, rotated.status.success(), || text(&rotated.stderr));
+    let old = talosctl.run("10.0.0.11", &["version"]);
+    table.case(&check, !old.status.success(), || "the old access still works".into());
+
+    let show = ["--talosconfig", &talosconfig, "get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}"];
+    let config = talosctl.file("control-plane.yaml");
+    std::fs::write(&config, good(&talosctl.run("10.0.0.11", &show))).unwrap();
+    good(&inventory.run(&lab, &["secrets", "import", "--replace", &config]));
+    good(&inventory.run(&lab, &["apply", "--yes"]));
+    let plan = inventory.run(&lab, &["plan", "--detailed-exitcode"]);
+    table.case(&check, plan.status.code() == Some(0), || text(&plan.stdout));
+    let access = talosctl.run("10.0.0.21", &["version"]);
+    table.case(&check, access.status.success(), || text(&access.stderr));
+    table.finish();
+}
+
 /// Waits until something holds.
 fn within(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();

@@ -6,7 +6,13 @@ mod common;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use base64::Engine as _;
 use common::{BESIDE, Changed, Lab, SMALL, good, text};
+use daedal_talos::client::{ApplyMode, Client, ConnectOptions};
+use daedal_talos::config::{MachineConfig, Patch};
+use daedal_talos::{ApiRole, ClientCredentials, DEFAULT_LIFETIME, SecretsBundle, Talosconfig};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
@@ -107,6 +113,74 @@ fn a_running_cluster_refuses_other_secrets() {
         Some(66),
         "nothing kept"
     );
+}
+
+/// Gives a node a patched config at once, as whoever holds the credentials.
+async fn patch(lab: &Lab, address: &str, credentials: &ClientCredentials, patches: &[&str]) {
+    let status =
+        common::command(["lab", "status", "-o", "json", "--lab-dir"]).arg(lab.dir()).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let proxy = daedal_dial::Proxy::parse(&format!("http://{}", status["proxy"].as_str().unwrap())).unwrap();
+    let target = daedal_dial::Target::new(address, 50000);
+    let options = ConnectOptions::default();
+    let node = Client::connect(std::sync::Arc::new(proxy), target, credentials, &options).await.unwrap();
+    let running = node.machine_config().await.unwrap().unwrap();
+    let mut config = MachineConfig::from_yaml(running.expose()).unwrap();
+    for patch in patches {
+        config.apply_patch(&Patch::from_yaml(patch).unwrap()).unwrap();
+    }
+    node.apply_configuration(&config.to_yaml(), ApplyMode::NoReboot, false).await.unwrap();
+}
+
+/// An authority is changed on running nodes by the steps of the manual; the kept secrets follow when every node has changed, and
+/// not before.
+#[tokio::test]
+async fn an_authority_is_changed_and_the_kept_secrets_follow() {
+    let lab = Lab::new();
+    let home = Changed::new("home", SMALL);
+    good(&home.run(&lab, &["apply", "--yes"]));
+    let nodes = [("10.0.0.11", true), ("10.0.0.21", false)];
+    let outputs = lab.dir().join("clusters/home/outputs");
+    let old_access = Talosconfig::from_yaml(&read(&outputs.join("talosconfig"))).unwrap().credentials;
+    let old = good(&home.run(&lab, &["secrets", "export", "--stdout"]));
+    let mut bundle = SecretsBundle::from_yaml(&old).unwrap();
+    let (rng, now) = (&mut StdRng::seed_from_u64(5), jiff::Timestamp::now());
+    bundle.os = SecretsBundle::generate_with_key_size(rng, now, 512).unwrap().os;
+    let new_access = bundle.client_credentials(ApiRole::Admin, DEFAULT_LIFETIME, rng, now).unwrap();
+    let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let [old_ca, new_ca, new_key] =
+        [old_access.ca.as_str(), bundle.os.crt.as_str(), bundle.os.key.expose()].map(base64);
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("new.yaml").display().to_string();
+    std::fs::write(&file, bundle.to_yaml().expose()).unwrap();
+
+    // Accepted everywhere, then the one that signs: while one node still has the old one, the kept secrets stay.
+    for (address, _) in nodes {
+        patch(&lab, address, &old_access, &[&format!("machine: {{acceptedCAs: [{{crt: {new_ca}}}]}}")]).await;
+    }
+    for (address, control_plane) in nodes {
+        let run = home.run(&lab, &["secrets", "import", "--replace", &file]);
+        assert_eq!(run.status.code(), Some(1), "{address} has the old authority");
+        assert!(text(&run.stderr).contains("nothing was imported"), "{}", text(&run.stderr));
+        let key = if control_plane { format!(", key: {new_key}") } else { String::new() };
+        let swap = format!("machine: {{ca: {{crt: {new_ca}{key}}}, acceptedCAs: [{{crt: {old_ca}}}]}}");
+        patch(&lab, address, &old_access, &["machine: {acceptedCAs: {$patch: delete}}", &swap]).await;
+    }
+    for (address, _) in nodes {
+        patch(&lab, address, &new_access, &["machine: {acceptedCAs: {$patch: delete}}"]).await;
+    }
+    assert_eq!(
+        home.run(&lab, &["secrets", "import", &file]).status.code(),
+        Some(1),
+        "not without being told to"
+    );
+    let said = good(&home.run(&lab, &["secrets", "import", "--replace", &file]));
+    assert!(said.contains("secrets-until-"), "{said}");
+    good(&home.run(&lab, &["apply", "--yes"]));
+    let renewed = Talosconfig::from_yaml(&read(&outputs.join("talosconfig"))).unwrap().credentials;
+    assert_eq!(renewed.ca, bundle.os.crt);
+    assert_eq!(home.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
+    assert_eq!(home.json(&lab, &["status"])["healthy"], true);
 }
 
 /// M22: talosconfig by role and kubeconfig are minted offline with a chosen life; the admin's are exchanged.

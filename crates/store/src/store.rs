@@ -106,6 +106,25 @@ impl Store {
         .await
     }
 
+    /// Exchanges the bundle for another. The old one is kept first, under a name of its own. To be called under the lock.
+    pub async fn replace_secrets(&self, secrets: &SecretBytes, old_name: &str) -> Result<PathBuf, Error> {
+        let (store, secrets, old_file) = (self.clone(), secrets.clone(), format!("{old_name}{ENCRYPTED}"));
+        let old = self.secrets().await?;
+        blocking(move || {
+            if let Some(old) = old {
+                store.write_new_sealed(&old_file, &old)?;
+            }
+            let path = store.path(SECRETS);
+            folder::write_private(&path, &store.encrypted(&secrets)?)?;
+            if store.read_sealed(SECRETS)?.is_none_or(|read| read != secrets) {
+                return Err(Error::ReadBack { path });
+            }
+            folder::remove_private(&store.path(PLAIN_SECRETS))?;
+            Ok(store.path(&old_file))
+        })
+        .await
+    }
+
     /// Whether an older version kept secrets in plain, or was killed while it did.
     pub fn has_plain_secrets(&self) -> Result<bool, Error> {
         let plain = self.path(PLAIN_SECRETS);
@@ -253,6 +272,22 @@ mod tests {
         let keys = Keyring::in_file(root.join("key.txt"));
         keys.make().unwrap();
         Store::in_folder(root, "home", "11111111-2222-3333-4444-555555555555", keys)
+    }
+
+    #[tokio::test]
+    async fn secrets_that_are_exchanged_leave_the_old_ones_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let (old, new) = (SecretBytes::new(b"old".to_vec()), SecretBytes::new(b"new".to_vec()));
+        store.write_new_secrets(&old).await.unwrap();
+        let kept = store.replace_secrets(&new, "secrets-until-then.yaml").await.unwrap();
+        assert!(kept.is_file());
+        assert_eq!(store.secrets().await.unwrap(), Some(new.clone()));
+        assert_eq!(store.kept("secrets-until-then.yaml").await.unwrap(), Some(old.clone()));
+        // A name that is taken stops it while nothing has changed: nothing old is lost.
+        let again = store.replace_secrets(&old, "secrets-until-then.yaml").await;
+        assert!(again.is_err());
+        assert_eq!(store.secrets().await.unwrap(), Some(new));
     }
 
     fn owner(who: &str) -> Owner {

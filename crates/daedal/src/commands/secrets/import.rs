@@ -6,6 +6,7 @@ use daedal_planner::{Ownership, TalosView, World};
 use daedal_store::{Keyring, SecretBytes};
 use daedal_talos::config::MachineConfig;
 use daedal_talos::{Secret, SecretsBundle};
+use jiff::Timestamp;
 
 use super::stored;
 use crate::cli::{Format, Target};
@@ -15,15 +16,28 @@ use crate::failure::{Failure, Outcome};
 use crate::session::{self, Session, engine_failure};
 use crate::{console, documents, keys};
 
+/// What is asked of a cluster before its secrets are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// That no node runs on others.
+    New,
+    /// Nothing.
+    Unchecked,
+    /// That every node runs on these instead of the kept ones.
+    Replacing,
+}
+
 /// Runs the command.
-pub async fn run(source: &Path, target: &Target, unchecked: bool, format: Format, color: bool) -> Outcome {
+pub async fn run(source: &Path, target: &Target, how: How, format: Format, color: bool) -> Outcome {
     let bundle = read(source, &target.keys.ring())?;
     let inventory = documents::of(target, color)?;
     let cluster = inventory.loaded.cluster;
     let store = session::store(target, &inventory.folder, &cluster);
     let _lock = session::lock(&store, "secrets import").await?;
     let place = store.place().display().to_string();
-    match stored(&store).await? {
+    let kept = stored(&store).await?;
+    let replaces = kept.is_some();
+    match kept {
         Some(kept) if kept == bundle => {
             say(
                 format,
@@ -33,26 +47,41 @@ pub async fn run(source: &Path, target: &Target, unchecked: bool, format: Format
             );
             return Ok(Exit::Done);
         }
-        Some(_) => {
+        Some(_) if how != How::Replacing => {
             return Err(Failure::new(
                 Exit::Failed,
                 format!("nothing was imported: other secrets of cluster {} are kept in {place}", cluster.name),
             )
             .hint(format!("Compare them: {}", command(target, "secrets show")))
-            .hint("Secrets are never overwritten. If no VM runs on the kept ones, move secrets.yaml.age away first."));
+            .hint("Secrets are never overwritten. If no VM runs on the kept ones, move secrets.yaml.age away first.")
+            .hint("If every node runs on the new ones, because an authority was changed: --replace."));
         }
-        None => {}
+        _ => {}
     }
-    if !unchecked {
+    if how != How::Unchecked {
         let session = Session::open(target, color).await?;
         let world =
             session.engine.observe_with(&session.cluster, Some(bundle.clone())).await.map_err(|error| {
                 engine_failure(&error).hint("--unchecked imports without asking anybody.")
             })?;
-        fits(&world, source)?;
+        fits(&world, source, how)?;
     }
     let bytes = SecretBytes::new(bundle.to_yaml().expose().as_bytes().to_vec());
     keys::ensure(&store, target.lab)?;
+    if replaces {
+        let name = format!("secrets-until-{}.yaml", Timestamp::now().strftime("%Y%m%dT%H%M%SZ"));
+        let old = store.replace_secrets(&bytes, &name).await;
+        let old = old.map_err(|error| keys::store_failure(&error, Exit::CannotWrite))?;
+        let text = format!(
+            "Imported: the secrets of cluster {} are kept in {place}, those before them in {}.\n\
+             The outputs are renewed by: {}",
+            cluster.name,
+            old.display(),
+            command(target, "apply"),
+        );
+        say(format, &cluster.name, true, &text);
+        return Ok(Exit::Done);
+    }
     store.write_new_secrets(&bytes).await.map_err(|error| keys::store_failure(&error, Exit::CannotWrite))?;
     say(
         format,
@@ -94,7 +123,7 @@ fn read(path: &Path, keys: &Keyring) -> Outcome<SecretsBundle> {
 }
 
 /// Whether what runs already, if anything, runs on these secrets.
-fn fits(world: &World, source: &Path) -> Outcome<()> {
+fn fits(world: &World, source: &Path, how: How) -> Outcome<()> {
     let ours: Vec<&str> = world
         .guests
         .values()
@@ -122,7 +151,20 @@ fn fits(world: &World, source: &Path) -> Outcome<()> {
         return Err(refused(why)
             .hint("The right ones are in a control plane's machine config: `talosctl get machineconfig v1alpha1 -o jsonpath={.spec}`."));
     }
-    if with(|talos| matches!(talos, TalosView::Configured { .. })).is_empty() {
+    let answers = |name: &&str| {
+        world.nodes.get(*name).is_some_and(|view| matches!(view.talos, TalosView::Configured { .. }))
+    };
+    let silent: Vec<&str> = ours.iter().copied().filter(|name| !answers(name)).collect();
+    if how == How::Replacing && !silent.is_empty() {
+        let why = format!(
+            "{} may still need the kept secrets: nothing answers to those of {} there",
+            silent.join(", "),
+            source.display()
+        );
+        return Err(refused(why)
+            .hint("Start them, or take them out of the cluster, and change their authority first."));
+    }
+    if silent.len() == ours.len() {
         let why =
             format!("the cluster has VMs ({}), and none of them answers to these secrets", ours.join(", "));
         return Err(refused(why).hint("Start them first; --unchecked imports without asking anybody."));

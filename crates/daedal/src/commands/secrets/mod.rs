@@ -32,7 +32,8 @@ pub enum SecretsCommand {
     /// Keep the secrets of a file for this cluster: what `talosctl gen secrets` or another store wrote, or a control
     /// plane's machine config.
     ///
-    /// Refused when others are kept already, or when a node of the cluster runs on others.
+    /// Refused when others are kept already, or when a node of the cluster runs on others. With --replace they take the place of the
+    /// kept ones, which stay under another name, once every node answers to them: the end of changing an authority.
     Import {
         /// The file.
         #[arg(value_name = "SECRETS")]
@@ -41,8 +42,11 @@ pub enum SecretsCommand {
         #[command(flatten)]
         target: Target,
         /// Do not ask Proxmox and the nodes whether the cluster already runs on other secrets.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "replace")]
         unchecked: bool,
+        /// Take the place of the kept secrets, if every node runs on these already.
+        #[arg(long)]
+        replace: bool,
     },
     /// Write the secrets bundle as `talosctl gen secrets` does.
     Export {
@@ -139,8 +143,13 @@ fn lifetime(text: &str) -> Result<SignedDuration, String> {
 pub async fn run(command: SecretsCommand, format: Format, color: bool) -> Outcome {
     match command {
         SecretsCommand::Show { target } => show::run(&target, format, color).await,
-        SecretsCommand::Import { source, target, unchecked } => {
-            import::run(&source, &target, unchecked, format, color).await
+        SecretsCommand::Import { source, target, unchecked, replace } => {
+            let how = match (unchecked, replace) {
+                (true, _) => import::How::Unchecked,
+                (false, true) => import::How::Replacing,
+                (false, false) => import::How::New,
+            };
+            import::run(&source, &target, how, format, color).await
         }
         SecretsCommand::Export { target, to } => mint::export(&target, &to, format, color).await,
         SecretsCommand::Talosconfig { target, role, ttl, to } => {
