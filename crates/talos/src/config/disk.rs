@@ -43,14 +43,13 @@ pub(super) fn install_document(install: &Install) -> Option<Map<String, Json>> {
     Some(fields)
 }
 
-fn texts(selector: &DiskSelector) -> [(&'static str, &'static str, Option<&String>); 6] {
+fn texts(selector: &DiskSelector) -> [(&'static str, Option<&String>); 5] {
     [
-        ("model", "model", selector.model.as_ref()),
-        ("serial", "serial", selector.serial.as_ref()),
-        ("modalias", "modalias", selector.modalias.as_ref()),
-        ("uuid", "uuid", selector.uuid.as_ref()),
-        ("wwid", "wwid", selector.wwid.as_ref()),
-        ("busPath", "bus_path", selector.bus_path.as_ref()),
+        ("uuid", selector.uuid.as_ref()),
+        ("wwid", selector.wwid.as_ref()),
+        ("model", selector.model.as_ref()),
+        ("serial", selector.serial.as_ref()),
+        ("modalias", selector.modalias.as_ref()),
     ]
 }
 
@@ -59,7 +58,7 @@ fn selector_fields(selector: &DiskSelector) -> Json {
     if let Some(bytes) = selector.min_size {
         fields.insert("size".into(), format!(">= {bytes}").into());
     }
-    for (key, _, text) in texts(selector) {
+    for (key, text) in texts(selector) {
         if let Some(text) = text {
             fields.insert(key.into(), text.as_str().into());
         }
@@ -67,20 +66,24 @@ fn selector_fields(selector: &DiskSelector) -> Json {
     if let Some(kind) = selector.kind {
         fields.insert("type".into(), kind.as_str().into());
     }
+    if let Some(path) = &selector.bus_path {
+        fields.insert("busPath".into(), path.as_str().into());
+    }
     fields.into()
 }
 
-/// The same as an expression over `disk`.
+/// The same as an expression over `disk`, in the order and with the guards of Talos' own translation: what is not
+/// plugged in at all (a mapped device), cannot be written, or is an optical drive, is no disk to install to.
 fn selector_expression(selector: &DiskSelector) -> String {
     let mut terms = Vec::new();
     if let Some(bytes) = selector.min_size {
         terms.push(format!("disk.size >= {bytes}u"));
     }
-    for (_, field, text) in texts(selector) {
-        if let Some(text) = text {
-            terms.push(format!("glob({}, disk.{field})", quoted(text)));
-        }
+    let glob = |pattern: &str, field: &str| format!("glob({}, disk.{field})", quoted(pattern));
+    for (field, text) in texts(selector) {
+        terms.extend(text.map(|text| glob(text, field)));
     }
+    terms.push("disk.transport != \"\"".into());
     match selector.kind {
         Some(DiskKind::Hdd) => terms.push("disk.rotational".into()),
         Some(DiskKind::Ssd) => terms.push("!disk.rotational".into()),
@@ -88,7 +91,9 @@ fn selector_expression(selector: &DiskSelector) -> String {
         Some(DiskKind::Sd) => terms.push("disk.transport == \"mmc\"".into()),
         None => {}
     }
-    if terms.is_empty() { "true".into() } else { terms.join(" && ") }
+    terms.extend(selector.bus_path.as_ref().map(|path| glob(path, "bus_path")));
+    terms.extend(["!disk.readonly".into(), "!disk.cdrom".into()]);
+    terms.join(" && ")
 }
 
 /// As a literal of the expression language.
@@ -191,4 +196,28 @@ fn user_volume(volume: &UserVolume) -> Map<String, Json> {
         fields.insert("encryption".into(), encryption(asked));
     }
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_never_finds_what_is_no_disk_to_install_to() {
+        let ssd = DiskSelector { kind: Some(DiskKind::Ssd), ..DiskSelector::default() };
+        assert_eq!(
+            selector_expression(&ssd),
+            "disk.transport != \"\" && !disk.rotational && !disk.readonly && !disk.cdrom"
+        );
+        let named = DiskSelector {
+            serial: Some("a\"b*".into()),
+            bus_path: Some("/pci*".into()),
+            ..DiskSelector::default()
+        };
+        assert_eq!(
+            selector_expression(&named),
+            "glob(\"a\\\"b*\", disk.serial) && disk.transport != \"\" && glob(\"/pci*\", disk.bus_path) && \
+             !disk.readonly && !disk.cdrom"
+        );
+    }
 }

@@ -117,8 +117,7 @@ pub struct Bond {
     pub members: Vec<Mac>,
     /// How the cards are used.
     pub mode: BondMode,
-    /// By what a card is chosen, in the modes that choose: `layer2`, `layer3+4`, `layer2+3`, `encap2+3`, `encap3+4`,
-    /// `vlan+srcmac`.
+    /// By what a card is chosen, in the modes that choose: `layer2`, `layer3+4`, `layer2+3`, `encap2+3`, `encap3+4`.
     pub hash_policy: Option<String>,
     /// How often partners greet each other in 802.3ad: `slow` or `fast`.
     pub lacp_rate: Option<String>,
