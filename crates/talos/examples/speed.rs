@@ -5,7 +5,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, ExitCode},
     time::{Duration, Instant},
 };
 
@@ -20,8 +20,10 @@ const TALOS: &str = "v1.12.0";
 const KUBERNETES: &str = "v1.35.0";
 const NODES: u32 = 1000;
 const RUNS: usize = 15;
+/// How many times as fast as talosctl a config must be made.
+const LEAST_RATIO: f64 = 20.0;
 
-fn main() {
+fn main() -> ExitCode {
     let now = Timestamp::from_second(1_767_225_600).unwrap();
     let secrets = SecretsBundle::generate_with_key_size(&mut StdRng::seed_from_u64(7), now, 2048).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -45,11 +47,17 @@ fn main() {
     println!("a look at a changed node (generate, read what runs, compare): {compared:.3} ms a node");
     if theirs.is_empty() {
         println!("skipped: talos-{TALOS}/talosctl is not there (DAEDAL_PEERS)");
-        return;
+        return ExitCode::SUCCESS;
     }
     let theirs = median(theirs);
     println!("talosctl gen config: {:.3} ms a config", theirs.as_secs_f64() * 1000.0);
-    println!("ratio: {:.0}", theirs.as_secs_f64() / ours.as_secs_f64());
+    let ratio = theirs.as_secs_f64() / ours.as_secs_f64();
+    println!("ratio: {ratio:.0}");
+    if ratio < LEAST_RATIO {
+        println!("too slow: at least {LEAST_RATIO} times as fast is promised");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 fn generate(secrets: &SecretsBundle) -> Duration {
