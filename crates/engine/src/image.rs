@@ -212,7 +212,8 @@ mod tests {
         assert!(installer(&cluster).starts_with("factory.talos.dev/metal-installer-secureboot/"));
     }
 
-    /// META, overlay, boot loader and kernel arguments are part of the schematic; the ids are those of the factory's library.
+    /// META, overlay, boot loader and kernel arguments are part of the schematic. The ids of all but the boot loader are compared with
+    /// the factory's library elsewhere; the pinned one does not know that field.
     #[test]
     fn schematics_hold_all_that_is_declared() {
         let cluster = cluster(
