@@ -42,6 +42,12 @@ impl Addresses {
         node.ip().or_else(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&node.name).copied())
     }
 
+    /// The node that was found at an address.
+    pub(crate) fn whose(&self, address: IpAddr) -> Option<String> {
+        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        found.iter().find(|(_, at)| **at == address).map(|(name, _)| name.clone())
+    }
+
     /// What a connection to a node is made to.
     pub(crate) fn target(&self, node: &Node, port: u16) -> Target {
         at(self.of(node), port)

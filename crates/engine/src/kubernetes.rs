@@ -1,6 +1,5 @@
 //! The Kubernetes side: a client over dialled streams with credentials minted from the secrets, and a shared watch.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +17,12 @@ use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::UnixTime;
 use tower::Layer;
+use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::engine::Parts;
 use crate::error::Error;
+use crate::roll::{KubeNodes, Roll};
 
 /// Where every control plane's own API server listens, whatever the endpoint's port is.
 pub(crate) const API_SERVER_PORT: u16 = 6443;
@@ -38,14 +39,13 @@ pub(crate) struct KubeNode {
     pub(crate) heartbeat: Option<Timestamp>,
     /// Kubelet version.
     pub(crate) kubelet: String,
-    /// Its address inside the cluster.
-    pub(crate) address: Option<IpAddr>,
+    /// Its addresses inside the cluster, best first.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// Its machine's uuid, where it tells.
+    pub(crate) machine: Option<Uuid>,
     /// Whether it says that it is a control plane.
     pub(crate) control_plane: bool,
 }
-
-/// All nodes Kubernetes knows, by name.
-pub(crate) type KubeNodes = BTreeMap<String, KubeNode>;
 
 /// Makes clients for any address of one cluster's API servers. Cheap to clone.
 #[derive(Clone)]
@@ -124,11 +124,16 @@ impl Kubernetes {
     }
 
     /// All nodes, from the API server at `target`.
-    pub(crate) async fn nodes(&self, target: &Target, patience: Duration) -> Result<KubeNodes, Error> {
+    pub(crate) async fn nodes(
+        &self,
+        target: &Target,
+        roll: &Roll,
+        patience: Duration,
+    ) -> Result<KubeNodes, Error> {
         let api: Api<Node> = Api::all(self.client(target)?);
         let what = format!("list nodes at {target}");
         match tokio::time::timeout(patience, api.list(&ListParams::default())).await {
-            Ok(Ok(list)) => Ok(list.items.iter().filter_map(seen).collect()),
+            Ok(Ok(list)) => Ok(KubeNodes::new(list.items.iter().filter_map(seen), roll)),
             Ok(Err(source)) => Err(Error::Kubernetes { what, source: Box::new(source) }),
             Err(_) => Err(Error::Deadline {
                 what: format!("the API server at {target}"),
@@ -138,18 +143,23 @@ impl Kubernetes {
         }
     }
 
-    /// One node's object as the API server at `target` has it; none if it does not know it.
+    /// One node's object as the API server at `target` has it, under whatever name; none if it does not know it.
     pub(crate) async fn node(
         &self,
         target: &Target,
-        name: &str,
+        node: &str,
+        roll: &Roll,
         patience: Duration,
     ) -> Result<Option<Node>, Error> {
         let api: Api<Node> = Api::all(self.client(target)?);
-        match tokio::time::timeout(patience, api.get_opt(name)).await {
-            Ok(Ok(node)) => Ok(node),
+        match tokio::time::timeout(patience, api.list(&ListParams::default())).await {
+            Ok(Ok(list)) => {
+                let known = KubeNodes::new(list.items.iter().filter_map(seen), roll);
+                let name = known.of(node).map(|(name, _)| name.to_owned());
+                Ok(list.items.into_iter().find(|one| name.is_some() && one.metadata.name == name))
+            }
             Ok(Err(source)) => Err(Error::Kubernetes {
-                what: format!("read node {name} at {target}"),
+                what: format!("read node {node} at {target}"),
                 source: Box::new(source),
             }),
             Err(_) => Err(late(target, patience)),
@@ -157,14 +167,19 @@ impl Kubernetes {
     }
 
     /// Lists nodes at `target`, so that they can be followed from there.
-    pub(crate) async fn begin(&self, target: &Target, patience: Duration) -> Result<Beginning, Error> {
+    pub(crate) async fn begin(
+        &self,
+        target: &Target,
+        roll: &Roll,
+        patience: Duration,
+    ) -> Result<Beginning, Error> {
         let api: Api<Node> = Api::all(self.client(target)?);
         let list = tokio::time::timeout(patience, api.list(&ListParams::default()))
             .await
             .map_err(|_| late(target, patience))?
             .map_err(|source| failed(target, source))?;
         Ok(Beginning {
-            nodes: list.items.iter().filter_map(seen).collect(),
+            nodes: KubeNodes::new(list.items.iter().filter_map(seen), roll),
             version: list.metadata.resource_version.unwrap_or_else(|| "0".into()),
             target: target.clone(),
             api,
@@ -187,6 +202,7 @@ impl Beginning {
     /// Watches nodes, publishing every change, until the connection ends or goes quiet.
     pub(crate) async fn follow(
         self,
+        roll: &Roll,
         patience: Duration,
         publish: &tokio::sync::watch::Sender<Followed>,
     ) -> Result<(), Error> {
@@ -204,7 +220,9 @@ impl Beginning {
             match next.map_err(|_| self::late(&target, SILENCE))?.map_err(failed)? {
                 None => return Ok(()),
                 Some(WatchEvent::Added(node) | WatchEvent::Modified(node)) => {
-                    publish.send_modify(|followed| followed.nodes.extend(seen(&node)));
+                    publish.send_modify(|followed| {
+                        seen(&node).into_iter().for_each(|(name, node)| followed.nodes.put(name, node, roll));
+                    });
                 }
                 Some(WatchEvent::Deleted(node)) => publish.send_modify(|followed| {
                     followed.nodes.remove(node.metadata.name.as_deref().unwrap_or_default());
@@ -262,11 +280,13 @@ fn seen(node: &Node) -> Option<(String, KubeNode)> {
         .map(|info| info.kubelet_version.clone())
         .unwrap_or_default();
     let addresses = status.and_then(|status| status.addresses.as_ref()).into_iter().flatten();
-    let mut internal = addresses.filter(|address| address.type_ == "InternalIP");
-    let address = internal.find_map(|address| address.address.parse().ok());
+    let internal = addresses.filter(|address| address.type_ == "InternalIP");
+    let addresses = internal.filter_map(|address| address.address.parse().ok()).collect();
+    let machine =
+        status.and_then(|status| status.node_info.as_ref()).and_then(|info| info.system_uuid.parse().ok());
     let labels = node.metadata.labels.as_ref();
     let control_plane = labels.is_some_and(|all| all.contains_key("node-role.kubernetes.io/control-plane"));
-    Some((name, KubeNode { ready, heartbeat, kubelet, address, control_plane }))
+    Some((name, KubeNode { ready, heartbeat, kubelet, addresses, machine, control_plane }))
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ mod outputs;
 mod page;
 mod privileges;
 mod report;
+mod roll;
 mod run;
 mod settings;
 mod status;

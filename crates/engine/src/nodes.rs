@@ -76,6 +76,13 @@ fn is_node(uuid: Option<Uuid>, macs: &[String], node: &Node) -> bool {
     }
 }
 
+/// A machine's SMBIOS uuid, as it says.
+async fn machine(client: &Client) -> Result<Option<Uuid>, TalosError> {
+    let kind = "SystemInformations.hardware.talos.dev";
+    let system = client.get("hardware", kind, "systeminformation").await?;
+    Ok(system.and_then(|system| system.spec().get("uuid")?.as_str()?.parse().ok()))
+}
+
 /// Someone whose Talos API can be asked.
 pub(crate) trait Peer: Sync {
     /// Its name.
@@ -99,6 +106,8 @@ impl Peer for Node {
 pub(crate) struct Former {
     pub(crate) name: String,
     pub(crate) address: IpAddr,
+    /// What it calls itself.
+    pub(crate) known_as: String,
 }
 
 impl Peer for Former {
@@ -133,7 +142,8 @@ pub(crate) struct Nodes {
     dialer: Dialer,
     credentials: ClientCredentials,
     clock: client::Clock,
-    open: Arc<Mutex<HashMap<String, Client>>>,
+    /// By where they lead to: two nodes may have had the same name.
+    open: Arc<Mutex<HashMap<Target, Client>>>,
     addresses: Addresses,
 }
 
@@ -176,23 +186,21 @@ impl Nodes {
 
     /// A connection to a node: the one there is, or a new one.
     async fn connect(&self, node: &dyn Peer, patience: Duration) -> Result<Client, TalosError> {
-        let known = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(node.name()).cloned();
+        let target = self.target(node);
+        let known = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(&target).cloned();
         if let Some(client) = known {
             return Ok(client);
         }
         let options = self.options(patience);
         let client =
-            Client::connect(self.dialer.clone(), self.target(node), &self.credentials, &options).await?;
-        self.open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(node.name().to_owned(), client.clone());
+            Client::connect(self.dialer.clone(), target.clone(), &self.credentials, &options).await?;
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(target, client.clone());
         Ok(client)
     }
 
     /// Forgets a connection on which a call did not come through.
     fn forget(&self, node: &dyn Peer) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(node.name());
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.target(node));
     }
 
     /// The answer to a question. A connection on which it did not come through is forgotten.
@@ -213,11 +221,11 @@ impl Nodes {
 
     /// Opens a new connection. A node that lets one be opened has our config: its certificate is of our authority.
     pub(crate) async fn reach(&self, node: &Node, patience: Duration) -> Result<(), Probe> {
-        let options = self.options(patience);
-        let opening = Client::connect(self.dialer.clone(), self.target(node), &self.credentials, &options);
+        let (target, options) = (self.target(node), self.options(patience));
+        let opening = Client::connect(self.dialer.clone(), target.clone(), &self.credentials, &options);
         match opening.await {
             Ok(client) => {
-                self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(node.name.clone(), client);
+                self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(target, client);
                 Ok(())
             }
             Err(error) => Err(self.explain(node, &error, patience).await),
@@ -276,9 +284,7 @@ impl Nodes {
             let dialer = self.dialer.clone();
             let (client, _) =
                 Client::connect_maintenance(dialer, target.clone(), Some(&fingerprint), &options).await?;
-            let kind = "SystemInformations.hardware.talos.dev";
-            let system = client.get("hardware", kind, "systeminformation").await?;
-            let uuid = system.and_then(|system| system.spec().get("uuid")?.as_str()?.parse().ok());
+            let uuid = machine(&client).await?;
             let links = match uuid {
                 Some(_) => Vec::new(),
                 None => client.list("network", "LinkStatuses.net.talos.dev").await?,
@@ -292,6 +298,15 @@ impl Nodes {
             Ok(Err(error)) => Door::Silent(chain(&error)),
             Err(_) => Door::Silent("no answer in time".to_owned()),
         }
+    }
+
+    /// The uuid of the machine that answers, where it tells.
+    pub(crate) async fn machine(&self, node: &dyn Peer, patience: Duration) -> Option<Uuid> {
+        let ask = async {
+            let client = self.connect(node, patience).await?;
+            machine(&client).await
+        };
+        self.answer(node, patience, ask).await.ok().flatten()
     }
 
     /// Wipes what a node has of its config and its data off its disk, and switches it off.

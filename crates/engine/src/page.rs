@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{Judge, Ownership};
+use daedal_planner::{Judge, Ownership, World};
 use daedal_talos::client::Client;
 use futures::future::select_ok;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::addresses;
+use crate::addresses::{self, Addresses};
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::kubernetes::{API_SERVER_PORT, Kubernetes};
 use crate::nodes::Nodes;
 use crate::observe::guests::whose;
+use crate::roll::Roll;
 
 /// One node from all three sides.
 #[derive(Clone, Debug, Serialize)]
@@ -137,6 +138,8 @@ pub struct EtcdPage {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubernetesPage {
+    /// The name that Kubernetes knows it by.
+    pub name: String,
     /// Conditions: type, status, reason.
     pub conditions: Vec<(String, String, String)>,
     /// Kubelet version.
@@ -310,10 +313,10 @@ impl Engine {
         node: &Node,
     ) -> Result<KubernetesPage, String> {
         let patience = self.parts.limits.call_timeout;
+        let roll = &Roll::new(cluster, &World::default(), Addresses::default());
         let asked = cluster.control_planes().map(|plane| {
             let target = addresses::target(plane, API_SERVER_PORT);
-            let name = &node.name;
-            Box::pin(async move { kubernetes.node(&target, name, patience).await })
+            Box::pin(async move { kubernetes.node(&target, &node.name, roll, patience).await })
         });
         let found = match select_ok(asked.collect::<Vec<_>>()).await {
             Ok((found, _)) => found.ok_or_else(|| "Kubernetes does not know the node".to_owned())?,
@@ -322,6 +325,7 @@ impl Engine {
         let (spec, status) = (found.spec.unwrap_or_default(), found.status.unwrap_or_default());
         let info = status.node_info.unwrap_or_default();
         Ok(KubernetesPage {
+            name: found.metadata.name.unwrap_or_default(),
             conditions: status
                 .conditions
                 .unwrap_or_default()

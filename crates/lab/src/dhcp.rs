@@ -14,6 +14,9 @@ pub struct Dhcp {
     /// Reserved addresses by MAC, in any case.
     #[serde(default)]
     pub reservations: BTreeMap<String, IpNet>,
+    /// Host names that are given together with the address, by MAC, in any case.
+    #[serde(default)]
+    pub names: BTreeMap<String, String>,
     /// Default gateway.
     pub gateway: Option<IpAddr>,
     /// Addresses of the range that somebody has, by MAC.
@@ -24,13 +27,25 @@ pub struct Dhcp {
 impl Dhcp {
     /// A server with a range that begins here.
     pub fn from(first: IpNet) -> Self {
-        Self { first: Some(first), reservations: BTreeMap::new(), gateway: None, leases: BTreeMap::new() }
+        Self { first: Some(first), ..Self::reserved([]) }
     }
 
     /// A server that knows these machines only.
     pub fn reserved(reservations: impl IntoIterator<Item = (String, IpNet)>) -> Self {
         let reservations = reservations.into_iter().map(|(mac, net)| (mac.to_ascii_lowercase(), net));
-        Self { first: None, reservations: reservations.collect(), gateway: None, leases: BTreeMap::new() }
+        Self {
+            first: None,
+            reservations: reservations.collect(),
+            names: BTreeMap::new(),
+            gateway: None,
+            leases: BTreeMap::new(),
+        }
+    }
+
+    /// The host name of who has this network card, if it is given one.
+    pub(crate) fn name(&self, mac: &str) -> Option<&str> {
+        let mut names = self.names.iter();
+        names.find(|(of, _)| of.eq_ignore_ascii_case(mac)).map(|(_, name)| name.as_str())
     }
 
     /// The address of a network card: the same whenever it asks.
@@ -61,6 +76,8 @@ mod tests {
         assert_eq!(dhcp.lease("bc:24:11:00:00:02"), "10.0.9.1/16".parse().ok());
         assert_eq!(dhcp.lease("bc:24:11:00:00:03"), "10.0.9.2/16".parse().ok());
         assert_eq!(dhcp.lease("BC:24:11:00:00:02"), "10.0.9.1/16".parse().ok());
+        dhcp.names.insert("BC:24:11:00:00:02".into(), "printer".into());
+        assert_eq!((dhcp.name("bc:24:11:00:00:01"), dhcp.name("bc:24:11:00:00:02")), (None, Some("printer")));
         assert_eq!(Dhcp::reserved([]).lease("bc:24:11:00:00:02"), None);
     }
 }

@@ -54,6 +54,12 @@ impl Fabric {
         Some((dhcp.lease(mac)?, dhcp.gateway))
     }
 
+    /// The host name that the DHCP server gives together with the address.
+    pub(crate) fn leased_name(&self, mac: &str) -> Option<String> {
+        let dhcp = self.dhcp.lock().unwrap_or_else(PoisonError::into_inner);
+        dhcp.as_ref()?.name(mac).map(str::to_owned)
+    }
+
     /// Makes a DNS name lead to an address.
     pub fn name(&self, name: &str, address: &str) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);

@@ -326,7 +326,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The SMBIOS uuid of a node of this cluster, declared or not.
-    fn smbios_uuid(&self, node: &str) -> Uuid {
+    pub fn smbios_uuid(&self, node: &str) -> Uuid {
         match self.by_name.get(node) {
             Some(node) => node.uuid,
             None => Uuid::new_v5(&self.cluster.uuid, node.as_bytes()),

@@ -12,7 +12,7 @@ use crate::error::{PlanError, some_of};
 use crate::graph::{Graph, Subject};
 use crate::names;
 use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Quorum, StepId};
-use crate::survey::{Notes, Survey, claims, full_name};
+use crate::survey::{Notes, Survey, claims, full_name, nobodys_member};
 use crate::volumes::Volumes;
 use crate::world::{FormerView, GuestView, MemberView, Ownership, TalosView, World};
 
@@ -80,6 +80,9 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
             notes.add(Level::Info, name, text, others(&survey, world, removal));
         } else {
             members.retain(|member| member.name != name);
+            if let Some(known_as) = &one.former.known_as {
+                notes.info(name, format!("Kubernetes knows it as {known_as}."));
+            }
             going.push(one);
         }
     }
@@ -198,6 +201,14 @@ fn in_the_way(
     if world.members.is_empty() && one.former.role != Some(Role::Worker) {
         let text = "No control plane says which members etcd has, and this may be one. It is not touched.";
         return Some((text.to_owned(), Some("bring the control planes back and run again".to_owned())));
+    }
+    if let (Some(_), None, None) = (one.guest, one.former.role, one.member)
+        && let Some(member) = nobodys_member(cluster, world)
+    {
+        let name = &member.name;
+        let text =
+            format!("Nobody can say whose member of etcd {name} is: it may be this one. It is not touched.");
+        return Some((text, Some(format!("daedal node remove {name}, then run again"))));
     }
     let member = one.member?;
     let rest: Vec<&MemberView> = members.iter().copied().filter(|other| other.id != member.id).collect();

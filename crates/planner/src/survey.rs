@@ -7,7 +7,9 @@ use daedal_inventory::{Cluster, Node};
 use crate::error::{freeing, strangers_address};
 use crate::names;
 use crate::plan::{Level, Note};
-use crate::world::{ConfigView, EtcdView, GuestView, NodeView, Ownership, TalosView, VmConfig, World};
+use crate::world::{
+    ConfigView, EtcdView, GuestView, MemberView, NodeView, Ownership, TalosView, VmConfig, World,
+};
 
 /// What a declared node's VM is.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +112,14 @@ pub(crate) fn claims(world: &World) -> HashMap<&str, Vec<&GuestView>> {
         }
     }
     claims
+}
+
+/// A member of etcd that is no node's as far as anybody can tell, and that cannot be asked: it may be any node's whose own
+/// is not known.
+pub(crate) fn nobodys_member<'w>(cluster: &Cluster, world: &'w World) -> Option<&'w MemberView> {
+    let claims = claims(world);
+    let known = |name: &str| name.is_empty() || cluster.node(name).is_some() || claims.contains_key(name);
+    world.members.iter().find(|member| !member.serves && !known(&member.name))
 }
 
 static UNASKED: NodeView = NodeView {

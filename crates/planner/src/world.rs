@@ -311,7 +311,8 @@ pub struct NodeView {
 pub struct MemberView {
     /// Its id, as etcd writes it: hexadecimal.
     pub id: String,
-    /// Its node's name; empty until it has started.
+    /// Its node's name, as the inventory or the VM's mark has it; its own where it is nobody's of ours; empty until it has
+    /// started.
     pub name: String,
     /// Where it says it is.
     pub address: Option<String>,
@@ -327,12 +328,29 @@ pub struct MemberView {
 pub struct FormerView {
     /// Where it is, as etcd or Kubernetes tell.
     pub address: Option<String>,
+    /// The name that etcd and Kubernetes know it by, where that is another than ours: it may be DHCP's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_as: Option<String>,
     /// Its role, as etcd or Kubernetes tell.
     pub role: Option<Role>,
     /// The Talos API at that address.
     pub talos: TalosView,
     /// Its Kubernetes node object's Ready condition; none if there is no object or no API server.
     pub ready: Option<bool>,
+}
+
+impl FormerView {
+    /// This, and where it says nothing, what was known besides.
+    pub fn beside(self, known: Option<Self>) -> Self {
+        let Some(known) = known else { return self };
+        Self {
+            address: self.address.or(known.address),
+            known_as: self.known_as.or(known.known_as),
+            role: self.role.or(known.role),
+            talos: self.talos,
+            ready: self.ready.or(known.ready),
+        }
+    }
 }
 
 /// A node's machine config beside the declared one. Digests are of what the configs say, not of their texts.

@@ -178,6 +178,7 @@ fn kubernetes(page: &KubernetesPage) -> Vec<(&'static str, String)> {
         page.conditions.iter().map(|(kind, status, reason)| format!("{kind}: {status} ({reason})"));
     let pods = if page.schedulable { "takes new pods" } else { "takes no new pods" };
     vec![
+        ("name", page.name.clone()),
         (
             "versions",
             format!("kubelet {}, {}, kernel {}, {}", page.kubelet, page.runtime, page.kernel, page.os),

@@ -39,6 +39,7 @@ use crate::nodes::Nodes;
 use crate::observe::placed;
 use crate::outputs::Hosts;
 use crate::report::Report;
+use crate::roll::Roll;
 use crate::run::Run;
 
 /// How a step ended well.
@@ -94,6 +95,7 @@ pub(crate) struct Executor<'a> {
     pub(crate) tasks: TaskWatcher,
     pub(crate) readiness: Readiness,
     pub(crate) addresses: Addresses,
+    pub(crate) roll: Roll,
     /// When the run began, if it restores a snapshot: nodes that reported before are memories.
     pub(crate) reborn: Option<Timestamp>,
     secrets: OnceCell<Arc<SecretsBundle>>,
@@ -120,6 +122,7 @@ impl<'a> Executor<'a> {
         plan: &'a Plan,
         run: &'a Run,
     ) -> Result<Self, Error> {
+        let addresses = Addresses::new(world.addresses.clone());
         Ok(Self {
             engine,
             cluster,
@@ -129,7 +132,8 @@ impl<'a> Executor<'a> {
             judge: Judge::new(cluster),
             tasks: TaskWatcher::new(&engine.parts.proxmox),
             readiness: Readiness::default(),
-            addresses: Addresses::new(world.addresses.clone()),
+            roll: Roll::new(cluster, world, addresses.clone()),
+            addresses,
             reborn: restores(plan).then(|| engine.parts.clock.now()),
             secrets: OnceCell::new(),
             nodes: OnceCell::new(),

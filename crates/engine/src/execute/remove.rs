@@ -20,12 +20,12 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 impl Executor<'_> {
     /// Lets no new pods come to the node.
     pub(super) async fn cordon(&self, step: &Step) -> Result<Outcome, Error> {
-        let name = name(step)?;
+        let (name, known_as) = (name(step)?, self.known_as(name(step)?));
         let what = format!("Kubernetes to keep new pods away from {name}");
         let mut wait = Waiter::new(self, step, what, self.engine.parts.limits.endpoint);
         loop {
             let nodes: Api<KubeNode> = Api::all(self.api_server().await?);
-            match nodes.get_opt(name).await {
+            match nodes.get_opt(known_as).await {
                 Ok(None) => return Ok(Outcome::AlreadyDone),
                 Ok(Some(node)) if node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true)) => {
                     return Ok(Outcome::AlreadyDone);
@@ -38,7 +38,7 @@ impl Executor<'_> {
             }
             let patch = Patch::Merge(serde_json::json!({"spec": {"unschedulable": true}}));
             let params = PatchParams::default();
-            let call = async { Ok::<_, Error>(nodes.patch(name, &params, &patch).await) };
+            let call = async { Ok::<_, Error>(nodes.patch(known_as, &params, &patch).await) };
             match self.engine.parts.effects.perform(EffectKind::Cordon, name, call).await? {
                 Ok(_) => return Ok(Outcome::Done),
                 Err(error) => wait.pause(refusal("cordon the node", error)?).await?,
@@ -48,13 +48,13 @@ impl Executor<'_> {
 
     /// Evicts the node's pods and waits until they are gone. What a budget forbids is asked for again.
     pub(super) async fn drain(&self, step: &Step) -> Result<Outcome, Error> {
-        let name = name(step)?;
+        let (name, known_as) = (name(step)?, self.known_as(name(step)?));
         let what = format!("the pods of {name} to be gone");
         let mut wait = Waiter::new(self, step, what, self.engine.parts.limits.drain).every(BETWEEN_LOOKS);
         let mut first = true;
         loop {
             let client = self.api_server().await?;
-            let on_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
+            let on_node = ListParams::default().fields(&format!("spec.nodeName={known_as}"));
             let pods = match Api::<Pod>::all(client.clone()).list(&on_node).await {
                 Ok(pods) => pods.items,
                 Err(error) => {
@@ -92,13 +92,13 @@ impl Executor<'_> {
 
     /// Deletes the node's object.
     pub(super) async fn forget_node(&self, step: &Step) -> Result<Outcome, Error> {
-        let name = name(step)?;
+        let (name, known_as) = (name(step)?, self.known_as(name(step)?));
         let what = format!("Kubernetes to forget {name}");
         let mut wait = Waiter::new(self, step, what, self.engine.parts.limits.endpoint);
         let mut asked = false;
         loop {
             let nodes: Api<KubeNode> = Api::all(self.api_server().await?);
-            match nodes.get_opt(name).await {
+            match nodes.get_opt(known_as).await {
                 Ok(None) if asked => return Ok(Outcome::Done),
                 Ok(None) => return Ok(Outcome::AlreadyDone),
                 Ok(Some(_)) => {}
@@ -108,7 +108,7 @@ impl Executor<'_> {
                 }
             }
             let params = DeleteParams::default();
-            let call = async { Ok::<_, Error>(nodes.delete(name, &params).await.map(drop)) };
+            let call = async { Ok::<_, Error>(nodes.delete(known_as, &params).await.map(drop)) };
             asked = true;
             match self.engine.parts.effects.perform(EffectKind::ForgetNode, name, call).await? {
                 Ok(()) => {}
@@ -157,7 +157,8 @@ impl Executor<'_> {
             };
             let (kind, call): (_, BoxFuture<'_, Changed>) = match address {
                 Some(address) => {
-                    let leaver = Former { name: name.to_owned(), address };
+                    let known_as = self.known_as(name).to_owned();
+                    let leaver = Former { name: name.to_owned(), address, known_as };
                     let call = async move { nodes.leave_etcd(&leaver, limits.call_timeout).await };
                     (EffectKind::LeaveEtcd, Box::pin(call))
                 }
@@ -193,7 +194,7 @@ impl Executor<'_> {
         let mut wait = Waiter::new(self, step, what, self.engine.parts.limits.leave).every(BETWEEN_LOOKS);
         loop {
             match self.members_of_others(nodes, name).await {
-                Some(members) if members.iter().any(|member| member.name == name) => {
+                Some(members) if members.iter().any(|member| self.is_of(member, name)) => {
                     return Err(Error::StillMember { node: name.to_owned() });
                 }
                 Some(_) => return Ok(()),
@@ -202,6 +203,11 @@ impl Executor<'_> {
                 }
             }
         }
+    }
+
+    /// The name that Kubernetes and etcd know a node by that goes.
+    fn known_as<'s>(&'s self, name: &'s str) -> &'s str {
+        self.world.former.get(name).and_then(|view| view.known_as.as_deref()).unwrap_or(name)
     }
 
     /// The members of etcd as a declared control plane lists them.
@@ -220,15 +226,19 @@ impl Executor<'_> {
         let patience = self.engine.parts.limits.probe_timeout;
         let mut peers = Vec::new();
         for member in rest {
-            let who = if member.name.is_empty() { format!("{:x}", member.id) } else { member.name.clone() };
-            if member.learner || member.name.is_empty() {
+            if member.name.is_empty() {
+                return Err(format!("member {:x} does not vote yet", member.id));
+            }
+            let who = self.roll.of_member(member, None);
+            if member.learner {
                 return Err(format!("member {who} does not vote yet"));
             }
-            let declared = self.cluster.node(&member.name).and_then(|node| self.addresses.of(node));
-            let Some(address) = declared.or(member.address) else {
+            let declared = self.cluster.node(&who).and_then(|node| self.addresses.of(node));
+            let Some(address) = declared.or(member.addresses.first().copied()) else {
                 return Err(format!("nobody knows where member {who} is"));
             };
-            peers.push((Former { name: who, address }, declared.is_some()));
+            let known_as = member.name.clone();
+            peers.push((Former { name: who, address, known_as }, declared.is_some()));
         }
         let asked = peers.iter().map(|(peer, _)| async move { (peer, nodes.serves(peer, patience).await) });
         for (peer, answer) in join_all(asked).await {

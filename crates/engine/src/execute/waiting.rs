@@ -19,7 +19,8 @@ use crate::execute::give::Heard;
 use crate::execute::{Executor, Outcome};
 use crate::kubernetes::{API_SERVER_PORT, Beginning, Followed, KubeNode, Kubernetes};
 use crate::limits::Limits;
-use crate::nodes::{Membership, Nodes, Probe};
+use crate::nodes::{Member, Membership, Nodes, Probe};
+use crate::roll::Roll;
 
 /// Tries of one wait that may be under way at once.
 const TRIES: usize = 24;
@@ -204,7 +205,7 @@ impl Executor<'_> {
         let news = News::default();
         let look = |patience| async move {
             match nodes.members(node, patience).await {
-                Membership::Of(members) => match members.iter().find(|member| member.name == node.name) {
+                Membership::Of(members) => match members.iter().find(|one| self.is_of(one, &node.name)) {
                     Some(member) if !member.learner => Look::Ended(Ok(())),
                     // That it votes is no news of its service, which runs already.
                     Some(_) => Look::NotYet("it is a learner".to_owned()),
@@ -218,6 +219,11 @@ impl Executor<'_> {
             never = self.tell_of_etcd(nodes, node, &news) => match never {},
             ended = wait.until(&news, look) => ended.map(outcome),
         }
+    }
+
+    /// Whether a member of etcd is this node's, whatever it calls itself.
+    pub(super) fn is_of(&self, member: &Member, node: &str) -> bool {
+        self.roll.of_member(member, None) == node
     }
 
     /// Tells of every change of a node's etcd service for as long as it can be watched.
@@ -261,7 +267,7 @@ impl Executor<'_> {
                 let now = followed.borrow_and_update();
                 let memory =
                     |seen: &KubeNode| self.reborn.is_some_and(|at| seen.heartbeat.is_none_or(|h| h < at));
-                match (now.nodes.get(&node.name), &now.trouble) {
+                match (now.nodes.of(&node.name).map(|(_, seen)| seen), &now.trouble) {
                     (Some(seen), _) if seen.ready && memory(seen) => {
                         "it has not reported since the restore".to_owned()
                     }
@@ -318,8 +324,8 @@ impl Readiness {
             let targets: Vec<Target> = planes.iter().map(target).collect();
             let followed = match executor.kubernetes().await {
                 Ok(kubernetes) => {
-                    let beginning = self.begin(kubernetes, &targets, limits).await;
-                    beginning.follow(limits.probe_timeout, &self.followed).await
+                    let beginning = self.begin(kubernetes, &targets, &executor.roll, limits).await;
+                    beginning.follow(&executor.roll, limits.probe_timeout, &self.followed).await
                 }
                 Err(error) => Err(error),
             };
@@ -333,7 +339,13 @@ impl Readiness {
 
     /// A list of nodes from the first control plane that gives one. All are asked in turn, over and over, whether or
     /// not they answered before.
-    async fn begin(&self, kubernetes: &Kubernetes, targets: &[Target], limits: &Limits) -> Beginning {
+    async fn begin(
+        &self,
+        kubernetes: &Kubernetes,
+        targets: &[Target],
+        roll: &Roll,
+        limits: &Limits,
+    ) -> Beginning {
         let mut asked = FuturesUnordered::new();
         let mut turns = targets.iter().cycle();
         let mut tick =
@@ -348,7 +360,7 @@ impl Readiness {
                 },
                 _ = tick.tick(), if asked.len() < TRIES * targets.len().max(1) => {
                     if let Some(target) = turns.next() {
-                        asked.push(kubernetes.begin(target, limits.probe_timeout));
+                        asked.push(kubernetes.begin(target, roll, limits.probe_timeout));
                     }
                 }
             }

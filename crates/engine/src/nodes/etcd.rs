@@ -33,10 +33,10 @@ pub(crate) enum Membership {
 pub(crate) struct Member {
     /// Its id.
     pub(crate) id: u64,
-    /// Its node's name; empty until it has started.
+    /// The name that its node has for itself; empty until it has started.
     pub(crate) name: String,
-    /// Where it says that others reach it.
-    pub(crate) address: Option<IpAddr>,
+    /// Where it says that others reach it, best first.
+    pub(crate) addresses: Vec<IpAddr>,
     /// It may not vote yet.
     pub(crate) learner: bool,
 }
@@ -64,7 +64,7 @@ async fn membership(client: &Client, patience: Duration) -> Result<Membership, T
 fn of(members: Vec<EtcdMember>) -> Membership {
     let member = |member: EtcdMember| Member {
         id: member.id,
-        address: member.peer_urls.iter().chain(&member.client_urls).find_map(|url| host(url)),
+        addresses: member.peer_urls.iter().chain(&member.client_urls).filter_map(|url| host(url)).collect(),
         name: member.hostname,
         learner: member.is_learner,
     };
@@ -148,7 +148,7 @@ impl Nodes {
     pub(crate) async fn leave_etcd(&self, node: &Former, patience: Duration) -> Changed {
         let call = async |client: Client| {
             let hostname = client.hostname().await?;
-            if hostname != node.name {
+            if hostname != node.known_as {
                 return Ok(Some(format!("{} answers as {hostname}", node.address)));
             }
             // A leader that hands over costs the others no election; one that cannot may leave all the same.

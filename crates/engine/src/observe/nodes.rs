@@ -1,6 +1,7 @@
 //! What the nodes say of themselves: Talos, etcd, Kubernetes; asked in parallel and with little patience.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use daedal_inventory::{Cluster, Node, Role};
@@ -12,12 +13,13 @@ use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
 
-use crate::addresses;
+use crate::addresses::{self, Addresses};
 use crate::engine::Engine;
-use crate::kubernetes::{API_SERVER_PORT, KubeNode, KubeNodes, Kubernetes};
+use crate::kubernetes::{API_SERVER_PORT, KubeNode, Kubernetes};
 use crate::limits::Limits;
 use crate::nodes::{Former, Member, Membership, Nodes, PREPARING_PASSES, Probe};
 use crate::observe::{Blinds, config};
+use crate::roll::{KubeNodes, Roll};
 
 /// What was seen.
 #[derive(Default)]
@@ -54,23 +56,37 @@ pub(crate) async fn look(
     let question = Question { nodes: &nodes, cluster, secrets, limits, blinds };
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
     let endpoint = addresses::endpoint(cluster);
+    let roll = Roll::new(cluster, world, Addresses::default());
     let (mut answers, known, endpoint) = tokio::join!(
         question.ask_all(&running),
-        known(&kubernetes, &planes, limits.probe_timeout),
+        known(&kubernetes, &planes, &roll, limits.probe_timeout),
         kubernetes.answers(&endpoint, limits.probe_timeout),
     );
     question.ask_again(&running, &mut answers).await;
 
-    let mut etcd = Etcd::of(&running, &answers, blinds);
     let mut seen =
         Seen { endpoint_answers: endpoint.is_ok(), kubernetes_told: known.is_some(), ..Seen::default() };
     let known = known.unwrap_or_default();
+    let mut etcd = Etcd::of(&running, &answers, &roll, &known, blinds);
     let asked = undeclared(cluster, world, &etcd, &known)
         .into_iter()
-        .map(|name| former(&nodes, name, etcd.named(name).next(), known.get(name), limits));
-    for (name, view, serves) in join_all(asked).await {
+        .map(|name| former(&nodes, name, etcd.named(name).next(), known.of(name), &roll, limits));
+    let mut found = join_all(asked).await;
+    // What a machine says of itself is added to what is known of its VM.
+    found.sort_by_key(|former| former.is.is_some());
+    for Found { name, is, view, serves } in found {
         etcd.serving.extend(serves);
-        seen.former.insert(name, view);
+        let name = match is {
+            Some(is) => {
+                etcd.rename(&name, &is);
+                is
+            }
+            None => name,
+        };
+        if cluster.node(&name).is_none() {
+            let known = seen.former.remove(&name);
+            seen.former.insert(name, view.beside(known));
+        }
     }
     for (node, answer) in running.into_iter().zip(answers) {
         if let Probe::Unreachable(why) = &answer.talos
@@ -79,7 +95,7 @@ pub(crate) async fn look(
         {
             blinds.say(format!("node {}", node.name), why.clone());
         }
-        let known = known.get(&node.name);
+        let known = known.of(&node.name).map(|(_, known)| known);
         let view = NodeView {
             etcd: etcd.view(node, answer.etcd.as_ref()),
             talos: talos_view(answer.talos),
@@ -122,8 +138,8 @@ fn undeclared<'a>(
     let declared: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
     ours(world)
         .map(|(node, _)| node)
-        .chain(etcd.listed.values().map(|member| member.name.as_str()))
-        .chain(known.keys().map(String::as_str))
+        .chain(etcd.listed.values().map(|(whose, _)| whose.as_str()))
+        .chain(known.all())
         .filter(|name| !name.is_empty() && !declared.contains(name))
         .collect()
 }
@@ -137,33 +153,45 @@ fn talos_view(probe: Probe) -> TalosView {
     }
 }
 
-/// The members of etcd, as the control planes list them.
+/// The members of etcd, as the control planes list them, and whose they are.
 #[derive(Default)]
 struct Etcd {
-    listed: BTreeMap<u64, Member>,
+    listed: BTreeMap<u64, (String, Member)>,
     serving: HashSet<u64>,
 }
 
 impl Etcd {
     /// One member's list tells of all. Lists that have no member in common are two clusters under one name.
-    fn of(nodes: &[&Node], answers: &[Answer], blinds: &Blinds) -> Self {
+    fn of(nodes: &[&Node], answers: &[Answer], roll: &Roll, known: &KubeNodes, blinds: &Blinds) -> Self {
         let mut etcd = Self::default();
         for (node, answer) in nodes.iter().zip(answers) {
             let Some(Membership::Of(list)) = &answer.etcd else { continue };
-            let in_common = list.iter().any(|member| etcd.named(&member.name).next().is_some());
+            let in_common = list.iter().any(|member| etcd.listed.contains_key(&member.id));
             if !etcd.listed.is_empty() && !in_common {
                 blinds.say("etcd", format!("{} is in another etcd than the other control planes", node.name));
                 continue;
             }
-            etcd.serving.extend(list.iter().filter(|one| one.name == node.name).map(|one| one.id));
-            etcd.listed.extend(list.iter().map(|member| (member.id, member.clone())));
+            for member in list {
+                let whose = roll.of_member(member, Some(known));
+                if whose == node.name {
+                    etcd.serving.insert(member.id);
+                }
+                etcd.listed.insert(member.id, (whose, member.clone()));
+            }
         }
         etcd
     }
 
-    /// The members of this name: usually one.
+    /// The members of this node: usually one.
     fn named(&self, name: &str) -> impl Iterator<Item = &Member> {
-        self.listed.values().filter(move |member| member.name == name)
+        self.listed.values().filter(move |(whose, _)| whose == name).map(|(_, member)| member)
+    }
+
+    /// Who was known by one name is found to be another.
+    fn rename(&mut self, name: &str, is: &str) {
+        for (whose, _) in self.listed.values_mut().filter(|(whose, _)| whose == name) {
+            is.clone_into(whose);
+        }
     }
 
     /// What a node is to etcd, by the members' word or else by its own.
@@ -178,11 +206,11 @@ impl Etcd {
     }
 
     fn members(self) -> Vec<MemberView> {
-        let view = |member: Member| MemberView {
+        let view = |(name, member): (String, Member)| MemberView {
             id: format!("{:x}", member.id),
             serves: self.serving.contains(&member.id),
-            address: member.address.map(|address| address.to_string()),
-            name: member.name,
+            address: member.addresses.first().map(IpAddr::to_string),
+            name,
             learner: member.learner,
         };
         self.listed.into_values().map(view).collect()
@@ -276,13 +304,18 @@ impl<'a> Question<'a> {
 }
 
 /// The nodes as Kubernetes knows them, from the first control plane that answers.
-async fn known(kubernetes: &Kubernetes, planes: &[&Node], patience: Duration) -> Option<KubeNodes> {
+async fn known(
+    kubernetes: &Kubernetes,
+    planes: &[&Node],
+    roll: &Roll,
+    patience: Duration,
+) -> Option<KubeNodes> {
     if planes.is_empty() {
         return None;
     }
     let asked = planes.iter().map(|node| {
         let target = addresses::target(node, API_SERVER_PORT);
-        Box::pin(async move { kubernetes.nodes(&target, patience).await })
+        Box::pin(async move { kubernetes.nodes(&target, roll, patience).await })
     });
     match futures::future::select_ok(asked.collect::<Vec<_>>()).await {
         Ok((nodes, _)) => Some(nodes),
@@ -291,16 +324,30 @@ async fn known(kubernetes: &Kubernetes, planes: &[&Node], patience: Duration) ->
     }
 }
 
-/// A node that the inventory does not name, asked at the address that etcd or Kubernetes knows of it; and its member, if
-/// that serves.
+/// What was found of a node that the inventory does not name.
+struct Found {
+    name: String,
+    /// Which of our machines it says it is, if it was known by another name so far.
+    is: Option<String>,
+    view: FormerView,
+    /// Its member, if that serves.
+    serves: Option<u64>,
+}
+
+/// A node that the inventory does not name, asked at the address that etcd or Kubernetes knows of it.
 async fn former(
     nodes: &Nodes,
     name: &str,
     member: Option<&Member>,
-    known: Option<&KubeNode>,
+    known: Option<(&str, &KubeNode)>,
+    roll: &Roll,
     limits: &Limits,
-) -> (String, FormerView, Option<u64>) {
-    let address = member.and_then(|member| member.address).or(known.and_then(|node| node.address));
+) -> Found {
+    let known_as = known.map(|(name, _)| name).or(member.map(|member| member.name.as_str())).unwrap_or(name);
+    let known = known.map(|(_, known)| known);
+    let addresses =
+        member.map(|member| &member.addresses).into_iter().chain(known.map(|node| &node.addresses));
+    let address = addresses.flatten().next().copied();
     let role = match (member, known) {
         (Some(_), _) => Some(Role::ControlPlane),
         (None, Some(known)) if known.control_plane => Some(Role::ControlPlane),
@@ -308,12 +355,28 @@ async fn former(
         (None, None) => None,
     };
     let ready = known.map(|node| node.ready);
-    let mut view =
-        FormerView { address: address.map(|a| a.to_string()), role, ready, ..FormerView::default() };
-    let Some(address) = address else { return (name.to_owned(), view, None) };
-    let peer = Former { name: name.to_owned(), address };
+    let view = FormerView {
+        address: address.map(|a| a.to_string()),
+        known_as: (known_as != name).then(|| known_as.to_owned()),
+        role,
+        ready,
+        ..FormerView::default()
+    };
+    let mut found = Found { name: name.to_owned(), is: None, view, serves: None };
+    let Some(address) = address else { return found };
+    let view = &mut found.view;
+    let peer = Former { name: name.to_owned(), address, known_as: known_as.to_owned() };
     view.talos = talos_view(nodes.probe(&peer, limits.probe_timeout).await);
-    let serves = match (member, &view.talos) {
+    // Where neither its address nor Kubernetes told whose a member is, its machine does.
+    if member.is_some_and(|member| member.name == name) && matches!(view.talos, TalosView::Configured { .. })
+    {
+        let machine = nodes.machine(&peer, limits.probe_timeout).await;
+        found.is = machine.and_then(|uuid| roll.by_machine(uuid)).filter(|is| *is != name).map(str::to_owned);
+        if found.is.is_some() {
+            view.known_as = Some(known_as.to_owned());
+        }
+    }
+    found.serves = match (member, &view.talos) {
         (Some(member), TalosView::Configured { .. }) if !member.learner => {
             let answer = nodes.members(&peer, limits.probe_timeout).await;
             matches!(&answer, Membership::Of(list) if list.iter().any(|one| one.id == member.id))
@@ -321,5 +384,5 @@ async fn former(
         }
         _ => None,
     };
-    (name.to_owned(), view, serves)
+    found
 }

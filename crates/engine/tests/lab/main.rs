@@ -17,6 +17,7 @@ mod guarding;
 mod hands;
 mod images;
 mod lateness;
+mod names;
 mod privileges;
 mod realities;
 mod removal;

@@ -22,25 +22,25 @@ async fn smaller() -> Bench {
     bench
 }
 
-async fn planned(bench: &Bench, cluster: &Cluster, names: &[&str]) -> (World, Plan) {
+pub(crate) async fn planned(bench: &Bench, cluster: &Cluster, names: &[&str]) -> (World, Plan) {
     let world = bench.engine().observe(cluster).await.unwrap();
     let nodes: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let plan = plan_remove(cluster, &world, &Removal { nodes: &nodes, drain: true }).unwrap();
     (world, plan)
 }
 
-async fn remove_through(bench: &Bench, names: &[&str], effects: Effects) -> Result<Report, Error> {
+pub(crate) async fn remove_through(bench: &Bench, names: &[&str], effects: Effects) -> Result<Report, Error> {
     let (world, plan) = planned(bench, &bench.cluster, names).await;
     let problems: Vec<_> = plan.notes.iter().filter(|note| note.level == Level::Problem).collect();
     assert!(problems.is_empty(), "{problems:#?}\n{:#?}\n{:#?}", world.members, world.former);
     bench.engine_through(effects).execute(&bench.cluster, &world, &plan, &Run::silent()).await
 }
 
-async fn remove(bench: &Bench, names: &[&str]) -> Report {
+pub(crate) async fn remove(bench: &Bench, names: &[&str]) -> Report {
     remove_through(bench, names, Effects::default()).await.unwrap()
 }
 
-async fn kubernetes<K>(bench: &Bench) -> Api<K>
+pub(crate) async fn kubernetes<K>(bench: &Bench) -> Api<K>
 where
     K: k8s_openapi::Metadata + kube::Resource<DynamicType = ()>,
 {
@@ -49,7 +49,7 @@ where
     Api::all(bench.engine().kubernetes(&bench.cluster).await.unwrap())
 }
 
-async fn node_names(bench: &Bench) -> Vec<String> {
+pub(crate) async fn node_names(bench: &Bench) -> Vec<String> {
     let list = kubernetes::<Node>(bench).await.list(&ListParams::default()).await.unwrap();
     list.items.into_iter().filter_map(|node| node.metadata.name).collect()
 }
@@ -67,7 +67,7 @@ where
     api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
 }
 
-async fn pod_on(bench: &Bench, name: &str, node: &str) {
+pub(crate) async fn pod_on(bench: &Bench, name: &str, node: &str) {
     let pod = serde_json::json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},

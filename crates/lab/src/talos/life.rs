@@ -305,8 +305,10 @@ async fn maintenance(shared: &Arc<Shared>, node: &Arc<Node>, cidata: Option<&Cid
     if let Some(meta) = meta_network(shared, node, image) {
         network::platform_resource(&mut links, &meta);
     }
-    network::ask_dhcp(&mut links, &shared.fabric);
-    let hostname = cidata.and_then(Cidata::hostname).unwrap_or_else(|| stable_hostname(&hardware.uuid));
+    let leased = network::ask_dhcp(&mut links, &shared.fabric);
+    let hostname = leased
+        .or_else(|| cidata.and_then(Cidata::hostname))
+        .unwrap_or_else(|| stable_hostname(&hardware.uuid));
     node.update(|s| {
         s.links = links;
         s.hostname = hostname;
@@ -374,10 +376,12 @@ fn settle_identity(shared: &Arc<Shared>, node: &Arc<Node>, config: &MachineConfi
     {
         network::platform_resource(&mut links, &meta);
     }
-    network::ask_dhcp(&mut links, &shared.fabric);
+    // A name that comes with a lease goes before the platform's.
+    let leased = network::ask_dhcp(&mut links, &shared.fabric);
     let hostname = config
         .hostname()
         .map(str::to_owned)
+        .or(leased)
         .or(meta_hostname)
         .unwrap_or_else(|| stable_hostname(&hardware.uuid));
     node.update(|s| {

@@ -74,17 +74,20 @@ pub fn platform_resource(links: &mut [Link], text_: &str) {
     }
 }
 
-/// Where nobody configured any card, all of them ask for an address.
-pub fn ask_dhcp(links: &mut [Link], network: &crate::Fabric) {
+/// Where nobody configured any card, all of them ask for an address; with it may come a name for the machine.
+pub fn ask_dhcp(links: &mut [Link], network: &crate::Fabric) -> Option<String> {
     if !asks(links) {
-        return;
+        return None;
     }
+    let mut name = None;
     for link in links {
         if let Some((address, gateway)) = network.lease(&link.mac) {
             link.addresses.push(address);
             link.gateway = gateway;
+            name = name.or_else(|| network.leased_name(&link.mac));
         }
     }
+    name
 }
 
 /// Whether a machine has been told no address, so that it asks.

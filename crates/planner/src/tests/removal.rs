@@ -32,6 +32,7 @@ fn undeclared(cluster: &Cluster, world: &World, names: &[&str]) -> Sim {
             role: Some(node.role),
             talos: view.talos,
             ready: view.ready,
+            ..FormerView::default()
         };
         sim.world.former.insert((*name).to_owned(), former);
     }
@@ -103,6 +104,14 @@ fn what_is_left_of_a_lost_vm_is_removed_and_then_nothing_is_left() {
 }
 
 #[test]
+fn a_name_that_only_kubernetes_knows_is_told() {
+    let mut sim = without(&["worker-2"]);
+    sim.world.former.get_mut("worker-2").unwrap().known_as = Some("talos-abc".into());
+    let text = text(&sim, &["worker-2"]);
+    assert!(text.contains("Kubernetes knows it as talos-abc."), "{text}");
+}
+
+#[test]
 fn a_declared_node_and_a_protected_cluster_stay() {
     let mut sim = without(&["cp-3"]);
     let declared = plan_remove(&sim.cluster, &sim.world, &removal(&names(&["cp-2"]))).unwrap_err();
@@ -131,6 +140,18 @@ fn a_member_stays_while_the_others_are_not_whole() {
     let mut mute = sim.clone();
     mute.world.kubernetes_told = false;
     assert!(problem(&mute, "cp-3").contains("No API server answers"));
+    // A member under a name of DHCP's, which nobody can ask whose it is.
+    let mut nameless = sim.clone();
+    nameless.world.former.insert("cp-3".into(), FormerView::default());
+    let member = &mut nameless.world.members[2];
+    (member.name, member.serves) = ("talos-abc".into(), false);
+    assert!(problem(&nameless, "cp-3").contains("whose member of etcd talos-abc is"));
+    let mut bare = plan(&without(&["cp-3"]), &["cp-3"]);
+    bare.steps.clear();
+    let stop = Action::StopVm { vmid: 302 };
+    bare.steps.push(Step { action: stop, ..plan(&sim, &["cp-3"]).steps[0].clone() });
+    let found = check(&nameless.cluster, &nameless.world, &bare);
+    assert!(found.iter().any(|finding| finding.to_string().contains("nobody can say")), "{found:?}");
     // A learner that is to go itself harms nobody, and one that cannot leave is taken out by others.
     let mut learner = sim;
     learner.world.members[2].learner = true;

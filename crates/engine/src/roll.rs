@@ -1,0 +1,245 @@
+//! Who is who: which node it is that etcd and Kubernetes have under a name that DHCP or somebody else may have given it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use daedal_inventory::Cluster;
+use daedal_planner::{Judge, Ownership, World};
+use uuid::Uuid;
+
+use crate::addresses::Addresses;
+use crate::kubernetes::KubeNode;
+use crate::nodes::Member;
+
+/// The nodes that are declared and the VMs that once were, by what each can be told by: its machine's uuid, which is made
+/// from its name, then its address. Only who cannot be told by either is who its own name says.
+#[derive(Debug, Default)]
+pub(crate) struct Roll {
+    machines: HashMap<Uuid, String>,
+    places: HashMap<IpAddr, String>,
+    found: Addresses,
+    /// Members of etcd by their ids, where it was seen before whose they are.
+    members: HashMap<u64, String>,
+    /// Nodes that are no longer declared, by the names that others know them by.
+    known_as: HashMap<String, String>,
+}
+
+impl Roll {
+    /// The roll of a cluster, with an eye on addresses that are found on the way.
+    pub(crate) fn new(cluster: &Cluster, world: &World, found: Addresses) -> Self {
+        let judge = Judge::new(cluster);
+        let undeclared = world.guests.values().filter_map(|guest| match &guest.ownership {
+            Ownership::Ours { node, .. } => Some((judge.smbios_uuid(node), node.clone())),
+            _ => None,
+        });
+        let declared = cluster.nodes.iter().map(|node| (node.uuid, node.name.clone()));
+        let former = world.former.iter();
+        let known_as = former.filter_map(|(name, view)| Some((view.known_as.clone()?, name.clone())));
+        let member = |id: &str| u64::from_str_radix(id, 16).ok();
+        Self {
+            machines: undeclared.chain(declared).collect(),
+            places: cluster.nodes.iter().filter_map(|node| Some((node.ip()?, node.name.clone()))).collect(),
+            found,
+            members: world
+                .members
+                .iter()
+                .filter(|one| !one.name.is_empty())
+                .filter_map(|one| Some((member(&one.id)?, one.name.clone())))
+                .collect(),
+            known_as: known_as.collect(),
+        }
+    }
+
+    /// Whose machine has this uuid.
+    pub(crate) fn by_machine(&self, uuid: Uuid) -> Option<&str> {
+        // Some firmware writes the first fields the other way round.
+        let told =
+            self.machines.get(&uuid).or_else(|| self.machines.get(&Uuid::from_bytes_le(*uuid.as_bytes())));
+        told.map(String::as_str)
+    }
+
+    fn by_address(&self, addresses: &[IpAddr]) -> Option<String> {
+        addresses.iter().find_map(|at| self.places.get(at).cloned().or_else(|| self.found.whose(*at)))
+    }
+
+    /// Which node Kubernetes has under this name.
+    pub(crate) fn of_kubernetes(&self, name: &str, node: &KubeNode) -> String {
+        let by_machine = node.machine.and_then(|uuid| self.by_machine(uuid)).map(str::to_owned);
+        by_machine.or_else(|| self.by_address(&node.addresses)).unwrap_or_else(|| name.to_owned())
+    }
+
+    /// Whose member of etcd this is. Kubernetes and etcd know a node by the same name, and Kubernetes knows more of it. One
+    /// that has not started has no name yet, and is nobody's.
+    pub(crate) fn of_member(&self, member: &Member, known: Option<&KubeNodes>) -> String {
+        if member.name.is_empty() {
+            return String::new();
+        }
+        let same = known.and_then(|known| known.by_name.get(&member.name)).filter(|(_, node)| {
+            member.addresses.is_empty() || member.addresses.iter().any(|at| node.addresses.contains(at))
+        });
+        self.members
+            .get(&member.id)
+            .cloned()
+            .or_else(|| same.map(|(whose, _)| whose.clone()))
+            .or_else(|| self.by_address(&member.addresses))
+            .or_else(|| self.known_as.get(&member.name).cloned())
+            .unwrap_or_else(|| member.name.clone())
+    }
+}
+
+/// All nodes that Kubernetes knows, and which nodes of ours they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KubeNodes {
+    by_name: BTreeMap<String, (String, KubeNode)>,
+    whose: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl KubeNodes {
+    /// Those of a list.
+    pub(crate) fn new(listed: impl IntoIterator<Item = (String, KubeNode)>, roll: &Roll) -> Self {
+        let mut all = Self::default();
+        listed.into_iter().for_each(|(name, node)| all.put(name, node, roll));
+        all
+    }
+
+    /// A node as it is now.
+    pub(crate) fn put(&mut self, name: String, node: KubeNode, roll: &Roll) {
+        self.remove(&name);
+        let whose = roll.of_kubernetes(&name, &node);
+        self.whose.entry(whose.clone()).or_default().insert(name.clone());
+        self.by_name.insert(name, (whose, node));
+    }
+
+    /// A node is gone.
+    pub(crate) fn remove(&mut self, name: &str) {
+        let Some((whose, _)) = self.by_name.remove(name) else { return };
+        if let Some(names) = self.whose.get_mut(&whose) {
+            names.remove(name);
+            if names.is_empty() {
+                self.whose.remove(&whose);
+            }
+        }
+    }
+
+    /// One of our nodes, with the name that Kubernetes has it under. Where a former self of it is still known beside it,
+    /// the one that reported last.
+    pub(crate) fn of(&self, node: &str) -> Option<(&str, &KubeNode)> {
+        let names = self.whose.get(node)?.iter();
+        let all = names.filter_map(|name| Some((name.as_str(), &self.by_name.get(name)?.1)));
+        all.max_by_key(|(_, node)| (node.heartbeat, node.ready))
+    }
+
+    /// The nodes that it is about, by our names for them; what is nobody's of ours by its own.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
+        self.whose.keys().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use daedal_planner::{FormerView, GuestView, MemberView};
+
+    use super::*;
+
+    fn cluster() -> Cluster {
+        let text = include_str!("../../../examples/home/cluster.yaml").to_owned();
+        let source = daedal_inventory::Source { name: "cluster.yaml".into(), text };
+        let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        daedal_inventory::load(&[source], &no_files).unwrap().cluster
+    }
+
+    fn roll(cluster: &Cluster, world: &World) -> Roll {
+        Roll::new(cluster, world, Addresses::default())
+    }
+
+    fn kube(address: &str) -> KubeNode {
+        KubeNode { addresses: address.parse().into_iter().collect(), ready: true, ..KubeNode::default() }
+    }
+
+    fn member(id: u64, name: &str, address: &str) -> Member {
+        let addresses = address.parse().into_iter().collect();
+        Member { id, name: name.into(), addresses, learner: false }
+    }
+
+    #[test]
+    fn a_node_is_told_by_its_address_whatever_others_call_it() {
+        let roll = roll(&cluster(), &World::default());
+        assert_eq!(roll.of_member(&member(1, "talos-abc-def", "10.0.0.11"), None), "cp-1");
+        assert_eq!(roll.of_kubernetes("talos-abc-def", &kube("10.0.0.21")), "worker-1");
+        // Two that have each other's names.
+        assert_eq!(roll.of_member(&member(1, "cp-2", "10.0.0.11"), None), "cp-1");
+        assert_eq!(roll.of_member(&member(2, "cp-1", "10.0.0.12"), None), "cp-2");
+        let crossed = [("cp-2", "10.0.0.11"), ("cp-1", "10.0.0.12"), ("worker-2", "10.0.0.21")];
+        let known = KubeNodes::new(crossed.map(|(name, address)| (name.to_owned(), kube(address))), &roll);
+        assert_eq!(known.of("cp-1").unwrap().0, "cp-2");
+        assert_eq!(known.of("cp-2").unwrap().0, "cp-1");
+        assert_eq!(known.of("worker-1").unwrap().0, "worker-2");
+        assert!(known.of("worker-2").is_none(), "its name is another's, and it is not there");
+        assert_eq!(known.all().collect::<Vec<_>>(), ["cp-1", "cp-2", "worker-1"]);
+        // One of several addresses is enough, wherever it stands.
+        let mut two = kube("fd00::21");
+        two.addresses.push("10.0.0.21".parse().unwrap());
+        assert_eq!(roll.of_kubernetes("x", &two), "worker-1");
+    }
+
+    #[test]
+    fn a_name_counts_where_no_address_says_otherwise() {
+        let roll = roll(&cluster(), &World::default());
+        assert_eq!(roll.of_member(&member(1, "cp-1", ""), None), "cp-1");
+        assert_eq!(roll.of_member(&member(1, "cp-1", "10.9.9.9"), None), "cp-1");
+        assert_eq!(roll.of_member(&member(1, "old", "10.9.9.9"), None), "old");
+        assert_eq!(roll.of_member(&member(1, "", "10.0.0.11"), None), "", "one that has not started");
+        assert_eq!(roll.of_kubernetes("worker-1", &KubeNode::default()), "worker-1");
+    }
+
+    #[test]
+    fn a_machine_is_told_by_its_uuid_before_its_address() {
+        let cluster = cluster();
+        let ours = Ownership::Ours { node: "worker-9".into(), digest: String::new() };
+        let mut world = World::default();
+        world.guests.insert(900, GuestView { vmid: 900, ownership: ours, ..GuestView::default() });
+        let roll = roll(&cluster, &world);
+        // No longer declared, and another is declared at its address.
+        let uuid = Judge::new(&cluster).smbios_uuid("worker-9");
+        let node = KubeNode { machine: Some(uuid), ..kube("10.0.0.13") };
+        assert_eq!(roll.of_kubernetes("talos-x", &node), "worker-9");
+        let backwards = Uuid::from_bytes(uuid.to_bytes_le());
+        let node = KubeNode { machine: Some(backwards), ..node };
+        assert_eq!(roll.of_kubernetes("talos-x", &node), "worker-9");
+        // What Kubernetes knows by its uuid is the same one in etcd.
+        let known = KubeNodes::new([("talos-x".to_owned(), node)], &roll);
+        assert_eq!(roll.of_member(&member(1, "talos-x", "10.0.0.13"), Some(&known)), "worker-9");
+        assert_eq!(roll.of_member(&member(1, "talos-x", "10.0.0.12"), Some(&known)), "cp-2");
+        // A machine that is nobody's may still stand at a node's address: not every platform tells uuids.
+        let node = KubeNode { machine: Some(Uuid::from_u128(7)), ..kube("10.0.0.11") };
+        assert_eq!(roll.of_kubernetes("cp-1", &node), "cp-1");
+    }
+
+    #[test]
+    fn what_was_seen_before_is_remembered() {
+        let mut world = World::default();
+        let seen = MemberView { id: "b0".into(), name: "cp-9".into(), ..MemberView::default() };
+        world.members.push(seen);
+        let former = FormerView { known_as: Some("talos-x".into()), ..FormerView::default() };
+        world.former.insert("cp-9".into(), former);
+        let roll = roll(&cluster(), &world);
+        assert_eq!(roll.of_member(&member(0xb0, "talos-y", "10.0.0.11"), None), "cp-9");
+        assert_eq!(roll.of_member(&member(0xb1, "talos-x", ""), None), "cp-9");
+    }
+
+    #[test]
+    fn of_two_selves_the_one_that_reported_last_counts() {
+        let roll = roll(&cluster(), &World::default());
+        let at = |second| KubeNode {
+            heartbeat: jiff::Timestamp::from_second(second).ok(),
+            ready: second == 10,
+            ..kube("10.0.0.21")
+        };
+        let mut known = KubeNodes::new([("talos-old".into(), at(10)), ("talos-new".into(), at(20))], &roll);
+        assert_eq!(known.of("worker-1").map(|(name, node)| (name, node.ready)), Some(("talos-new", false)));
+        known.remove("talos-new");
+        assert_eq!(known.of("worker-1").unwrap().0, "talos-old");
+        known.remove("talos-old");
+        assert!(known.of("worker-1").is_none() && known.all().next().is_none());
+    }
+}
