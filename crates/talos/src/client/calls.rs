@@ -91,6 +91,12 @@ pub struct EtcdStatus {
     pub leader: u64,
     /// Size of its database in bytes.
     pub db_size: i64,
+    /// How many of them hold something; defragmenting frees the others.
+    pub db_size_in_use: i64,
+    /// The version that etcd speaks, such as `3.6.5`.
+    pub protocol_version: String,
+    /// The version that its data are written for, such as `3.6` (since 1.11).
+    pub storage_version: Option<String>,
     /// Index of the newest entry.
     pub raft_index: u64,
     /// Term of the election.
@@ -316,6 +322,9 @@ impl Client {
             member_id: status.member_id,
             leader: status.leader,
             db_size: status.db_size,
+            db_size_in_use: status.db_size_in_use,
+            protocol_version: status.protocol_version,
+            storage_version: Some(status.storage_version).filter(|version| !version.is_empty()),
             raft_index: status.raft_index,
             raft_term: status.raft_term,
             raft_applied_index: status.raft_applied_index,

@@ -86,6 +86,16 @@ async fn logs_of_any_container() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn etcd_tells_its_versions_and_sizes() {
+    let (client, node) = client().await;
+    *node.0.stage.lock().unwrap() = "etcd runs".into();
+    let status = client.etcd_status().await.unwrap();
+    assert_eq!((status.db_size, status.db_size_in_use, status.leader, status.member_id), (50, 20, 7, 9));
+    assert_eq!((status.protocol_version.as_str(), status.storage_version.as_deref()), ("3.6.5", Some("3.6")));
+    assert!(status.is_learner);
+}
+
+#[tokio::test(start_paused = true)]
 async fn etcd_goes_back_to_an_older_version() {
     let (client, node) = client().await;
     assert_eq!(client.etcd_downgrade_validate("3.5").await.unwrap(), "3.6.0");
