@@ -42,6 +42,8 @@ pub const COMMANDS: &[(&str, bool, How, &[&str])] = &[
     ("get", false, How::Keys, &["get", "nodename", "-o", "yaml"]),
     ("get", false, How::Keys, &["get", "machinetype", "-o", "yaml"]),
     ("get", false, How::Keys, &["get", "services", "apid", "-o", "yaml"]),
+    ("get", false, How::Columns, &["get", "osrootsecrets"]),
+    ("get", false, How::Keys, &["get", "osrootsecrets", "-o", "yaml"]),
     ("get", false, How::Words, &["get", "nosuch"]),
     ("get", false, How::Words, &["get", "machinestatus", "nosuch"]),
     ("version", false, How::Keys, &["version"]),

@@ -47,24 +47,30 @@ pub(super) fn os_root(node: &Node) -> Vec<Item> {
 fn item(config: &MachineConfig) -> Item {
     let pem = |pointer: &str| config.pem_at(pointer).unwrap_or_default();
     let (issuing, key) = (pem("/machine/ca/crt"), pem("/machine/ca/key"));
-    // The first of those whose clients are let in is the one that signs.
-    let accepted: Vec<String> = config.client_cas().into_iter().skip(1).collect();
+    // The one that signs is told first by the config, and last among the accepted ones by the node.
+    let (signing, others): (Vec<_>, Vec<_>) = config.client_cas().into_iter().partition(|ca| *ca == issuing);
+    let accepted = [others, signing].concat();
     let (addresses, names): (Vec<String>, Vec<String>) =
         config.list_at("/machine/certSANs").into_iter().partition(|name| name.parse::<IpAddr>().is_ok());
     let token = config.text_at("/machine/token").unwrap_or_default().to_owned();
-    let yaml = json!({
-        "issuingCA": {"crt": STANDARD.encode(&issuing), "key": STANDARD.encode(&key)},
+    // A worker has no key to sign with, and so no authority that does.
+    let signs = !key.is_empty();
+    let mut yaml = json!({
         "acceptedCAs": accepted.iter().map(|pem| json!({"crt": STANDARD.encode(pem)})).collect::<Vec<_>>(),
         "certSANIPs": addresses,
         "certSANDNSNames": names,
         "token": token,
     });
+    if signs {
+        yaml["issuingCA"] = json!({"crt": STANDARD.encode(&issuing), "key": STANDARD.encode(&key)});
+    }
     let ip = |text: &String| match text.parse().ok()? {
         IpAddr::V4(ip) => Some(Address { ip: ip.octets().to_vec() }),
         IpAddr::V6(ip) => Some(Address { ip: ip.octets().to_vec() }),
     };
     let proto = OsRootSpec {
-        issuing: Some(CertificateAndKey { certificate: issuing.into_bytes(), key: key.into_bytes() }),
+        issuing: signs
+            .then(|| CertificateAndKey { certificate: issuing.into_bytes(), key: key.into_bytes() }),
         addresses: addresses.iter().filter_map(ip).collect(),
         names,
         token,
