@@ -107,7 +107,7 @@ pub(crate) struct Former {
     pub(crate) name: String,
     pub(crate) address: IpAddr,
     /// What it calls itself.
-    pub(crate) known_as: String,
+    pub(crate) called: String,
 }
 
 impl Peer for Former {
@@ -300,11 +300,15 @@ impl Nodes {
         }
     }
 
-    /// The uuid of the machine that answers, where it tells.
-    pub(crate) async fn machine(&self, node: &dyn Peer, patience: Duration) -> Option<Uuid> {
+    /// Whether who answers at a node's address calls itself as that node does, and if so its machine's uuid, where it tells.
+    /// Somebody else may have the address by now.
+    pub(crate) async fn machine(&self, node: &Former, patience: Duration) -> Option<Option<Uuid>> {
         let ask = async {
             let client = self.connect(node, patience).await?;
-            machine(&client).await
+            Ok(match client.hostname().await? == node.called {
+                true => Some(machine(&client).await?),
+                false => None,
+            })
         };
         self.answer(node, patience, ask).await.ok().flatten()
     }

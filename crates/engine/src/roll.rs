@@ -1,9 +1,10 @@
 //! Who is who: which node it is that etcd and Kubernetes have under a name that DHCP or somebody else may have given it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
-use daedal_inventory::Cluster;
+use daedal_inventory::options::HostnameFrom;
+use daedal_inventory::{Cluster, Node};
 use daedal_planner::{Judge, Ownership, World};
 use uuid::Uuid;
 
@@ -12,16 +13,19 @@ use crate::kubernetes::KubeNode;
 use crate::nodes::Member;
 
 /// The nodes that are declared and the VMs that once were, by what each can be told by: its machine's uuid, which is made
-/// from its name, then its address. Only who cannot be told by either is who its own name says.
+/// from its name; then its name. Addresses are given to others when a node is gone, so they tell only of nodes that have no names
+/// of their own.
 #[derive(Debug, Default)]
 pub(crate) struct Roll {
     machines: HashMap<Uuid, String>,
+    /// The declared nodes whose names are left to DHCP, and where they are.
+    unnamed: HashSet<String>,
     places: HashMap<IpAddr, String>,
     found: Addresses,
     /// Members of etcd by their ids, where it was seen before whose they are.
     members: HashMap<u64, String>,
-    /// Nodes that are no longer declared, by the names that others know them by.
-    known_as: HashMap<String, String>,
+    /// Nodes that are no longer declared, by what they call themselves.
+    called: HashMap<String, String>,
 }
 
 impl Roll {
@@ -34,11 +38,14 @@ impl Roll {
         });
         let declared = cluster.nodes.iter().map(|node| (node.uuid, node.name.clone()));
         let former = world.former.iter();
-        let known_as = former.filter_map(|(name, view)| Some((view.known_as.clone()?, name.clone())));
+        let called = former.filter_map(|(name, view)| Some((view.called.clone()?, name.clone())));
+        let dhcp = |node: &&Node| node.machine.hostname == Some(HostnameFrom::Dhcp);
+        let unnamed = || cluster.nodes.iter().filter(dhcp);
         let member = |id: &str| u64::from_str_radix(id, 16).ok();
         Self {
             machines: undeclared.chain(declared).collect(),
-            places: cluster.nodes.iter().filter_map(|node| Some((node.ip()?, node.name.clone()))).collect(),
+            unnamed: unnamed().map(|node| node.name.clone()).collect(),
+            places: unnamed().filter_map(|node| Some((node.ip()?, node.name.clone()))).collect(),
             found,
             members: world
                 .members
@@ -46,7 +53,7 @@ impl Roll {
                 .filter(|one| !one.name.is_empty())
                 .filter_map(|one| Some((member(&one.id)?, one.name.clone())))
                 .collect(),
-            known_as: known_as.collect(),
+            called: called.collect(),
         }
     }
 
@@ -59,13 +66,17 @@ impl Roll {
     }
 
     fn by_address(&self, addresses: &[IpAddr]) -> Option<String> {
-        addresses.iter().find_map(|at| self.places.get(at).cloned().or_else(|| self.found.whose(*at)))
+        let found = |at: &IpAddr| self.found.whose(*at).filter(|name| self.unnamed.contains(name));
+        addresses.iter().find_map(|at| self.places.get(at).cloned().or_else(|| found(at)))
     }
 
-    /// Which node Kubernetes has under this name.
+    /// Which node Kubernetes has under this name. A machine that says it is none of ours is not one for where it was.
     pub(crate) fn of_kubernetes(&self, name: &str, node: &KubeNode) -> String {
-        let by_machine = node.machine.and_then(|uuid| self.by_machine(uuid)).map(str::to_owned);
-        by_machine.or_else(|| self.by_address(&node.addresses)).unwrap_or_else(|| name.to_owned())
+        let told = match node.machine {
+            Some(uuid) => self.by_machine(uuid).map(str::to_owned),
+            None => self.by_address(&node.addresses),
+        };
+        told.unwrap_or_else(|| name.to_owned())
     }
 
     /// Whose member of etcd this is. Kubernetes and etcd know a node by the same name, and Kubernetes knows more of it. One
@@ -82,7 +93,7 @@ impl Roll {
             .cloned()
             .or_else(|| same.map(|(whose, _)| whose.clone()))
             .or_else(|| self.by_address(&member.addresses))
-            .or_else(|| self.known_as.get(&member.name).cloned())
+            .or_else(|| self.called.get(&member.name).cloned())
             .unwrap_or_else(|| member.name.clone())
     }
 }
@@ -145,7 +156,11 @@ mod tests {
         let text = include_str!("../../../examples/home/cluster.yaml").to_owned();
         let source = daedal_inventory::Source { name: "cluster.yaml".into(), text };
         let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        daedal_inventory::load(&[source], &no_files).unwrap().cluster
+        let mut cluster = daedal_inventory::load(&[source], &no_files).unwrap().cluster;
+        for node in &mut cluster.nodes {
+            node.machine.hostname = Some(HostnameFrom::Dhcp);
+        }
+        cluster
     }
 
     fn roll(cluster: &Cluster, world: &World) -> Roll {
@@ -210,9 +225,24 @@ mod tests {
         let known = KubeNodes::new([("talos-x".to_owned(), node)], &roll);
         assert_eq!(roll.of_member(&member(1, "talos-x", "10.0.0.13"), Some(&known)), "worker-9");
         assert_eq!(roll.of_member(&member(1, "talos-x", "10.0.0.12"), Some(&known)), "cp-2");
-        // A machine that is nobody's may still stand at a node's address: not every platform tells uuids.
+        // What is left of a machine that is no more is not the node that has its address now.
         let node = KubeNode { machine: Some(Uuid::from_u128(7)), ..kube("10.0.0.11") };
-        assert_eq!(roll.of_kubernetes("cp-1", &node), "cp-1");
+        assert_eq!(roll.of_kubernetes("talos-old", &node), "talos-old");
+    }
+
+    /// A VM is lost, and a new node is declared at its address: the old member and the old object are not the new node's.
+    #[test]
+    fn a_node_with_a_name_is_not_told_by_its_address() {
+        let mut cluster = cluster();
+        for node in &mut cluster.nodes {
+            node.machine.hostname = None;
+        }
+        let roll = roll(&cluster, &World::default());
+        assert_eq!(roll.of_member(&member(3, "cp-old", "10.0.0.13"), None), "cp-old");
+        assert_eq!(roll.of_kubernetes("cp-old", &kube("10.0.0.13")), "cp-old");
+        let gone = KubeNode { machine: Some(Uuid::from_u128(7)), ..kube("10.0.0.13") };
+        assert_eq!(roll.of_kubernetes("cp-old", &gone), "cp-old");
+        assert_eq!(roll.of_member(&member(3, "cp-3", "10.9.9.9"), None), "cp-3");
     }
 
     #[test]
@@ -220,7 +250,7 @@ mod tests {
         let mut world = World::default();
         let seen = MemberView { id: "b0".into(), name: "cp-9".into(), ..MemberView::default() };
         world.members.push(seen);
-        let former = FormerView { known_as: Some("talos-x".into()), ..FormerView::default() };
+        let former = FormerView { called: Some("talos-x".into()), ..FormerView::default() };
         world.former.insert("cp-9".into(), former);
         let roll = roll(&cluster(), &world);
         assert_eq!(roll.of_member(&member(0xb0, "talos-y", "10.0.0.11"), None), "cp-9");

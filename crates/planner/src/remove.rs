@@ -202,7 +202,8 @@ fn in_the_way(
         let text = "No control plane says which members etcd has, and this may be one. It is not touched.";
         return Some((text.to_owned(), Some("bring the control planes back and run again".to_owned())));
     }
-    if let (Some(_), None, None) = (one.guest, one.former.role, one.member)
+    if let (Some(_), None) = (one.guest, one.member)
+        && one.former.role != Some(Role::Worker)
         && let Some(member) = nobodys_member(cluster, world)
     {
         let name = &member.name;

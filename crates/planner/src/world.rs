@@ -328,9 +328,12 @@ pub struct MemberView {
 pub struct FormerView {
     /// Where it is, as etcd or Kubernetes tell.
     pub address: Option<String>,
-    /// The name that etcd and Kubernetes know it by, where that is another than ours: it may be DHCP's.
+    /// The name that Kubernetes knows it by, where that is another than ours: it may be DHCP's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_as: Option<String>,
+    /// What it calls itself, and etcd knows it by, where that is another than ours. Kubernetes may write it otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub called: Option<String>,
     /// Its role, as etcd or Kubernetes tell.
     pub role: Option<Role>,
     /// The Talos API at that address.
@@ -346,6 +349,7 @@ impl FormerView {
         Self {
             address: self.address.or(known.address),
             known_as: self.known_as.or(known.known_as),
+            called: self.called.or(known.called),
             role: self.role.or(known.role),
             talos: self.talos,
             ready: self.ready.or(known.ready),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use daedal_inventory::Role;
 use daedal_planner::Step;
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::core::v1::{Node as KubeNode, Pod};
@@ -157,8 +158,9 @@ impl Executor<'_> {
             };
             let (kind, call): (_, BoxFuture<'_, Changed>) = match address {
                 Some(address) => {
-                    let known_as = self.known_as(name).to_owned();
-                    let leaver = Former { name: name.to_owned(), address, known_as };
+                    let view = self.world.former.get(name);
+                    let called = view.and_then(|view| view.called.as_deref()).unwrap_or(name).to_owned();
+                    let leaver = Former { name: name.to_owned(), address, called };
                     let call = async move { nodes.leave_etcd(&leaver, limits.call_timeout).await };
                     (EffectKind::LeaveEtcd, Box::pin(call))
                 }
@@ -194,7 +196,9 @@ impl Executor<'_> {
         let mut wait = Waiter::new(self, step, what, self.engine.parts.limits.leave).every(BETWEEN_LOOKS);
         loop {
             match self.members_of_others(nodes, name).await {
-                Some(members) if members.iter().any(|member| self.is_of(member, name)) => {
+                Some(members)
+                    if members.iter().any(|one| self.is_of(one, name) || self.may_be(one, name)) =>
+                {
                     return Err(Error::StillMember { node: name.to_owned() });
                 }
                 Some(_) => return Ok(()),
@@ -205,7 +209,16 @@ impl Executor<'_> {
         }
     }
 
-    /// The name that Kubernetes and etcd know a node by that goes.
+    /// Whether a member may be this node's for all that is known: it was not there when the plan was made, and is no declared
+    /// node's.
+    fn may_be(&self, member: &Member, name: &str) -> bool {
+        let worker = self.world.former.get(name).is_some_and(|view| view.role == Some(Role::Worker));
+        let id = format!("{:x}", member.id);
+        let seen = self.world.members.iter().any(|one| one.id == id);
+        !worker && !seen && self.cluster.node(&self.roll.of_member(member, None)).is_none()
+    }
+
+    /// The name that Kubernetes knows a node by that goes.
     fn known_as<'s>(&'s self, name: &'s str) -> &'s str {
         self.world.former.get(name).and_then(|view| view.known_as.as_deref()).unwrap_or(name)
     }
@@ -237,8 +250,8 @@ impl Executor<'_> {
             let Some(address) = declared.or(member.addresses.first().copied()) else {
                 return Err(format!("nobody knows where member {who} is"));
             };
-            let known_as = member.name.clone();
-            peers.push((Former { name: who, address, known_as }, declared.is_some()));
+            let called = member.name.clone();
+            peers.push((Former { name: who, address, called }, declared.is_some()));
         }
         let asked = peers.iter().map(|(peer, _)| async move { (peer, nodes.serves(peer, patience).await) });
         for (peer, answer) in join_all(asked).await {

@@ -148,7 +148,7 @@ impl Nodes {
     pub(crate) async fn leave_etcd(&self, node: &Former, patience: Duration) -> Changed {
         let call = async |client: Client| {
             let hostname = client.hostname().await?;
-            if hostname != node.known_as {
+            if hostname != node.called {
                 return Ok(Some(format!("{} answers as {hostname}", node.address)));
             }
             // A leader that hands over costs the others no election; one that cannot may leave all the same.

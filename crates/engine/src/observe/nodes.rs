@@ -74,15 +74,10 @@ pub(crate) async fn look(
     let mut found = join_all(asked).await;
     // What a machine says of itself is added to what is known of its VM.
     found.sort_by_key(|former| former.is.is_some());
-    for Found { name, is, view, serves } in found {
+    etcd.rename(&found);
+    for Found { name, is, view, serves, .. } in found {
         etcd.serving.extend(serves);
-        let name = match is {
-            Some(is) => {
-                etcd.rename(&name, &is);
-                is
-            }
-            None => name,
-        };
+        let name = is.unwrap_or(name);
         if cluster.node(&name).is_none() {
             let known = seen.former.remove(&name);
             seen.former.insert(name, view.beside(known));
@@ -187,10 +182,12 @@ impl Etcd {
         self.listed.values().filter(move |(whose, _)| whose == name).map(|(_, member)| member)
     }
 
-    /// Who was known by one name is found to be another.
-    fn rename(&mut self, name: &str, is: &str) {
-        for (whose, _) in self.listed.values_mut().filter(|(whose, _)| whose == name) {
-            is.clone_into(whose);
+    /// Members that were known by one name are found to be other nodes'.
+    fn rename(&mut self, found: &[Found]) {
+        for (id, is) in found.iter().filter_map(|found| Some((found.member?, found.is.as_ref()?))) {
+            if let Some((whose, _)) = self.listed.get_mut(&id) {
+                is.clone_into(whose);
+            }
         }
     }
 
@@ -330,7 +327,9 @@ struct Found {
     /// Which of our machines it says it is, if it was known by another name so far.
     is: Option<String>,
     view: FormerView,
-    /// Its member, if that serves.
+    /// Its member.
+    member: Option<u64>,
+    /// That, if it serves.
     serves: Option<u64>,
 }
 
@@ -343,7 +342,8 @@ async fn former(
     roll: &Roll,
     limits: &Limits,
 ) -> Found {
-    let known_as = known.map(|(name, _)| name).or(member.map(|member| member.name.as_str())).unwrap_or(name);
+    let known_as = known.map(|(known_as, _)| known_as.to_owned()).filter(|known_as| known_as != name);
+    let called = member.map(|member| member.name.clone()).filter(|called| called != name);
     let known = known.map(|(_, known)| known);
     let addresses =
         member.map(|member| &member.addresses).into_iter().chain(known.map(|node| &node.addresses));
@@ -357,32 +357,32 @@ async fn former(
     let ready = known.map(|node| node.ready);
     let view = FormerView {
         address: address.map(|a| a.to_string()),
-        known_as: (known_as != name).then(|| known_as.to_owned()),
+        known_as,
+        called: called.clone(),
         role,
         ready,
         ..FormerView::default()
     };
-    let mut found = Found { name: name.to_owned(), is: None, view, serves: None };
+    let member_id = member.map(|member| member.id);
+    let mut found = Found { name: name.to_owned(), is: None, view, member: member_id, serves: None };
     let Some(address) = address else { return found };
     let view = &mut found.view;
-    let peer = Former { name: name.to_owned(), address, known_as: known_as.to_owned() };
+    let peer = Former { name: name.to_owned(), address, called: called.unwrap_or_else(|| name.to_owned()) };
     view.talos = talos_view(nodes.probe(&peer, limits.probe_timeout).await);
-    // Where neither its address nor Kubernetes told whose a member is, its machine does.
-    if member.is_some_and(|member| member.name == name) && matches!(view.talos, TalosView::Configured { .. })
-    {
-        let machine = nodes.machine(&peer, limits.probe_timeout).await;
-        found.is = machine.and_then(|uuid| roll.by_machine(uuid)).filter(|is| *is != name).map(str::to_owned);
-        if found.is.is_some() {
-            view.known_as = Some(known_as.to_owned());
-        }
+    let (Some(member), TalosView::Configured { .. }) = (member, &view.talos) else { return found };
+    // Its address may be another's by now, who is neither it nor its member.
+    let Some(machine) = nodes.machine(&peer, limits.probe_timeout).await else { return found };
+    if !member.learner {
+        let answer = nodes.members(&peer, limits.probe_timeout).await;
+        let serves = matches!(&answer, Membership::Of(list) if list.iter().any(|one| one.id == member.id));
+        found.serves = serves.then_some(member.id);
     }
-    found.serves = match (member, &view.talos) {
-        (Some(member), TalosView::Configured { .. }) if !member.learner => {
-            let answer = nodes.members(&peer, limits.probe_timeout).await;
-            matches!(&answer, Membership::Of(list) if list.iter().any(|one| one.id == member.id))
-                .then_some(member.id)
-        }
-        _ => None,
-    };
+    // Where neither its name nor Kubernetes told whose a member is, its machine does. What Kubernetes has under that name is then
+    // another's.
+    let is = machine.filter(|_| member.name == name).and_then(|uuid| roll.by_machine(uuid));
+    if let Some(is) = is.filter(|is| *is != name) {
+        found.is = Some(is.to_owned());
+        (view.called, view.known_as, view.ready) = (Some(member.name.clone()), None, None);
+    }
     found
 }

@@ -106,7 +106,8 @@ async fn a_member_is_known_by_its_machine_where_nothing_else_tells() {
     nodes.delete(&second.name, &DeleteParams::default()).await.unwrap();
     let (world, plan) = planned(&bench, &bench.cluster, &["cp-2"]).await;
     assert!(world.former.keys().eq(["cp-2"]), "{:#?}", world.former);
-    assert_eq!(world.former["cp-2"].known_as.as_ref(), Some(&second.name));
+    assert_eq!(world.former["cp-2"].called.as_ref(), Some(&second.name));
+    assert_eq!(world.former["cp-2"].known_as, None, "Kubernetes does not know it");
     assert_eq!((plan.quorum.before, plan.quorum.after), (2, 1));
     let watcher = Killer::never();
     let report = remove_through(&bench, &["cp-2"], Effects::through(watcher.clone())).await.unwrap();

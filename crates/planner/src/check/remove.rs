@@ -101,8 +101,7 @@ impl Checker<'_> {
         let worker = former.is_some_and(|former| former.role == Some(Role::Worker));
         let known = worker || !self.world.members.is_empty();
         self.demand(known, Rule::Etcd, step, "It may be a member of etcd");
-        let told = member.is_some() || former.is_some_and(|former| former.role.is_some());
-        let told = told || nobodys_member(self.cluster, self.world).is_none();
+        let told = worker || member.is_some() || nobodys_member(self.cluster, self.world).is_none();
         self.demand(told, Rule::Etcd, step, "A member of etcd may be its, and nobody can say");
         let object = former.is_some_and(|former| former.ready.is_some());
         if matches!(step.action, Action::DestroyVm { .. }) && object {

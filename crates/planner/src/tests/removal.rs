@@ -146,6 +146,16 @@ fn a_member_stays_while_the_others_are_not_whole() {
     let member = &mut nameless.world.members[2];
     (member.name, member.serves) = ("talos-abc".into(), false);
     assert!(problem(&nameless, "cp-3").contains("whose member of etcd talos-abc is"));
+    // Nor does it help that Kubernetes knows it for a control plane, or that the member serves; a worker has none.
+    for (role, serves, stays) in
+        [(Role::ControlPlane, false, true), (Role::ControlPlane, true, true), (Role::Worker, false, false)]
+    {
+        let mut nameless = nameless.clone();
+        nameless.world.former.insert("cp-3".into(), FormerView { role: Some(role), ..FormerView::default() });
+        nameless.world.members[2].serves = serves;
+        let told = text(&nameless, &["cp-3"]);
+        assert_eq!(told.contains("whose member of etcd talos-abc is"), stays, "{role:?} {serves}: {told}");
+    }
     let mut bare = plan(&without(&["cp-3"]), &["cp-3"]);
     bare.steps.clear();
     let stop = Action::StopVm { vmid: 302 };
