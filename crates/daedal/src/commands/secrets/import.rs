@@ -62,7 +62,11 @@ pub async fn run(source: &Path, target: &Target, how: How, format: Format, color
         let session = Session::open(target, color).await?;
         let world =
             session.engine.observe_with(&session.cluster, Some(bundle.clone())).await.map_err(|error| {
-                engine_failure(&error).hint("--unchecked imports without asking anybody.")
+                let failure = engine_failure(&error);
+                match how {
+                    How::New => failure.hint("--unchecked imports without asking anybody."),
+                    How::Unchecked | How::Replacing => failure,
+                }
             })?;
         fits(&world, source, how)?;
     }
