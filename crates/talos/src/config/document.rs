@@ -32,7 +32,13 @@ pub(crate) struct DocumentId {
 
 impl DocumentId {
     pub(crate) fn of(document: &Value) -> Self {
-        let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        // Talos reads a number or a flag as the text it is written with.
+        let field = |name: &str| match document.get(name) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            Some(Value::Bool(flag)) => flag.to_string(),
+            _ => String::new(),
+        };
         let kind = field("kind");
         // The main document has no kind; a `name` in it would be an unknown key, not an identity.
         let name = if kind.is_empty() { String::new() } else { field("name") };

@@ -163,6 +163,10 @@ impl MachineConfig {
                 (true, name) if !name.is_empty() => {
                     found.error("HostnameConfig", "sets both `auto` and `hostname`; set auto: \"off\"");
                 }
+                (false, "") if document.get("auto").is_some_and(|auto| !auto.is_null()) => found.warning(
+                    "HostnameConfig",
+                    "leaves the name to DHCP, which Talos takes from v1.12.9 and v1.13.3 on only; leave the document out",
+                ),
                 (false, "") => found.error("HostnameConfig", "sets no name"),
                 (false, name)
                     if name.split('.').next().is_none_or(|label| label.is_empty() || label.len() > 63) =>
@@ -185,7 +189,7 @@ impl MachineConfig {
 pub(super) fn endpoint_host(endpoint: &str) -> Option<&str> {
     let authority = endpoint.strip_prefix("https://")?;
     let authority = authority.strip_suffix('/').unwrap_or(authority);
-    let host = match authority.rsplit_once(':') {
+    let host = match authority.rsplit_once(':').filter(|_| !authority.ends_with(']')) {
         Some((host, port)) if port.parse::<u16>().is_ok_and(|port| port > 0) => host,
         Some(_) => return None,
         None => authority,

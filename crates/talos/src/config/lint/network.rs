@@ -43,21 +43,33 @@ impl MachineConfig {
         let mut seen: HashMap<IpAddr, String> = HashMap::new();
         for (place, nets) in self.links() {
             for net in nets {
-                if let Some(first) = seen.insert(net.addr(), place.clone()) {
-                    let message = if first == place {
-                        format!("has the address {} twice", net.addr())
-                    } else {
-                        format!("has the address {}, which {first} has already", net.addr())
-                    };
-                    found.error(&place, &message);
+                // Each link has a network of its own for these.
+                let local = matches!(net.addr(), IpAddr::V6(address) if address.is_unicast_link_local());
+                match seen.insert(net.addr(), place.clone()).filter(|_| !local) {
+                    Some(first) if first == place => {
+                        found.warning(&place, &format!("has the address {} twice", net.addr()));
+                    }
+                    Some(first) => {
+                        let message = format!("has the address {}, which {first} has already", net.addr());
+                        found.error(&place, &message);
+                    }
+                    None => {}
                 }
-                if net.prefix_len() < net.max_prefix_len().saturating_sub(1)
-                    && (net.addr() == net.network()
-                        || (net.addr().is_ipv4() && net.addr() == net.broadcast()))
-                {
-                    let message =
-                        format!("has the address {net}, which is the network's own or its broadcast");
-                    found.error(&place, &message);
+                if net.prefix_len() >= net.max_prefix_len().saturating_sub(1) {
+                    continue;
+                }
+                match net.addr() {
+                    IpAddr::V4(_) if net.addr() == net.network() || net.addr() == net.broadcast() => {
+                        let message =
+                            format!("has the address {net}, which is the network's own or its broadcast");
+                        found.error(&place, &message);
+                    }
+                    IpAddr::V6(_) if net.addr() == net.network() => {
+                        let message =
+                            format!("has the address {net}, which every router of the network answers to");
+                        found.warning(&place, &message);
+                    }
+                    _ => {}
                 }
             }
         }
@@ -212,4 +224,53 @@ fn link_addresses(document: &Value) -> Vec<IpNet> {
 
 fn legacy_addresses(interface: &Value) -> Vec<IpNet> {
     items(interface, "addresses").filter_map(|address| address.as_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Contract, Severity};
+
+    /// What is said of the network of a config with these documents.
+    fn said(documents: &str) -> Vec<(Severity, String)> {
+        let text = format!("version: v1alpha1\nmachine: {{type: worker}}\ncluster: {{}}\n{documents}");
+        let config = MachineConfig::from_yaml(&text).unwrap();
+        let lints = config.lint(Contract::of("v1.12.0").unwrap()).into_iter();
+        let ours = lints.filter(|lint| ["Link", "Hostname"].iter().any(|kind| lint.place.starts_with(kind)));
+        ours.map(|lint| (lint.severity, lint.message)).collect()
+    }
+
+    fn link(name: &str, addresses: &[&str]) -> String {
+        let addresses: Vec<String> = addresses.iter().map(|a| format!("{{address: '{a}'}}")).collect();
+        let addresses = addresses.join(", ");
+        format!("---\napiVersion: v1alpha1\nkind: LinkConfig\nname: {name}\naddresses: [{addresses}]\n")
+    }
+
+    #[test]
+    fn what_talos_takes_is_doubted_at_most() {
+        let local = link("a", &["fe80::1/64"]) + &link("b", &["fe80::1/64"]);
+        assert_eq!(said(&local), []);
+        for doubtful in [link("a", &["10.0.0.5/24", "10.0.0.5/24"]), link("a", &["fd00::/64"])] {
+            let said = said(&doubtful);
+            assert!(matches!(said[..], [(Severity::Warning, _)]), "{said:?}");
+        }
+        for wrong in [link("a", &["10.0.0.5/24"]) + &link("b", &["10.0.0.5/24"]), link("a", &["10.0.0.0/24"])]
+        {
+            let said = said(&wrong);
+            assert!(matches!(said[..], [(Severity::Error, _)]), "{said:?}");
+        }
+        let name = |fields: &str| format!("---\napiVersion: v1alpha1\nkind: HostnameConfig\n{fields}\n");
+        let (off, none) = (said(&name("auto: 'off'")), said(&name("hostname: ''")));
+        assert!(matches!(off[..], [(Severity::Warning, _)]), "{off:?}");
+        assert!(matches!(none[..], [(Severity::Error, _)]), "{none:?}");
+    }
+
+    #[test]
+    fn endpoints_are_read_as_talos_reads_them() {
+        use crate::config::lint::endpoint_host;
+        assert_eq!(endpoint_host("https://[fd00::1]"), Some("[fd00::1]"));
+        assert_eq!(endpoint_host("https://[fd00::1]:6443"), Some("[fd00::1]"));
+        assert_eq!(endpoint_host("https://a.lan"), Some("a.lan"));
+        assert_eq!(endpoint_host("https://a.lan:0"), None);
+    }
 }
