@@ -1,5 +1,6 @@
 //! Faults of a machine config that Talos notices late or not at all.
 
+mod conflicts;
 mod machine;
 mod network;
 
@@ -47,6 +48,7 @@ impl MachineConfig {
         self.lint_main(&mut found);
         self.lint_keys(contract, &mut found);
         self.lint_documents(&mut found);
+        self.lint_conflicts(contract, &mut found);
         self.lint_network(&mut found);
         self.lint_machine(&mut found);
         let mut lints = found.0;
@@ -177,9 +179,6 @@ impl MachineConfig {
                     );
                 }
                 _ => {}
-            }
-            if self.text("machine.network.hostname").is_some() {
-                found.error("machine.network.hostname", "cannot stand beside HostnameConfig");
             }
         }
     }

@@ -44,6 +44,82 @@ fn what_the_library_refuses_our_lint_finds() {
     tally.done();
 }
 
+/// Fields that a document has taken the place of: ours are refused exactly where the real ones are.
+#[test]
+fn what_stands_beside_its_successor_is_judged_as_the_library_does() {
+    const FIELDS: &[&str] = &[
+        "machine: {kubelet: {extraArgs: {v: '2'}}}",
+        "machine: {kubelet: {registerWithFQDN: true}}",
+        "machine: {kubelet: {}}",
+        "machine: {nodeLabels: {a: b}}",
+        "machine: {nodeAnnotations: {a: b}}",
+        "machine: {nodeTaints: {a: 'b:NoSchedule'}}",
+        "machine: {network: {nameservers: [10.0.0.1]}}",
+        "machine: {network: {searchDomains: [a.lan]}}",
+        "machine: {network: {disableSearchDomain: true}}",
+        "machine: {network: {disableSearchDomain: false}}",
+        "machine: {network: {kubespan: {enabled: false}}}",
+        "machine: {time: {servers: [a.lan]}}",
+        "machine: {time: {disabled: true}}",
+        "machine: {time: {disabled: false}}",
+        "machine: {time: {bootTimeout: 5m0s}}",
+        "machine: {install: {wipe: true}}",
+        "machine: {sysctls: {a: b}}",
+        "machine: {features: {kubePrism: {enabled: true, port: 7446}}}",
+        "machine: {features: {hostDNS: {enabled: true}}}",
+        "machine: {features: {stableHostname: true}}",
+        "machine: {features: {stableHostname: false}}",
+        "machine: {features: {imageCache: {localEnabled: true}}}",
+        "machine: {baseRuntimeSpecOverrides: {process: {rlimits: []}}}",
+        "machine: {controlPlane: {scheduler: {disabled: true}}}",
+        "cluster: {network: {podSubnets: [10.1.0.0/16]}}",
+        "cluster: {network: {dnsDomain: a.lan}}",
+        "cluster: {apiServer: {extraArgs: {v: '2'}}}",
+        "cluster: {controllerManager: {extraArgs: {v: '2'}}}",
+        "cluster: {scheduler: {extraArgs: {v: '2'}}}",
+        "cluster: {proxy: {extraArgs: {v: '2'}}}",
+        "cluster: {coreDNS: {disabled: true}}",
+        "cluster: {discovery: {enabled: true}}",
+        "cluster: {clusterName: other}",
+        "cluster: {controlPlane: {endpoint: 'https://10.0.0.30:6443'}}",
+        "cluster: {controlPlane: {localAPIServerPort: 6444}}",
+        "cluster: {allowSchedulingOnControlPlanes: true}",
+        "cluster: {allowSchedulingOnControlPlanes: false}",
+        "cluster: {secretboxEncryptionSecret: c2VjcmV0}",
+        "cluster: {aescbcEncryptionSecret: c2VjcmV0}",
+        "cluster: {id: other}",
+        "apiVersion: v1alpha1\nkind: ResolverConfig\nnameservers: [{address: 10.0.0.1}]",
+    ];
+    let mut tally = Tally::new("lint: fields beside the documents that took their place");
+    let mut refused = 0;
+    for contract in newest() {
+        let Some(mut tool) = ConfigTool::start(contract.library) else { continue };
+        for (role, patch) in [Role::ControlPlane, Role::Worker]
+            .into_iter()
+            .flat_map(|role| FIELDS.iter().map(move |patch| (role, patch)))
+        {
+            let version = format!("v1.{}.0", contract.minor);
+            let cluster = ClusterOptions::new("c1", "https://10.0.0.20:6443", version, contract.kubernetes);
+            let mut node = NodeOptions::new(role, "node-1");
+            node.install.disk = Some("/dev/sda".into());
+            node.nameservers = vec!["10.0.0.2".parse().unwrap()];
+            node.time_servers = vec!["time.lan".into()];
+            let mut ours = MachineConfig::generate(bundle(), &cluster, &node).unwrap();
+            ours.apply_patch(&Patch::from_yaml(patch).unwrap()).unwrap();
+            let request = json!({"config": ours.to_yaml().expose(), "validate": {"mode": "metal"}});
+            let real = tool.ask(&request);
+            let found: Vec<_> =
+                ours.lint(contract.own()).into_iter().filter(|l| l.severity == Severity::Error).collect();
+            refused += usize::from(real.is_err());
+            tally.case((real.is_err() == found.is_empty()).then(|| {
+                format!("v1.{} {role:?} {patch}: {:?} beside {found:?}", contract.minor, real.err())
+            }));
+        }
+    }
+    assert!(refused == 0 || refused >= 40, "{refused} refused");
+    tally.done();
+}
+
 #[test]
 fn what_the_library_misses_our_lint_finds() {
     let link = |name: &str, address: &str| {
