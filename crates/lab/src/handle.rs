@@ -153,7 +153,11 @@ impl Handle {
 
     /// Ends it; its world is on disk when this returns.
     pub async fn stop(&self) -> Result<(), HandleError> {
-        self.call(Method::POST, "/stop", Vec::new()).await?;
+        // It may be gone before its answer is.
+        let told = match self.call(Method::POST, "/stop", Vec::new()).await {
+            Err(error) if !matches!(error, HandleError::Silent { .. }) => return Err(error),
+            told => told.map(drop),
+        };
         // The lock goes with the process, after the world is written.
         let lock = self.folder.join(files::LOCK);
         for _ in 0..400 {
@@ -163,7 +167,7 @@ impl Handle {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        Err(self.silent("it was told to stop and still runs"))
+        Err(told.err().unwrap_or_else(|| self.silent("it was told to stop and still runs")))
     }
 
     fn read(&self, name: &str) -> Result<String, HandleError> {
@@ -204,5 +208,35 @@ impl Handle {
             return Ok(body);
         }
         Err(HandleError::Refused { status, text: String::from_utf8_lossy(&body).trim().to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lab that is told to stop may be gone before its answer is: that it is gone is what counts.
+    #[tokio::test]
+    async fn a_lab_that_hangs_up_when_it_is_told_to_stop_has_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let control = listener.local_addr().unwrap();
+        let lock = std::fs::File::create(folder.path().join(files::LOCK)).unwrap();
+        lock.lock().unwrap();
+        let announcement = Announcement {
+            pid: 1,
+            proxy: control,
+            control,
+            key: String::new(),
+            speed: 1.0,
+            started: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let lab = Handle { announcement, folder: folder.path().to_owned() };
+        tokio::spawn(async move {
+            drop(listener.accept().await.unwrap());
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            drop(lock);
+        });
+        lab.stop().await.unwrap();
     }
 }
