@@ -276,11 +276,32 @@ async fn a_watch_of_one_resource_goes_on_after_a_break() {
     let (_, then) = break_of(Some((1, "x")), Some((2, "y"))).await;
     assert_eq!(then, Some((Updated, "one@2 y".into())));
     let (_, then) = break_of(Some((1, "x")), None).await;
-    assert_eq!(then.unwrap().0, Destroyed);
+    assert_eq!(then, Some((Destroyed, "one@1 x".into())), "as it was told last");
     let (first, then) = break_of(None, Some((1, "x"))).await;
     assert_eq!((first.0, then), (Destroyed, Some((Created, "one@1 x".into()))));
     let (_, then) = break_of(None, None).await;
     assert_eq!(then, Some((Created, "one@9 end".into())), "that it is not there was told");
+}
+
+/// More happened than the node keeps for a slow reader, so that it ends the watch with an error.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_was_too_slow_begins_anew() {
+    use ResourceEvent::{Bootstrapped, Created, Updated};
+    let ours = bundle(1);
+    let (dialer, node) = start(&Api::Configured(&ours), "running");
+    let client = Client::connect(dialer, target(), &admin(&ours), &options()).await.unwrap();
+    node.0.set("one", 1, "x");
+    let mut through = client.watch_through_reboots("network", "LinkStatuses.net.talos.dev", None);
+    let mut once = client.watch("network", "LinkStatuses.net.talos.dev", None).await.unwrap();
+    for events in [&mut through, &mut once] {
+        assert_eq!(told(events).await, (Created, "one@1 x".into()));
+        assert_eq!(told(events).await, (Bootstrapped, String::new()));
+    }
+    node.0.overrun();
+    let error = once.next().await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), Some(FailureKind::Transient));
+    node.0.set("one", 900, "y");
+    assert_eq!(told(&mut through).await, (Updated, "one@900 y".into()), "and not again what was told");
 }
 
 #[tokio::test(start_paused = true)]

@@ -255,7 +255,13 @@ impl Watch {
                 return Ok(Some(WatchEvent { event: ResourceEvent::Bootstrapped, resource: None }));
             }
             cosi::EventType::Errored => {
-                return Err(Failure::new(FailureKind::Other, event.error.unwrap_or_default()));
+                let why = event.error.unwrap_or_default();
+                // The node keeps so many changes and no more for whoever is slow: watching anew begins with what is there.
+                let kind = match why.contains("buffer overrun") {
+                    true => FailureKind::Transient,
+                    false => FailureKind::Other,
+                };
+                return Err(Failure::new(kind, why));
             }
             cosi::EventType::Noop => return Ok(None),
         };

@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl Client {
-    /// Like [`Client::watch`], gone on with whenever the node comes back: a reboot is no error here.
+    /// Like [`Client::watch`], gone on with whenever the node comes back: a reboot is no error here, and neither is a node
+    /// that hung up because more happened than it keeps for a slow reader.
     ///
     /// After a break only what differs from what was told is told: what is new as created, what has another version or
     /// other contents as updated, what is gone as destroyed (as it was told last). What came and went meanwhile is not
@@ -135,9 +136,10 @@ impl Told {
                 news
             }
             (ResourceEvent::Destroyed, Some(resource)) => {
-                // A watch of one resource that is not there begins with this.
-                let was_there = self.resources.remove(&resource.id).is_some();
-                let is_news = was_there || !self.is_known_absent;
+                // A watch of one resource that is not there begins with this, and then says nothing of what it was.
+                let was = self.resources.remove(&resource.id);
+                let is_news = was.is_some() || !self.is_known_absent;
+                let resource = was.filter(|_| resource.yaml.is_empty()).unwrap_or(resource);
                 self.is_known_absent = true;
                 let event = WatchEvent { event: ResourceEvent::Destroyed, resource: Some(resource) };
                 Vec::from_iter(is_news.then_some(event))

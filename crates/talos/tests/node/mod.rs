@@ -72,6 +72,17 @@ impl World {
         let kind = if known { cosi::EventType::Updated } else { cosi::EventType::Created };
         let _ = self.happenings.send(happening(kind, id, version, yaml));
     }
+
+    /// Ends every watch of a whole type with the words of COSI for a reader that is too slow.
+    pub fn overrun(&self) {
+        let why = "buffer overrun: namespace \"network\" type \"LinkStatuses.net.talos.dev\", write pos 900, pos 1, capacity 100";
+        let errored = cosi::EventType::Errored.into();
+        let _ = self.happenings.send(cosi::Event {
+            event_type: errored,
+            error: Some(why.into()),
+            ..Default::default()
+        });
+    }
 }
 
 fn happening(kind: cosi::EventType, id: &str, version: u32, yaml: &str) -> cosi::Event {
