@@ -292,6 +292,7 @@ pub(crate) mod tests {
             config.lint(contract).iter().map(|lint| format!("{:?} {lint}", lint.severity)).collect()
         };
         let document = |kind: &str, rest: &str| format!("apiVersion: v1alpha1\nkind: {kind}\n{rest}");
+        let accepted = "machine: {ca: {$patch: delete}, acceptedCAs: [{crt: QQ==}]}";
         let cases = [
             (
                 Role::Worker,
@@ -314,6 +315,9 @@ pub(crate) mod tests {
             (Role::Worker, "machine: {ca: {key: abc}}".into(), "must not be on a worker"),
             (Role::ControlPlane, "machine: {ca: {crt: QQ==}}".into(), "a control plane needs it"),
             (Role::Worker, "machine: {install: {extraKernelArgs: [a=b]}}".into(), "grubUseUKICmdline"),
+            (Role::Worker, "machine: {ca: {$patch: delete}}".into(), "machine.ca.crt: is missing"),
+            (Role::Worker, accepted.into(), ""),
+            (Role::ControlPlane, accepted.into(), "machine.ca.crt: is missing"),
             (Role::Worker, "persist: false".into(), "must be true"),
             (Role::Worker, document("SysctlConfig", "params: {a: b}"), "it came with v1.14"),
             (Role::Worker, document("LinkConfig", "name: net0\nroutes: [{gateway: 10.9.9.9}]"), ""),

@@ -71,10 +71,16 @@ impl MachineConfig {
             }
             Some(Some(_)) => {}
         }
-        for needed in ["machine.token", "machine.ca.crt", "cluster.token"] {
+        for needed in ["machine.token", "cluster.token"] {
             if self.text(needed).is_none_or(str::is_empty) {
                 found.error(needed, "is missing");
             }
+        }
+        // A worker signs nothing: those that it accepts are enough for it.
+        let accepted = self.get("machine.acceptedCAs").and_then(Value::as_sequence);
+        let accepts = self.role() == Some(Role::Worker) && accepted.is_some_and(|all| !all.is_empty());
+        if self.text("machine.ca.crt").is_none_or(str::is_empty) && !accepts {
+            found.error("machine.ca.crt", "is missing");
         }
         if self.text("cluster.ca.crt").is_none_or(str::is_empty)
             && self.of_kind("KubeAPIServerCAConfig").next().is_none()

@@ -22,6 +22,7 @@ fn what_the_library_refuses_our_lint_finds() {
     let always = [
         (Role::Worker, "machine: {ca: {key: LS0t}}"),
         (Role::ControlPlane, "machine: {ca: {$patch: delete}}"),
+        (Role::Worker, "machine: {ca: {$patch: delete}}"),
         (Role::Worker, "apiVersion: v1alpha1\nkind: HostnameConfig\nauto: stable"),
         (Role::Worker, "persist: false"),
         (Role::Worker, "machine: {network: {interfaces: [{interface: eth0, vip: {ip: 10.0.0.9}}]}}"),
