@@ -17,6 +17,7 @@ use uuid::Uuid;
 use crate::addresses::{self, Addresses};
 use crate::engine::Parts;
 use crate::error::{Error, chain};
+use crate::roll::written;
 
 pub(crate) use self::etcd::{Bootstrapped, Changed, Member, Membership, PREPARING_PASSES};
 
@@ -70,8 +71,7 @@ impl Waiting {
 /// A uuid that is told decides; only where none is, a card with the node's MAC must be there.
 fn is_node(uuid: Option<Uuid>, macs: &[String], node: &Node) -> bool {
     match uuid {
-        // Some firmware writes the first fields the other way round.
-        Some(uuid) => uuid == node.uuid || Uuid::from_bytes_le(*uuid.as_bytes()) == node.uuid,
+        Some(uuid) => written(uuid).contains(&node.uuid),
         None => macs.iter().any(|mac| mac.eq_ignore_ascii_case(&node.mac)),
     }
 }

@@ -12,9 +12,25 @@ use crate::addresses::Addresses;
 use crate::kubernetes::KubeNode;
 use crate::nodes::Member;
 
+/// Whose a member of etcd is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Whose {
+    /// The node; empty where nobody can say.
+    pub(crate) name: String,
+    /// Nothing but where it is or what it is called speaks for that, or against everybody; others may have been there and have
+    /// been called so. Its machine is to be asked.
+    pub(crate) guessed: bool,
+}
+
+impl Whose {
+    pub(crate) fn surely(name: &str) -> Self {
+        Self { name: name.to_owned(), guessed: false }
+    }
+}
+
 /// The nodes that are declared and the VMs that once were, by what each can be told by: its machine's uuid, which is made
-/// from its name; then its name. Addresses are given to others when a node is gone, so they tell only of nodes that have no names
-/// of their own.
+/// from its name; then its name, unless that is left to DHCP, which may give it to anybody. Addresses are given to others when a node
+/// is gone, so they tell only of nodes that have no names of their own, and not for certain.
 #[derive(Debug, Default)]
 pub(crate) struct Roll {
     machines: HashMap<Uuid, String>,
@@ -59,10 +75,7 @@ impl Roll {
 
     /// Whose machine has this uuid.
     pub(crate) fn by_machine(&self, uuid: Uuid) -> Option<&str> {
-        // Some firmware writes the first fields the other way round.
-        let told =
-            self.machines.get(&uuid).or_else(|| self.machines.get(&Uuid::from_bytes_le(*uuid.as_bytes())));
-        told.map(String::as_str)
+        written(uuid).iter().find_map(|uuid| self.machines.get(uuid)).map(String::as_str)
     }
 
     fn by_address(&self, addresses: &[IpAddr]) -> Option<String> {
@@ -70,38 +83,57 @@ impl Roll {
         addresses.iter().find_map(|at| self.places.get(at).cloned().or_else(|| found(at)))
     }
 
-    /// Which node Kubernetes has under this name. A machine that says it is none of ours is not one for where it was.
-    pub(crate) fn of_kubernetes(&self, name: &str, node: &KubeNode) -> String {
+    /// Which node Kubernetes has under this name, if it can be told. A machine that says it is none of ours is not one for where
+    /// it was.
+    pub(crate) fn of_kubernetes(&self, name: &str, node: &KubeNode) -> Option<String> {
         let told = match node.machine {
             Some(uuid) => self.by_machine(uuid).map(str::to_owned),
             None => self.by_address(&node.addresses),
         };
-        told.unwrap_or_else(|| name.to_owned())
+        told.or_else(|| (!self.unnamed.contains(name)).then(|| name.to_owned()))
     }
 
     /// Whose member of etcd this is. Kubernetes and etcd know a node by the same name, and Kubernetes knows more of it. One
     /// that has not started has no name yet, and is nobody's.
-    pub(crate) fn of_member(&self, member: &Member, known: Option<&KubeNodes>) -> String {
+    pub(crate) fn of_member(&self, member: &Member, known: Option<&KubeNodes>) -> Whose {
         if member.name.is_empty() {
-            return String::new();
+            return Whose::default();
+        }
+        if let Some(name) = self.members.get(&member.id) {
+            return Whose::surely(name);
         }
         let same = known.and_then(|known| known.by_name.get(&member.name)).filter(|(_, node)| {
             member.addresses.is_empty() || member.addresses.iter().any(|at| node.addresses.contains(at))
         });
-        self.members
-            .get(&member.id)
-            .cloned()
-            .or_else(|| same.map(|(whose, _)| whose.clone()))
-            .or_else(|| self.by_address(&member.addresses))
-            .or_else(|| self.called.get(&member.name).cloned())
-            .unwrap_or_else(|| member.name.clone())
+        if let Some((Some(name), node)) = same {
+            let sure = !self.unnamed.contains(name) || node.machine.is_some();
+            return Whose { name: name.clone(), guessed: !sure };
+        }
+        if let Some(name) = self.by_address(&member.addresses) {
+            return Whose { name, guessed: true };
+        }
+        self.by_name(member)
     }
+
+    /// Whose it is by nothing but what it is called.
+    pub(crate) fn by_name(&self, member: &Member) -> Whose {
+        match self.called.get(&member.name).unwrap_or(&member.name) {
+            name if self.unnamed.contains(name) => Whose { name: String::new(), guessed: true },
+            name => Whose::surely(name),
+        }
+    }
+}
+
+/// A uuid as machines may tell it: some firmware writes the first fields the other way round.
+pub(crate) fn written(uuid: Uuid) -> [Uuid; 2] {
+    [uuid, Uuid::from_bytes_le(*uuid.as_bytes())]
 }
 
 /// All nodes that Kubernetes knows, and which nodes of ours they are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KubeNodes {
-    by_name: BTreeMap<String, (String, KubeNode)>,
+    /// By the names that Kubernetes has them under, with the nodes of ours that they are, if that can be told.
+    by_name: BTreeMap<String, (Option<String>, KubeNode)>,
     whose: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -117,13 +149,15 @@ impl KubeNodes {
     pub(crate) fn put(&mut self, name: String, node: KubeNode, roll: &Roll) {
         self.remove(&name);
         let whose = roll.of_kubernetes(&name, &node);
-        self.whose.entry(whose.clone()).or_default().insert(name.clone());
+        if let Some(whose) = &whose {
+            self.whose.entry(whose.clone()).or_default().insert(name.clone());
+        }
         self.by_name.insert(name, (whose, node));
     }
 
     /// A node is gone.
     pub(crate) fn remove(&mut self, name: &str) {
-        let Some((whose, _)) = self.by_name.remove(name) else { return };
+        let Some((Some(whose), _)) = self.by_name.remove(name) else { return };
         if let Some(names) = self.whose.get_mut(&whose) {
             names.remove(name);
             if names.is_empty() {
@@ -138,6 +172,16 @@ impl KubeNodes {
         let names = self.whose.get(node)?.iter();
         let all = names.filter_map(|name| Some((name.as_str(), &self.by_name.get(name)?.1)));
         all.max_by_key(|(_, node)| (node.heartbeat, node.ready))
+    }
+
+    /// What nodes were before they had another name, by that.
+    pub(crate) fn former_selves(&self) -> impl Iterator<Item = (&str, &KubeNode)> {
+        let several = self.whose.iter().filter(|(_, names)| names.len() > 1);
+        several.flat_map(|(node, names)| {
+            let current = self.of(node).map(|(name, _)| name);
+            let former = names.iter().filter(move |name| Some(name.as_str()) != current);
+            former.filter_map(|name| Some((name.as_str(), &self.by_name.get(name)?.1)))
+        })
     }
 
     /// The nodes that it is about, by our names for them; what is nobody's of ours by its own.
@@ -171,6 +215,10 @@ mod tests {
         KubeNode { addresses: address.parse().into_iter().collect(), ready: true, ..KubeNode::default() }
     }
 
+    fn guess(name: &str) -> Whose {
+        Whose { name: name.to_owned(), guessed: true }
+    }
+
     fn member(id: u64, name: &str, address: &str) -> Member {
         let addresses = address.parse().into_iter().collect();
         Member { id, name: name.into(), addresses, learner: false }
@@ -179,11 +227,11 @@ mod tests {
     #[test]
     fn a_node_is_told_by_its_address_whatever_others_call_it() {
         let roll = roll(&cluster(), &World::default());
-        assert_eq!(roll.of_member(&member(1, "talos-abc-def", "10.0.0.11"), None), "cp-1");
-        assert_eq!(roll.of_kubernetes("talos-abc-def", &kube("10.0.0.21")), "worker-1");
+        assert_eq!(roll.of_member(&member(1, "talos-abc-def", "10.0.0.11"), None), guess("cp-1"));
+        assert_eq!(roll.of_kubernetes("talos-abc-def", &kube("10.0.0.21")).unwrap(), "worker-1");
         // Two that have each other's names.
-        assert_eq!(roll.of_member(&member(1, "cp-2", "10.0.0.11"), None), "cp-1");
-        assert_eq!(roll.of_member(&member(2, "cp-1", "10.0.0.12"), None), "cp-2");
+        assert_eq!(roll.of_member(&member(1, "cp-2", "10.0.0.11"), None), guess("cp-1"));
+        assert_eq!(roll.of_member(&member(2, "cp-1", "10.0.0.12"), None), guess("cp-2"));
         let crossed = [("cp-2", "10.0.0.11"), ("cp-1", "10.0.0.12"), ("worker-2", "10.0.0.21")];
         let known = KubeNodes::new(crossed.map(|(name, address)| (name.to_owned(), kube(address))), &roll);
         assert_eq!(known.of("cp-1").unwrap().0, "cp-2");
@@ -194,17 +242,22 @@ mod tests {
         // One of several addresses is enough, wherever it stands.
         let mut two = kube("fd00::21");
         two.addresses.push("10.0.0.21".parse().unwrap());
-        assert_eq!(roll.of_kubernetes("x", &two), "worker-1");
+        assert_eq!(roll.of_kubernetes("x", &two).unwrap(), "worker-1");
     }
 
+    /// DHCP may give anybody the name that the inventory has for a node.
     #[test]
-    fn a_name_counts_where_no_address_says_otherwise() {
+    fn a_name_that_is_left_to_dhcp_tells_nothing() {
         let roll = roll(&cluster(), &World::default());
-        assert_eq!(roll.of_member(&member(1, "cp-1", ""), None), "cp-1");
-        assert_eq!(roll.of_member(&member(1, "cp-1", "10.9.9.9"), None), "cp-1");
-        assert_eq!(roll.of_member(&member(1, "old", "10.9.9.9"), None), "old");
-        assert_eq!(roll.of_member(&member(1, "", "10.0.0.11"), None), "", "one that has not started");
-        assert_eq!(roll.of_kubernetes("worker-1", &KubeNode::default()), "worker-1");
+        assert_eq!(roll.of_member(&member(1, "cp-1", ""), None), guess(""));
+        assert_eq!(roll.of_member(&member(1, "cp-1", "10.9.9.9"), None), guess(""));
+        assert_eq!(roll.of_member(&member(1, "old", "10.9.9.9"), None), Whose::surely("old"));
+        assert_eq!(roll.of_member(&member(1, "", "10.0.0.11"), None), Whose::default(), "it has not started");
+        assert_eq!(roll.of_kubernetes("worker-1", &KubeNode::default()), None);
+        let stranger = KubeNode { machine: Some(Uuid::from_u128(7)), ..kube("10.0.0.11") };
+        assert_eq!(roll.of_kubernetes("cp-1", &stranger), None);
+        let known = KubeNodes::new([("cp-1".to_owned(), stranger)], &roll);
+        assert!(known.of("cp-1").is_none() && known.all().next().is_none());
     }
 
     #[test]
@@ -217,17 +270,18 @@ mod tests {
         // No longer declared, and another is declared at its address.
         let uuid = Judge::new(&cluster).smbios_uuid("worker-9");
         let node = KubeNode { machine: Some(uuid), ..kube("10.0.0.13") };
-        assert_eq!(roll.of_kubernetes("talos-x", &node), "worker-9");
+        assert_eq!(roll.of_kubernetes("talos-x", &node).unwrap(), "worker-9");
         let backwards = Uuid::from_bytes(uuid.to_bytes_le());
         let node = KubeNode { machine: Some(backwards), ..node };
-        assert_eq!(roll.of_kubernetes("talos-x", &node), "worker-9");
+        assert_eq!(roll.of_kubernetes("talos-x", &node).unwrap(), "worker-9");
         // What Kubernetes knows by its uuid is the same one in etcd.
         let known = KubeNodes::new([("talos-x".to_owned(), node)], &roll);
-        assert_eq!(roll.of_member(&member(1, "talos-x", "10.0.0.13"), Some(&known)), "worker-9");
-        assert_eq!(roll.of_member(&member(1, "talos-x", "10.0.0.12"), Some(&known)), "cp-2");
+        let of = |address| roll.of_member(&member(1, "talos-x", address), Some(&known));
+        assert_eq!(of("10.0.0.13"), Whose::surely("worker-9"));
+        assert_eq!(of("10.0.0.12"), guess("cp-2"));
         // What is left of a machine that is no more is not the node that has its address now.
         let node = KubeNode { machine: Some(Uuid::from_u128(7)), ..kube("10.0.0.11") };
-        assert_eq!(roll.of_kubernetes("talos-old", &node), "talos-old");
+        assert_eq!(roll.of_kubernetes("talos-old", &node).unwrap(), "talos-old");
     }
 
     /// A VM is lost, and a new node is declared at its address: the old member and the old object are not the new node's.
@@ -238,11 +292,11 @@ mod tests {
             node.machine.hostname = None;
         }
         let roll = roll(&cluster, &World::default());
-        assert_eq!(roll.of_member(&member(3, "cp-old", "10.0.0.13"), None), "cp-old");
-        assert_eq!(roll.of_kubernetes("cp-old", &kube("10.0.0.13")), "cp-old");
+        assert_eq!(roll.of_member(&member(3, "cp-old", "10.0.0.13"), None), Whose::surely("cp-old"));
+        assert_eq!(roll.of_kubernetes("cp-old", &kube("10.0.0.13")).unwrap(), "cp-old");
         let gone = KubeNode { machine: Some(Uuid::from_u128(7)), ..kube("10.0.0.13") };
-        assert_eq!(roll.of_kubernetes("cp-old", &gone), "cp-old");
-        assert_eq!(roll.of_member(&member(3, "cp-3", "10.9.9.9"), None), "cp-3");
+        assert_eq!(roll.of_kubernetes("cp-old", &gone).unwrap(), "cp-old");
+        assert_eq!(roll.of_member(&member(3, "cp-3", "10.9.9.9"), None), Whose::surely("cp-3"));
     }
 
     #[test]
@@ -253,8 +307,8 @@ mod tests {
         let former = FormerView { called: Some("talos-x".into()), ..FormerView::default() };
         world.former.insert("cp-9".into(), former);
         let roll = roll(&cluster(), &world);
-        assert_eq!(roll.of_member(&member(0xb0, "talos-y", "10.0.0.11"), None), "cp-9");
-        assert_eq!(roll.of_member(&member(0xb1, "talos-x", ""), None), "cp-9");
+        assert_eq!(roll.of_member(&member(0xb0, "talos-y", "10.0.0.11"), None), Whose::surely("cp-9"));
+        assert_eq!(roll.of_member(&member(0xb1, "talos-x", ""), None), Whose::surely("cp-9"));
     }
 
     #[test]
@@ -267,8 +321,13 @@ mod tests {
         };
         let mut known = KubeNodes::new([("talos-old".into(), at(10)), ("talos-new".into(), at(20))], &roll);
         assert_eq!(known.of("worker-1").map(|(name, node)| (name, node.ready)), Some(("talos-new", false)));
+        // What it was before is there under its own name, so that it can be removed.
+        assert_eq!(known.all().collect::<Vec<_>>(), ["worker-1"]);
+        let former: Vec<_> = known.former_selves().map(|(name, node)| (name, node.ready)).collect();
+        assert_eq!(former, [("talos-old", true)]);
         known.remove("talos-new");
         assert_eq!(known.of("worker-1").unwrap().0, "talos-old");
+        assert!(known.former_selves().next().is_none());
         known.remove("talos-old");
         assert!(known.of("worker-1").is_none() && known.all().next().is_none());
     }

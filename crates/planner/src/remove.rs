@@ -206,10 +206,16 @@ fn in_the_way(
         && one.former.role != Some(Role::Worker)
         && let Some(member) = nobodys_member(cluster, world)
     {
-        let name = &member.name;
+        let name = called(member);
         let text =
             format!("Nobody can say whose member of etcd {name} is: it may be this one. It is not touched.");
-        return Some((text, Some(format!("daedal node remove {name}, then run again"))));
+        let fix = match (member.name.as_str(), member.guessed) {
+            ("", false) => "run again when it has started".to_owned(),
+            ("", true) => "run again when the machine that it is on answers".to_owned(),
+            (name, true) => format!("run again when {name} answers and says which member it is"),
+            (name, false) => format!("daedal node remove {name}, then run again"),
+        };
+        return Some((text, Some(fix)));
     }
     let member = one.member?;
     let rest: Vec<&MemberView> = members.iter().copied().filter(|other| other.id != member.id).collect();
@@ -221,10 +227,7 @@ fn in_the_way(
         return Some((text.to_owned(), Some(fix)));
     }
     let named = |of: Vec<&MemberView>| {
-        let names = of.iter().map(|member| match member.name.as_str() {
-            "" => format!("the unnamed member {}", member.id),
-            name => name.to_owned(),
-        });
+        let names = of.iter().map(|member| called(member));
         some_of(&names.collect::<Vec<_>>())
     };
     let learners: Vec<_> = rest.iter().copied().filter(|member| member.learner).collect();
@@ -242,6 +245,14 @@ fn in_the_way(
         return Some((text, Some("bring all other members back, or remove the dead one first".to_owned())));
     }
     None
+}
+
+/// A member, for people.
+fn called(member: &MemberView) -> String {
+    match member.name.as_str() {
+        "" => format!("the unnamed member {}", member.id),
+        name => name.to_owned(),
+    }
 }
 
 fn steps(

@@ -114,11 +114,11 @@ pub(crate) fn claims(world: &World) -> HashMap<&str, Vec<&GuestView>> {
     claims
 }
 
-/// A member of etcd that is no node's as far as anybody can tell: it may be any control plane's whose own is not known.
+/// A member of etcd of which nobody can say for certain whose it is: it may be any control plane's whose own is not known.
 pub(crate) fn nobodys_member<'w>(cluster: &Cluster, world: &'w World) -> Option<&'w MemberView> {
     let claims = claims(world);
-    let known = |name: &str| name.is_empty() || cluster.node(name).is_some() || claims.contains_key(name);
-    world.members.iter().find(|member| !known(&member.name))
+    let known = |name: &str| cluster.node(name).is_some() || claims.contains_key(name);
+    world.members.iter().find(|member| member.guessed || !known(&member.name))
 }
 
 static UNASKED: NodeView = NodeView {

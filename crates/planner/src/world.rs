@@ -320,6 +320,9 @@ pub struct MemberView {
     pub learner: bool,
     /// Whether it answered itself: it runs, and sees a quorum.
     pub serves: bool,
+    /// Whose it is was told by nothing but an address or a name that others may have had.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub guessed: bool,
 }
 
 /// What is known of a node that the inventory does not name.

@@ -133,8 +133,8 @@ impl Executor<'_> {
         let mut unclear = None;
         for (node, answer) in answers {
             match answer {
-                Membership::Of(members) if !members.is_empty() => return Elsewhere::Exists,
-                Membership::Of(_) | Membership::NotJoined(_) => {}
+                Membership::Of { members, .. } if !members.is_empty() => return Elsewhere::Exists,
+                Membership::Of { .. } | Membership::NotJoined(_) => {}
                 Membership::Unreachable(why) if node.name != first.name => {
                     unclear = Some(format!("{} does not say whether it has etcd: {why}", node.name));
                 }

@@ -209,13 +209,17 @@ impl Executor<'_> {
         }
     }
 
-    /// Whether a member may be this node's for all that is known: it was not there when the plan was made, and is no declared
-    /// node's.
+    /// Whether a member may be this node's for all that is known: it was not there when the plan was made, or had no name yet, and
+    /// is no declared node's.
     fn may_be(&self, member: &Member, name: &str) -> bool {
         let worker = self.world.former.get(name).is_some_and(|view| view.role == Some(Role::Worker));
+        let has_its_own = || self.world.members.iter().any(|one| one.name == name && !one.guessed);
         let id = format!("{:x}", member.id);
-        let seen = self.world.members.iter().any(|one| one.id == id);
-        !worker && !seen && self.cluster.node(&self.roll.of_member(member, None)).is_none()
+        let open = match self.world.members.iter().find(|one| one.id == id) {
+            None => true,
+            Some(seen) => seen.name.is_empty() && !has_its_own(),
+        };
+        !worker && open && self.cluster.node(&self.roll.of_member(member, None).name).is_none()
     }
 
     /// The name that Kubernetes knows a node by that goes.
@@ -227,7 +231,7 @@ impl Executor<'_> {
     async fn members_of_others(&self, nodes: &Nodes, name: &str) -> Option<Vec<Member>> {
         let patience = self.engine.parts.limits.probe_timeout;
         for node in self.cluster.control_planes().filter(|node| node.name != name) {
-            if let Membership::Of(members) = nodes.members(node, patience).await {
+            if let Membership::Of { members, .. } = nodes.members(node, patience).await {
                 return Some(members);
             }
         }
@@ -242,7 +246,10 @@ impl Executor<'_> {
             if member.name.is_empty() {
                 return Err(format!("member {:x} does not vote yet", member.id));
             }
-            let who = self.roll.of_member(member, None);
+            let who = match self.roll.of_member(member, None).name {
+                nobodys if nobodys.is_empty() => member.name.clone(),
+                who => who,
+            };
             if member.learner {
                 return Err(format!("member {who} does not vote yet"));
             }
@@ -251,13 +258,14 @@ impl Executor<'_> {
                 return Err(format!("nobody knows where member {who} is"));
             };
             let called = member.name.clone();
-            peers.push((Former { name: who, address, called }, declared.is_some()));
+            peers.push((Former { name: who, address, called }, member.id, declared.is_some()));
         }
-        let asked = peers.iter().map(|(peer, _)| async move { (peer, nodes.serves(peer, patience).await) });
+        let asked =
+            peers.iter().map(|(peer, id, _)| async move { (peer, nodes.serves(peer, *id, patience).await) });
         for (peer, answer) in join_all(asked).await {
             answer.map_err(|why| format!("member {} does not serve: {why}", peer.name()))?;
         }
-        let through = peers.into_iter().find(|(_, declared)| *declared).map(|(peer, _)| peer);
+        let through = peers.into_iter().find(|(_, _, declared)| *declared).map(|(peer, ..)| peer);
         through.ok_or_else(|| "no declared control plane would be left in etcd".to_owned())
     }
 

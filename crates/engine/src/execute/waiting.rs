@@ -205,12 +205,18 @@ impl Executor<'_> {
         let news = News::default();
         let look = |patience| async move {
             match nodes.members(node, patience).await {
-                Membership::Of(members) => match members.iter().find(|one| self.is_of(one, &node.name)) {
-                    Some(member) if !member.learner => Look::Ended(Ok(())),
-                    // That it votes is no news of its service, which runs already.
-                    Some(_) => Look::NotYet("it is a learner".to_owned()),
-                    None => Look::NotYet("it is not a member yet".to_owned()),
-                },
+                Membership::Of { members, own } => {
+                    let is = |one: &&Member| match own {
+                        Some(own) => one.id == own,
+                        None => self.is_of(one, &node.name),
+                    };
+                    match members.iter().find(is) {
+                        Some(member) if !member.learner => Look::Ended(Ok(())),
+                        // That it votes is no news of its service, which runs already.
+                        Some(_) => Look::NotYet("it is a learner".to_owned()),
+                        None => Look::NotYet("it is not a member yet".to_owned()),
+                    }
+                }
                 Membership::NotJoined(why) | Membership::Unreachable(why) => Look::Told(why),
             }
         };
@@ -223,7 +229,7 @@ impl Executor<'_> {
 
     /// Whether a member of etcd is this node's, whatever it calls itself.
     pub(super) fn is_of(&self, member: &Member, node: &str) -> bool {
-        self.roll.of_member(member, None) == node
+        self.roll.of_member(member, None).name == node
     }
 
     /// Tells of every change of a node's etcd service for as long as it can be watched.

@@ -21,7 +21,11 @@ pub(crate) const PREPARING_PASSES: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub(crate) enum Membership {
     /// It is in one, with these members.
-    Of(Vec<Member>),
+    Of {
+        members: Vec<Member>,
+        /// Which of them it says it is itself.
+        own: Option<u64>,
+    },
     /// It answers, and its etcd waits to be bootstrapped or taken in.
     NotJoined(String),
     /// It does not say.
@@ -43,10 +47,10 @@ pub(crate) struct Member {
 
 /// Asks a node for its etcd. Where that does not run, nodes say nothing of it at all; only the service tells that it waits.
 async fn membership(client: &Client, patience: Duration) -> Result<Membership, TalosError> {
-    let mut members = std::pin::pin!(client.etcd_members());
+    let mut members = std::pin::pin!(listed(client));
     let services = tokio::select! {
         biased;
-        answer = &mut members => return answer.map(of),
+        answer = &mut members => return answer,
         services = client.service_list() => services?,
     };
     let state = services.iter().find(|service| service.id == "etcd").map(|service| service.state.as_str());
@@ -55,20 +59,25 @@ async fn membership(client: &Client, patience: Duration) -> Result<Membership, T
         Some("Preparing") => Ok(Membership::NotJoined("its etcd waits".to_owned())),
         Some(state) if state != "Running" => Ok(Membership::Unreachable(format!("its etcd is {state}"))),
         Some(_) => match tokio::time::timeout(patience / 2, members).await {
-            Ok(answer) => answer.map(of),
+            Ok(answer) => answer,
             Err(_) => Ok(Membership::Unreachable("its etcd does not answer".to_owned())),
         },
     }
 }
 
-fn of(members: Vec<EtcdMember>) -> Membership {
+/// The members that a node lists, and which it is. Only its own word says that for certain: names are given by others, and members may
+/// be on another network than the one that nodes are declared on.
+async fn listed(client: &Client) -> Result<Membership, TalosError> {
+    let (members, status) = tokio::join!(client.etcd_members(), client.etcd_status());
     let member = |member: EtcdMember| Member {
         id: member.id,
         addresses: member.peer_urls.iter().chain(&member.client_urls).filter_map(|url| host(url)).collect(),
         name: member.hostname,
         learner: member.is_learner,
     };
-    Membership::Of(members.into_iter().map(member).collect())
+    let members: Vec<Member> = members?.into_iter().map(member).collect();
+    let own = status.ok().map(|status| status.member_id);
+    Ok(Membership::Of { own: own.filter(|own| members.iter().any(|one| one.id == *own)), members })
 }
 
 /// The address in a URL such as `https://10.0.0.11:2380` or `https://[fd00::11]:2380`.
@@ -191,14 +200,18 @@ impl Nodes {
         }
     }
 
-    /// Whether a member serves: it follows a leader, votes, and complains of nothing. An error says what is wrong.
-    pub(crate) async fn serves(&self, node: &dyn Peer, patience: Duration) -> Result<(), String> {
+    /// Whether a member serves: it is that one who answers, follows a leader, votes, and complains of nothing. An error says what
+    /// is wrong.
+    pub(crate) async fn serves(&self, node: &dyn Peer, id: u64, patience: Duration) -> Result<(), String> {
         let ask = async {
             let client = self.connect(node, patience).await?;
             client.etcd_status().await
         };
         let status = self.answer(node, patience, ask).await?;
         match status.errors.first() {
+            _ if status.member_id != id => {
+                Err(format!("it is member {:x} who answers there", status.member_id))
+            }
             _ if status.is_learner => Err("it is a learner".to_owned()),
             _ if status.leader == 0 => Err("it has no leader".to_owned()),
             None => Ok(()),

@@ -1,6 +1,6 @@
 //! What the nodes say of themselves: Talos, etcd, Kubernetes; asked in parallel and with little patience.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::kubernetes::{API_SERVER_PORT, KubeNode, Kubernetes};
 use crate::limits::Limits;
 use crate::nodes::{Former, Member, Membership, Nodes, PREPARING_PASSES, Probe};
 use crate::observe::{Blinds, config};
-use crate::roll::{KubeNodes, Roll};
+use crate::roll::{KubeNodes, Roll, Whose};
 
 /// What was seen.
 #[derive(Default)]
@@ -68,9 +68,15 @@ pub(crate) async fn look(
         Seen { endpoint_answers: endpoint.is_ok(), kubernetes_told: known.is_some(), ..Seen::default() };
     let known = known.unwrap_or_default();
     let mut etcd = Etcd::of(&running, &answers, &roll, &known, blinds);
+    let selves: HashMap<&str, &KubeNode> = known.former_selves().collect();
     let asked = undeclared(cluster, world, &etcd, &known)
         .into_iter()
-        .map(|name| former(&nodes, name, etcd.named(name).next(), known.of(name), &roll, limits));
+        .map(|name| {
+            let self_before = || selves.get_key_value(name).map(|(name, node)| (*name, *node));
+            let known = known.of(name).or_else(self_before);
+            former(&nodes, name, etcd.named(name).next(), known, &roll, limits)
+        })
+        .chain(etcd.guessed().map(|member| former(&nodes, "", Some(member), None, &roll, limits)));
     let mut found = join_all(asked).await;
     // What a machine says of itself is added to what is known of its VM.
     found.sort_by_key(|former| former.is.is_some());
@@ -78,7 +84,7 @@ pub(crate) async fn look(
     for Found { name, is, view, serves, .. } in found {
         etcd.serving.extend(serves);
         let name = is.unwrap_or(name);
-        if cluster.node(&name).is_none() {
+        if !name.is_empty() && cluster.node(&name).is_none() {
             let known = seen.former.remove(&name);
             seen.former.insert(name, view.beside(known));
         }
@@ -133,8 +139,9 @@ fn undeclared<'a>(
     let declared: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
     ours(world)
         .map(|(node, _)| node)
-        .chain(etcd.listed.values().map(|(whose, _)| whose.as_str()))
+        .chain(etcd.listed.values().map(|(whose, _)| whose.name.as_str()))
         .chain(known.all())
+        .chain(known.former_selves().map(|(name, _)| name))
         .filter(|name| !name.is_empty() && !declared.contains(name))
         .collect()
 }
@@ -151,7 +158,7 @@ fn talos_view(probe: Probe) -> TalosView {
 /// The members of etcd, as the control planes list them, and whose they are.
 #[derive(Default)]
 struct Etcd {
-    listed: BTreeMap<u64, (String, Member)>,
+    listed: BTreeMap<u64, (Whose, Member)>,
     serving: HashSet<u64>,
 }
 
@@ -159,34 +166,49 @@ impl Etcd {
     /// One member's list tells of all. Lists that have no member in common are two clusters under one name.
     fn of(nodes: &[&Node], answers: &[Answer], roll: &Roll, known: &KubeNodes, blinds: &Blinds) -> Self {
         let mut etcd = Self::default();
+        let mut owners: HashMap<u64, &str> = HashMap::new();
         for (node, answer) in nodes.iter().zip(answers) {
-            let Some(Membership::Of(list)) = &answer.etcd else { continue };
-            let in_common = list.iter().any(|member| etcd.listed.contains_key(&member.id));
+            let Some(Membership::Of { members, own }) = &answer.etcd else { continue };
+            let in_common = members.iter().any(|member| etcd.listed.contains_key(&member.id));
             if !etcd.listed.is_empty() && !in_common {
                 blinds.say("etcd", format!("{} is in another etcd than the other control planes", node.name));
                 continue;
             }
-            for member in list {
+            owners.extend(own.map(|own| (own, node.name.as_str())));
+            for member in members {
                 let whose = roll.of_member(member, Some(known));
-                if whose == node.name {
-                    etcd.serving.insert(member.id);
-                }
                 etcd.listed.insert(member.id, (whose, member.clone()));
+            }
+        }
+        etcd.serving.extend(owners.keys());
+        for (id, (whose, member)) in &mut etcd.listed {
+            match owners.get(id) {
+                Some(owner) => *whose = Whose::surely(owner),
+                // Who says which member it is has no other: that is one it was before, or somebody else's.
+                None if whose.guessed && owners.values().any(|owner| **owner == whose.name) => {
+                    *whose = roll.by_name(member);
+                }
+                None => {}
             }
         }
         etcd
     }
 
+    /// Those of which only their machines can say whose they are.
+    fn guessed(&self) -> impl Iterator<Item = &Member> {
+        self.listed.values().filter(|(whose, _)| whose.guessed).map(|(_, member)| member)
+    }
+
     /// The members of this node: usually one.
     fn named(&self, name: &str) -> impl Iterator<Item = &Member> {
-        self.listed.values().filter(move |(whose, _)| whose == name).map(|(_, member)| member)
+        self.listed.values().filter(move |(whose, _)| whose.name == name).map(|(_, member)| member)
     }
 
     /// Members that were known by one name are found to be other nodes'.
     fn rename(&mut self, found: &[Found]) {
         for (id, is) in found.iter().filter_map(|found| Some((found.member?, found.is.as_ref()?))) {
             if let Some((whose, _)) = self.listed.get_mut(&id) {
-                is.clone_into(whose);
+                *whose = Whose::surely(is);
             }
         }
     }
@@ -197,18 +219,19 @@ impl Etcd {
         match (members.peek().is_some(), own) {
             (true, _) if members.any(|member| member.learner) => EtcdView::Learner,
             (true, _) => EtcdView::Member,
-            (false, Some(Membership::NotJoined(_) | Membership::Of(_))) => EtcdView::NotJoined,
+            (false, Some(Membership::NotJoined(_) | Membership::Of { .. })) => EtcdView::NotJoined,
             (false, Some(Membership::Unreachable(_)) | None) => EtcdView::Unknown,
         }
     }
 
     fn members(self) -> Vec<MemberView> {
-        let view = |(name, member): (String, Member)| MemberView {
+        let view = |(whose, member): (Whose, Member)| MemberView {
             id: format!("{:x}", member.id),
             serves: self.serving.contains(&member.id),
             address: member.addresses.first().map(IpAddr::to_string),
-            name,
+            name: whose.name,
             learner: member.learner,
+            guessed: whose.guessed,
         };
         self.listed.into_values().map(view).collect()
     }
@@ -250,7 +273,7 @@ impl<'a> Question<'a> {
     /// Where nobody has an etcd, those that wait for one are asked again: a member that boots says the same for a moment.
     async fn ask_again(&'a self, nodes: &[&'a Node], answers: &mut [Answer]) {
         let waits = |answer: &Answer| matches!(answer.etcd, Some(Membership::NotJoined(_)));
-        let has = |answer: &Answer| matches!(&answer.etcd, Some(Membership::Of(list)) if !list.is_empty());
+        let has = |answer: &Answer| matches!(&answer.etcd, Some(Membership::Of { members, .. }) if !members.is_empty());
         if answers.iter().any(has) || !answers.iter().any(waits) {
             return;
         }
@@ -374,15 +397,76 @@ async fn former(
     let Some(machine) = nodes.machine(&peer, limits.probe_timeout).await else { return found };
     if !member.learner {
         let answer = nodes.members(&peer, limits.probe_timeout).await;
-        let serves = matches!(&answer, Membership::Of(list) if list.iter().any(|one| one.id == member.id));
+        let serves = matches!(&answer, Membership::Of { own, .. } if *own == Some(member.id));
         found.serves = serves.then_some(member.id);
     }
     // Where neither its name nor Kubernetes told whose a member is, its machine does. What Kubernetes has under that name is then
     // another's.
-    let is = machine.filter(|_| member.name == name).and_then(|uuid| roll.by_machine(uuid));
+    let untold = name.is_empty() || member.name == name;
+    let is = machine.filter(|_| untold).and_then(|uuid| roll.by_machine(uuid));
     if let Some(is) = is.filter(|is| *is != name) {
         found.is = Some(is.to_owned());
         (view.called, view.known_as, view.ready) = (Some(member.name.clone()), None, None);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(id: u64, name: &str, address: &str) -> Member {
+        let addresses = address.parse().into_iter().collect();
+        Member { id, name: name.into(), addresses, learner: false }
+    }
+
+    /// A control plane was made anew and got another name from DHCP: what it was before is not its member any more.
+    #[test]
+    fn who_says_which_member_it_is_has_no_other() {
+        let text = include_str!("../../../../examples/home/cluster.yaml").to_owned();
+        let source = daedal_inventory::Source { name: "cluster.yaml".into(), text };
+        let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        let mut cluster = daedal_inventory::load(&[source], &no_files).unwrap().cluster;
+        for node in &mut cluster.nodes {
+            node.machine.hostname = Some(daedal_inventory::options::HostnameFrom::Dhcp);
+        }
+        let planes: Vec<&Node> = cluster.control_planes().take(2).collect();
+        let list = [
+            member(1, "talos-a", "10.0.0.11"),
+            member(2, "talos-b", "10.0.0.12"),
+            member(3, "talos-b-before", "10.0.0.12"),
+            member(4, "talos-c", "10.0.0.13"),
+        ];
+        let answer = |own| Answer {
+            etcd: Some(Membership::Of { members: list.to_vec(), own }),
+            ..Answer::of(Probe::Maintenance)
+        };
+        let (roll, known) =
+            (Roll::new(&cluster, &World::default(), Addresses::default()), KubeNodes::default());
+        let whose = |answers: &[Answer]| -> Vec<(String, bool, bool)> {
+            let etcd = Etcd::of(&planes, answers, &roll, &known, &Blinds::default());
+            etcd.members().into_iter().map(|one| (one.name, one.serves, one.guessed)).collect()
+        };
+        let told = |all: [(&str, bool, bool); 4]| all.map(|(a, b, c)| (a.to_owned(), b, c)).to_vec();
+        let (serves, guessed) = (true, true);
+        assert_eq!(
+            whose(&[answer(Some(1)), answer(Some(2))]),
+            told([
+                ("cp-1", serves, false),
+                ("cp-2", serves, false),
+                ("talos-b-before", false, false),
+                ("cp-3", false, guessed)
+            ])
+        );
+        // As long as it does not say which, either may be its.
+        assert_eq!(
+            whose(&[answer(Some(1)), answer(None)]),
+            told([
+                ("cp-1", serves, false),
+                ("cp-2", false, guessed),
+                ("cp-2", false, guessed),
+                ("cp-3", false, guessed)
+            ])
+        );
+    }
 }

@@ -3,10 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::config::MachineConfig;
+use super::network::Link;
 use super::node::Node;
 use super::world::World;
 use crate::kubernetes::Store;
@@ -66,6 +68,17 @@ impl Cluster {
     pub(crate) fn member_on(&self, disk: &str) -> Option<&Member> {
         self.members.iter().find(|m| m.disk == disk)
     }
+}
+
+/// Where a member tells others to reach it: in the networks that are declared for that, else where its machine is.
+pub(crate) fn advertised(config: &MachineConfig, links: &[Link], machine: Option<IpAddr>) -> Option<IpAddr> {
+    let subnets = config.list_at("/cluster/etcd/advertisedSubnets");
+    let subnets: Vec<IpNet> = subnets.iter().filter_map(|subnet| subnet.parse().ok()).collect();
+    if subnets.is_empty() {
+        return machine;
+    }
+    let mut addresses = links.iter().flat_map(|link| &link.addresses).map(IpNet::addr);
+    addresses.find(|address| subnets.iter().any(|subnet| subnet.contains(address)))
 }
 
 /// A member id that depends on the disk and the cluster only.

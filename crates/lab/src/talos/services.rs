@@ -7,7 +7,7 @@ use daedal_talos::proto::machine::{PhaseEvent, SequenceEvent, TaskEvent};
 
 use super::apid;
 use super::config::{MachineConfig, Trust};
-use super::etcd::{Cluster, Member, member_id};
+use super::etcd::{Cluster, Member, advertised, member_id};
 use super::node::{Node, Stage};
 use super::world::{EtcdData, Shared};
 use crate::kubernetes::{self, Store, kubelet};
@@ -133,7 +133,8 @@ fn find_membership(shared: &Arc<Shared>, node: &Arc<Node>) -> Membership {
             return Membership::None;
         }
         let Some(config) = state.config.clone() else { return Membership::None };
-        (config, state.hostname.clone(), state.address)
+        let address = advertised(&config, &state.links, state.address);
+        (config, state.hostname.clone(), address)
     };
     let Some(address) = address else { return Membership::None };
     let mut world = shared.world();
@@ -239,7 +240,8 @@ pub(super) fn bootstrap(
     let (config, hostname, address, cri) = {
         let state = node.state();
         let config = state.config.clone().ok_or(BootstrapRefusal::NotYet)?;
-        (config, state.hostname.clone(), state.address, state.cri)
+        let address = advertised(&config, &state.links, state.address);
+        (config, state.hostname.clone(), address, state.cri)
     };
     if !config.is_control_plane() {
         return Err(BootstrapRefusal::NotControlPlane);

@@ -20,8 +20,8 @@ fn undeclared(cluster: &Cluster, world: &World, names: &[&str]) -> Sim {
             id: format!("{:x}", 0xa000 + at),
             name: node.name.clone(),
             address: Some(node.ip().unwrap().to_string()),
-            learner: false,
             serves: true,
+            ..MemberView::default()
         });
     }
     for name in names {
@@ -146,6 +146,13 @@ fn a_member_stays_while_the_others_are_not_whole() {
     let member = &mut nameless.world.members[2];
     (member.name, member.serves) = ("talos-abc".into(), false);
     assert!(problem(&nameless, "cp-3").contains("whose member of etcd talos-abc is"));
+    // One that has not started, and one that only an address gives to a declared node, may be its as well.
+    let mut starting = nameless.clone();
+    starting.world.members[2].name.clear();
+    assert!(problem(&starting, "cp-3").contains("whose member of etcd the unnamed member a002 is"));
+    let mut guessed = nameless.clone();
+    (guessed.world.members[2].name, guessed.world.members[2].guessed) = ("cp-2".into(), true);
+    assert!(problem(&guessed, "cp-3").contains("whose member of etcd cp-2 is"));
     // Nor does it help that Kubernetes knows it for a control plane, or that the member serves; a worker has none.
     for (role, serves, stays) in
         [(Role::ControlPlane, false, true), (Role::ControlPlane, true, true), (Role::Worker, false, false)]
