@@ -293,6 +293,35 @@ async fn streams_survive_a_reboot_or_end_with_it() {
     }
 }
 
+/// What real nodes of the two versions were seen to say differently.
+#[tokio::test(start_paused = true)]
+async fn versions_differ_in_what_they_say() {
+    for (version, refusal, name) in [
+        ("v1.12.0", FailureKind::FailedPrecondition, None),
+        ("v1.13.0", FailureKind::NotImplemented, Some("Talos")),
+    ] {
+        let (lab, cluster) = (Lab::new(), Cluster::new(1));
+        for (octet, role, name) in [(11, Role::ControlPlane, "cp-1"), (21, Role::Worker, "worker-1")] {
+            let mut machine = hardware(octet, vec![cluster.iso(role, name, octet)]);
+            let image = ground::image(version).encode(Format::Qcow2);
+            machine.disk = Some(Disk { image, ..machine.disk.unwrap() });
+            lab.machines.power_on(machine);
+        }
+        let client = lab.client(&cluster, 11).await;
+        lab.bootstrap(&client).await;
+        until_ready(&client).await;
+        assert_eq!(kind(lab.client(&cluster, 21).await.bootstrap().await), refusal, "{version}");
+        let told = client.get("runtime", "Versions.runtime.talos.dev", "version").await.unwrap().unwrap();
+        assert_eq!(
+            told.spec().get("name").and_then(|name| name.as_str().map(str::to_owned)).as_deref(),
+            name
+        );
+        let id = "versions.runtime.talos.dev";
+        let kind = client.get("meta", "ResourceDefinitions.meta.cosi.dev", id).await.unwrap().unwrap();
+        assert_eq!(kind.yaml.contains("{.name}"), name.is_some(), "{}", kind.yaml);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn upgrades_in_both_forms_rollback_meta_and_images() {
     for (version, next) in [("v1.12.0", "v1.12.1"), ("v1.13.0", "v1.13.1")] {

@@ -23,6 +23,10 @@ const ETCD_RETRY: Duration = Duration::from_millis(500);
 
 impl Api {
     pub(super) fn bootstrap_etcd(&self, request: &BootstrapRequest) -> Result<(), Status> {
+        let version = { self.node.state().image.as_ref().map(|i| i.version.clone()).unwrap_or_default() };
+        if version_at_least(&version, 13) {
+            self.control_plane("bootstrap")?;
+        }
         let store = if request.recover_etcd {
             let disk = self.node.disk.clone().unwrap_or_default();
             let saved = { self.shared.world().disks.get(&disk).and_then(|d| d.recovery.clone()) };

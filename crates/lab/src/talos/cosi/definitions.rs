@@ -1,5 +1,7 @@
 //! Which types of resources a node has, and how tools may print them.
 
+use crate::talos::version_at_least;
+
 /// A type of resource.
 #[derive(Debug)]
 pub(super) struct Kind {
@@ -8,7 +10,9 @@ pub(super) struct Kind {
     pub(super) namespace: &'static str,
     pub(super) owner: &'static str,
     pub(super) aliases: &'static [&'static str],
-    pub(super) columns: &'static [(&'static str, &'static str)],
+    columns: &'static [(&'static str, &'static str)],
+    /// Columns before those, and the minor version of Talos that brought them.
+    newer: &'static [(u32, (&'static str, &'static str))],
     pub(super) sensitive: bool,
     /// Depends on other machines too.
     pub(super) shared: bool,
@@ -22,12 +26,22 @@ const fn kind(
     aliases: &'static [&'static str],
     columns: &'static [(&'static str, &'static str)],
 ) -> Kind {
-    Kind { name, singular, namespace, owner, aliases, columns, sensitive: false, shared: false }
+    Kind { name, singular, namespace, owner, aliases, columns, newer: &[], sensitive: false, shared: false }
 }
 
 impl Kind {
     const fn shared(self) -> Self {
         Self { shared: true, ..self }
+    }
+
+    const fn newer(self, newer: &'static [(u32, (&'static str, &'static str))]) -> Self {
+        Self { newer, ..self }
+    }
+
+    /// What tools print of it, for a version of Talos.
+    pub(super) fn columns(&self, version: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let newer = self.newer.iter().filter(|(minor, _)| version_at_least(version, *minor));
+        newer.map(|(_, column)| *column).chain(self.columns.iter().copied())
     }
 
     const fn sensitive(self) -> Self {
@@ -60,7 +74,8 @@ pub(super) const KINDS: &[Kind] = &[
         "runtime.VersionController",
         &[],
         &[("Version", "{.version}")],
-    ),
+    )
+    .newer(&[(13, ("Name", "{.name}"))]),
     kind(
         "ExtensionStatuses.runtime.talos.dev",
         "ExtensionStatus",

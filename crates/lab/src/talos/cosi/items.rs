@@ -24,11 +24,17 @@ fn two(first: &str, second: &str) -> TwoTexts {
 pub(super) fn of(shared: &Arc<Shared>, node: &Arc<Node>, kind: &str) -> Vec<Item> {
     match kind {
         "Namespaces.meta.cosi.dev" => namespaces(),
-        "ResourceDefinitions.meta.cosi.dev" => definitions(),
+        "ResourceDefinitions.meta.cosi.dev" => definitions(&version(node)),
         "MachineStatuses.runtime.talos.dev" => machine_status(node),
         "Versions.runtime.talos.dev" => {
             let version = version(node);
-            vec![item("version", json!({"version": version}), &two(&version, ""))]
+            let named = version_at_least(&version, 13);
+            let yaml = if named {
+                json!({"name": "Talos", "version": version})
+            } else {
+                json!({"version": version})
+            };
+            vec![item("version", yaml, &two(&version, if named { "Talos" } else { "" }))]
         }
         "ExtensionStatuses.runtime.talos.dev" => extensions(node),
         "SecurityStates.talos.dev" => security_state(node),
@@ -100,12 +106,12 @@ fn namespaces() -> Vec<Item> {
     names.into_iter().map(|n| item(n, json!({"description": n}), &two(n, ""))).collect()
 }
 
-fn definitions() -> Vec<Item> {
+fn definitions(version: &str) -> Vec<Item> {
     KINDS
         .iter()
         .map(|kind| {
             let columns: Vec<Value> =
-                kind.columns.iter().map(|(name, path)| json!({"name": name, "jsonPath": path})).collect();
+                kind.columns(version).map(|(name, path)| json!({"name": name, "jsonPath": path})).collect();
             let mut yaml = json!({
                 "type": kind.name, "displayType": kind.singular, "defaultNamespace": kind.namespace,
                 "aliases": kind.own_aliases(), "allAliases": kind.all_aliases(), "printColumns": columns,
@@ -114,14 +120,14 @@ fn definitions() -> Vec<Item> {
                 yaml["sensitivity"] = json!("sensitive");
             }
             let column =
-                |(name, path): &(&str, &str)| PrintColumn { name: (*name).into(), json_path: (*path).into() };
+                |(name, path): (&str, &str)| PrintColumn { name: name.into(), json_path: path.into() };
             let proto = DefinitionSpec {
                 resource_type: kind.name.into(),
                 display_type: kind.singular.into(),
                 default_namespace: kind.namespace.into(),
                 aliases: kind.own_aliases(),
                 all_aliases: kind.all_aliases(),
-                print_columns: kind.columns.iter().map(column).collect(),
+                print_columns: kind.columns(version).map(column).collect(),
                 sensitivity: i32::from(kind.sensitive),
             };
             item(kind.name.to_ascii_lowercase(), yaml, &proto)
