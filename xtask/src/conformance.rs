@@ -231,18 +231,27 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "nodes",
         what: "an ordinary apply that ends on real Talos nodes",
-        peer: kit,
+        peer: || kit("talos-v1.12"),
         told_in: Some("DAEDAL_REAL_PEERS"),
-        wanted: "build talos, and set DAEDAL_REAL_PEERS to the kit that runs it",
-        run: Way::Tests { package: "daedal", name: "real_nodes", only: &[] },
+        wanted: "build talos v1.12, and set DAEDAL_REAL_PEERS to the kit that runs it",
+        run: Way::Tests { package: "daedal", name: "real_nodes", only: &["1_12"] },
+        quick: None,
+    },
+    Suite {
+        name: "nodes-1.13",
+        what: "the same of version 1.13",
+        peer: || kit("talos-v1.13"),
+        told_in: Some("DAEDAL_REAL_PEERS"),
+        wanted: "build talos v1.13, and set DAEDAL_REAL_PEERS to the kit that runs it",
+        run: Way::Tests { package: "daedal", name: "real_nodes", only: &["1_13"] },
         quick: None,
     },
 ];
 
-/// The kit that runs real nodes, where it is named and the nodes are built.
-fn kit() -> Option<PathBuf> {
+/// The kit that runs real nodes, where it is named and these nodes are built.
+fn kit(nodes: &str) -> Option<PathBuf> {
     let named = std::env::var_os("DAEDAL_REAL_PEERS").map(PathBuf::from);
-    peers::built("talos-v1.12", "machined")?;
+    peers::built(nodes, "machined")?;
     named.or_else(|| peers::on_path("real-peers")).filter(|kit| kit.is_file())
 }
 

@@ -1,6 +1,6 @@
 //! An ordinary apply that ends on real Talos nodes: the lab plays Proxmox, a kit runs the machines. Part of the second tier:
-//! `cargo xtask conformance nodes` finds the kit and says where in `DAEDAL_REAL_PEERS`; without it a line says what was
-//! skipped. The kit makes network namespaces of its own, so root is needed and nothing leaves the machine.
+//! `cargo xtask conformance nodes nodes-1.13` finds the kit and says where in `DAEDAL_REAL_PEERS`; without it a line says what
+//! was skipped. The kit makes network namespaces of its own, so root is needed and nothing leaves the machine.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
 mod common;
@@ -10,6 +10,7 @@ mod talosctl;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{good, text};
 
@@ -45,7 +46,7 @@ kind: Cluster
 metadata: {name: real}
 spec:
   environment: lab
-  talos: {version: v1.12.0}
+  talos: {version: TALOS}
   kubernetes: {version: v1.35.0, endpoint: \"https://10.77.0.11:6443\"}
   proxmox:
     endpoint: https://atlas.lan:8006
@@ -61,23 +62,32 @@ spec:
     - {name: worker, role: worker, count: 1, cores: 2, memory: 2GiB, disk: 20GiB, vmid: 310, address: 10.77.0.21}
 ";
 
+/// The kit's namespaces and addresses are always the same: one story at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 struct Kit {
     program: PathBuf,
     folder: tempfile::TempDir,
+    /// The version of Talos that its nodes and talosctl have.
+    talos: &'static str,
+    inventory: String,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Kit {
     /// The kit with its network up; none after saying that it was skipped.
-    fn find() -> Option<Self> {
+    fn find(talos: &'static str) -> Option<Self> {
         let Some(program) = std::env::var_os("DAEDAL_REAL_PEERS").map(PathBuf::from) else {
             println!("skipped: DAEDAL_REAL_PEERS names no kit of real nodes");
             return None;
         };
-        let kit = Self { program, folder: tempfile::tempdir().unwrap() };
+        let inventory = INVENTORY.replace("TALOS", talos);
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let kit = Self { program, folder: tempfile::tempdir().unwrap(), talos, inventory, _alone };
         let _ = kit.run(&["down"]);
         good(&kit.run(&["net", "up"]));
         std::fs::write(kit.path("patch.yaml"), good(&kit.run(&["patch"]))).unwrap();
-        std::fs::write(kit.path("cluster.yaml"), INVENTORY).unwrap();
+        std::fs::write(kit.path("cluster.yaml"), &kit.inventory).unwrap();
         std::fs::write(kit.path("runner"), RUNNER).unwrap();
         std::fs::set_permissions(kit.path("runner"), std::fs::Permissions::from_mode(0o700)).unwrap();
         Some(kit)
@@ -87,8 +97,15 @@ impl Kit {
         self.folder.path().join(name)
     }
 
+    /// The kit with its version of Talos, for whatever is to be done with it.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env("TALOS", self.talos);
+        command
+    }
+
     fn run(&self, args: &[&str]) -> Output {
-        Command::new(&self.program).args(args).output().unwrap()
+        self.command().args(args).output().unwrap()
     }
 
     /// Runs a program where the nodes can be reached.
@@ -98,7 +115,7 @@ impl Kit {
             kept if kept.exists() => kept,
             _ => outputs.join(name),
         };
-        Command::new(&self.program)
+        self.command()
             .arg("exec")
             .arg(program)
             .args(args)
@@ -138,6 +155,13 @@ impl Kit {
         panic!("the registry interrupted every attempt");
     }
 
+    /// Keeps the way in, which destroying takes away.
+    fn keep_access(&self) {
+        for name in ["kubeconfig", "talosconfig"] {
+            std::fs::copy(self.path("lab/clusters/real/outputs").join(name), self.path(name)).unwrap();
+        }
+    }
+
     fn talosctl(&self, args: &[&str]) -> Output {
         self.exec(Path::new("talosctl"), args)
     }
@@ -163,9 +187,10 @@ impl Kit {
     fn inside(&self, part: &str) -> String {
         let own = std::env::current_exe().unwrap();
         let name = format!("inside::{part}");
-        let mut command = Command::new(&self.program);
+        let mut command = self.command();
         command.arg("exec").arg(own).args([&name, "--exact", "--ignored", "--nocapture"]);
-        let run = command.env(inside::FOLDER, self.folder.path()).output().unwrap();
+        let run =
+            command.env(inside::FOLDER, self.folder.path()).env(inside::TALOS, self.talos).output().unwrap();
         let said = good(&run);
         println!("{said}");
         assert!(said.contains("1 passed"), "{name} did not run: {said}");
@@ -182,8 +207,20 @@ impl Drop for Kit {
 }
 
 #[test]
-fn an_ordinary_apply_ends_on_real_nodes() {
-    let Some(kit) = Kit::find() else { return };
+fn an_ordinary_apply_ends_on_real_nodes_of_1_12() {
+    let Some(kit) = Kit::find("v1.12.0") else { return };
+    story(&kit);
+}
+
+#[test]
+fn an_ordinary_apply_ends_on_real_nodes_of_1_13() {
+    let Some(kit) = Kit::find("v1.13.0") else { return };
+    story(&kit);
+}
+
+/// The life of a cluster, from nothing to its restore elsewhere.
+fn story(kit: &Kit) {
+    let row = |check: &str, cases: usize, differences: usize| row(kit, check, cases, differences);
     let said = kit.apply();
     println!("{said}");
     assert!(said.contains("4 nodes Ready"), "{said}");
@@ -208,12 +245,10 @@ fn an_ordinary_apply_ends_on_real_nodes() {
     assert!(!again.status.success() && text(&again.stderr).contains("AlreadyExists"), "{again:?}");
 
     row("apply: four real nodes Ready, three members, no second bootstrap", 4, 0);
-    for name in ["kubeconfig", "talosconfig"] {
-        std::fs::copy(kit.path("lab/clusters/real/outputs").join(name), kit.path(name)).unwrap();
-    }
+    kit.keep_access();
 
     // A changed inventory changes running nodes without a reboot, one after the other, and then nothing is left to do.
-    let changed = INVENTORY.replace("role: worker,", "role: worker, labels: {example.org/shelf: low},");
+    let changed = kit.inventory.replace("role: worker,", "role: worker, labels: {example.org/shelf: low},");
     let machine = "  machine: {annotations: {example.org/owner: lab}}\n  pools:";
     std::fs::write(kit.path("cluster.yaml"), changed.replace("  pools:", machine)).unwrap();
     let (plan, code) = kit.plan();
@@ -255,7 +290,7 @@ fn an_ordinary_apply_ends_on_real_nodes() {
         let run = kit.talosctl(&[&["-n", node], *args].concat());
         let shape = talosctl::shape(*how, &run, &[node]);
         record.push_str(&format!("{} => {shape}\n", talosctl::line(*worker, args)));
-        let recorded = talosctl::recorded(*worker, args);
+        let recorded = talosctl::recorded(kit.talos, *worker, args);
         if recorded != Some(shape.as_str()) {
             println!("DIFFERS: {}\n  now:      {shape}\n  recorded: {recorded:?}", args.join(" "));
             different += 1;
@@ -311,6 +346,9 @@ fn an_ordinary_apply_ends_on_real_nodes() {
     assert!(shown.contains(&ours), "talosctl: {shown}\nours: {ours}");
     row("etcd snapshot: hash, revision, keys and size as talosctl tells them", 1, 0);
 
+    rotate(kit);
+    row("rotate-ca by talosctl, and the kept secrets follow", 4, 0);
+
     // A node without a config is found in maintenance mode, pinned, and given its config there.
     good(&kit.run(&["node", "start", "worker-2", "22"]));
     kit.inside("maintenance_is_found_pinned_and_configured");
@@ -346,7 +384,7 @@ fn an_ordinary_apply_ends_on_real_nodes() {
         assert!(shown.contains(how), "{shown}");
         let said = good(&kit.daedal_within("240", &[&["node", "remove", "--yes"], names].concat()));
         println!("{said}");
-        assert_eq!(members(&kit), left);
+        assert_eq!(members(kit), left);
         kit.kubectl(&["get", "configmap", "before", "-n", "default"]);
     }
     let nodes = kit.kubectl(&["get", "nodes", "-o", "name"]);
@@ -376,7 +414,7 @@ fn an_ordinary_apply_ends_on_real_nodes() {
     println!("{said}");
     assert!(said.contains("2 nodes Ready"), "{said}");
     kit.kubectl(&["get", "configmap", "before", "-n", "default"]);
-    assert_eq!(members(&kit), 1);
+    assert_eq!(members(kit), 1);
     row("backup restore: a fresh cluster, through maintenance mode, with what etcd held", 2, 0);
 
     // What the snapshot remembers of nodes that are no more goes by name, and then all is as declared.
@@ -390,8 +428,33 @@ fn an_ordinary_apply_ends_on_real_nodes() {
     row("memories of nodes that are no more, removed", 2, 0);
 }
 
+/// The steps of the manual: talosctl changes the authority of the node API on every node, and the kept secrets follow.
+fn rotate(kit: &Kit) {
+    let talosconfig = kit.path("talosconfig-of-talosctl").display().to_string();
+    let rotate =
+        ["rotate-ca", "--kubernetes=false", "--dry-run=false", "-o", &talosconfig, "-n", "10.77.0.11"];
+    let nodes = ["--control-plane-nodes", "10.77.0.11,10.77.0.12,10.77.0.13", "--worker-nodes", "10.77.0.21"];
+    println!("{}", good(&kit.talosctl(&[&rotate[..], &nodes[..]].concat())));
+    let old = kit.talosctl(&["-n", "10.77.0.11", "version"]);
+    assert!(!old.status.success(), "the old access still works: {old:?}");
+    // Until the kept secrets have followed, nobody takes the nodes for this cluster's.
+    let (plan, code) = kit.plan();
+    assert!(code != Some(0), "{plan}");
+
+    let show = ["-n", "10.77.0.11", "get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}"];
+    let config = kit.path("control-plane.yaml");
+    let shown = good(&kit.talosctl(&[&["--talosconfig", &talosconfig][..], &show[..]].concat()));
+    std::fs::write(&config, shown).unwrap();
+    good(&kit.daedal(&["secrets", "import", "--replace", &config.display().to_string()]));
+    good(&kit.daedal_within("240", &["apply", "--yes"]));
+    kit.keep_access();
+    let (plan, code) = kit.plan();
+    assert_eq!(code, Some(0), "{plan}");
+    good(&kit.talosctl(&["-n", "10.77.0.21", "version"]));
+}
+
 /// A row of the table.
-fn row(check: &str, cases: usize, differences: usize) {
-    println!("\nconformance\tnodes: {check}\t{cases}\t{differences}");
+fn row(kit: &Kit, check: &str, cases: usize, differences: usize) {
+    println!("\nconformance\tnodes {}: {check}\t{cases}\t{differences}", &kit.talos[..5]);
     assert_eq!(differences, 0, "{check}");
 }

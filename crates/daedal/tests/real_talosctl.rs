@@ -75,13 +75,13 @@ impl Table {
 #[test]
 fn talosctl_1_12_shows_the_lab_as_a_real_node() {
     let Some(program) = client("DAEDAL_TALOSCTL") else { return };
-    shows(program, &[], "v1.12");
+    shows(program, &[], "v1.12.0");
 }
 
 #[test]
 fn talosctl_1_13_shows_the_lab_as_a_real_node() {
     let Some(program) = client("DAEDAL_TALOSCTL_1_13") else { return };
-    shows(program, TO_1_13, "v1.13");
+    shows(program, TO_1_13, "v1.13.0");
 }
 
 /// What the example says, and what a cluster of the next version says instead.
@@ -123,17 +123,18 @@ fn shows(program: PathBuf, versions: &[(&str, &str)], version: &str) {
     good(&inventory.run(&lab, &["apply", "--yes"]));
     let talosctl = Talosctl::new(program, &lab);
     let mut table = Table::default();
-    let check = |what: &str| format!("talosctl {version}: {what}, as on a real node");
+    let minor = &version[..5];
+    let check = |what: &str| format!("talosctl {minor}: {what}, as on a real node");
     for (what, worker, how, args) in talosctl::COMMANDS {
         let node = if *worker { "10.0.0.21" } else { "10.0.0.11" };
         let shown = talosctl::shape(*how, &talosctl.run(node, args), &[node]);
-        let real = talosctl::recorded(*worker, args).unwrap_or("nothing recorded");
+        let real = talosctl::recorded(version, *worker, args).unwrap_or("nothing recorded");
         table.case(&check(what), shown == real, || {
             format!("{}\n  lab:  {shown}\n  real: {real}", args.join(" "))
         });
     }
     // Below the columns stands what is so: the cluster's own nodes, members, disks, links, services.
-    let check = format!("talosctl {version}: what is in the columns");
+    let check = format!("talosctl {minor}: what is in the columns");
     for (args, rows) in ROWS {
         let shown = good(&talosctl.run("10.0.0.11", args));
         for words in *rows {
@@ -194,6 +195,69 @@ fn rotates(program: PathBuf, versions: &[(&str, &str)], version: &str) {
     table.case(&check, plan.status.code() == Some(0), || text(&plan.stdout));
     let access = talosctl.run("10.0.0.21", &["version"]);
     table.case(&check, access.status.success(), || text(&access.stderr));
+    table.finish();
+}
+
+#[test]
+fn talosctl_1_12_begins_anew_in_maintenance_mode() {
+    let Some(program) = client("DAEDAL_TALOSCTL") else { return };
+    begins_anew(program, &[], "v1.12");
+}
+
+#[test]
+fn talosctl_1_13_begins_anew_in_maintenance_mode() {
+    let Some(program) = client("DAEDAL_TALOSCTL_1_13") else { return };
+    begins_anew(program, TO_1_13, "v1.13");
+}
+
+/// A machine that lost its config waits for one, gets it without a certificate, and is bootstrapped as on the first day.
+fn begins_anew(program: PathBuf, versions: &[(&str, &str)], version: &str) {
+    const CP: &str = "10.0.0.11";
+    let lab = Lab::new();
+    let alone = [
+        ("count: 3 ", "count: 1 "),
+        ("count: 2", "count: 0"),
+        ("  pools:", "  boot: {from: disk-image, config: cloud-init-drive}\n  pools:"),
+    ];
+    let inventory = Changed::new("home", &[versions, &alone].concat());
+    let mut apply = common::command(["apply", "--yes", "--lab", "--lab-speed", "5", "--lab-dir"]);
+    good(&apply.arg(lab.dir()).arg("-f").arg(inventory.file()).output().unwrap());
+    let talosctl = Talosctl::new(program, &lab);
+    let mut table = Table::default();
+    let check = format!("talosctl {version}: reset, maintenance mode, apply-config, bootstrap");
+    let wipe = ["--system-labels-to-wipe", "STATE", "--system-labels-to-wipe", "EPHEMERAL"];
+    let reset = ["reset", "--graceful=false", "--reboot", "--wait=false"];
+    good(&talosctl.run(CP, &[&reset[..], &wipe[..]].concat()));
+    let shown = |args: &[&str]| {
+        let out = talosctl.run(CP, args);
+        text(&out.stdout) + &text(&out.stderr)
+    };
+    let waits = within(Duration::from_secs(60), || {
+        shown(&["get", "machinestatus", "--insecure"]).contains("maintenance")
+    });
+    table.case(&check, waits, || "no maintenance mode".into());
+    let disks = shown(&["get", "disks", "--insecure"]);
+    table.case(&check, disks.contains("QEMU HARDDISK"), || disks.clone());
+    let secret = talosctl.run(CP, &["get", "machineconfig", "--insecure"]);
+    table.case(&check, !text(&secret.stdout).contains("v1alpha1"), || text(&secret.stdout));
+    let config = talosctl.folder.join("clusters/home/outputs/nodes/cp-1.yaml").display().to_string();
+    let dry = shown(&["apply-config", "--insecure", "--dry-run", "-f", &config]);
+    table.case(&check, dry.contains("Dry run"), || dry.clone());
+    let given = talosctl.run(CP, &["apply-config", "--insecure", "-f", &config]);
+    table.case(&check, given.status.success(), || text(&given.stderr));
+    let refused = within(Duration::from_secs(60), || talosctl.run(CP, &["version"]).status.success());
+    table.case(&check, refused, || "it does not answer who has its certificate".into());
+    let insecure = talosctl.run(CP, &["get", "machinestatus", "--insecure"]);
+    table.case(&check, !insecure.status.success(), || "it still answers without a certificate".into());
+    let bootstrapped = within(Duration::from_secs(60), || talosctl.run(CP, &["bootstrap"]).status.success());
+    table.case(&check, bootstrapped, || "no bootstrap".into());
+    let healthy = talosctl.run(CP, &["health", "--wait-timeout", "60s"]);
+    table.case(&check, healthy.status.success(), || text(&healthy.stderr));
+
+    // The whole disk: nothing is left that could boot.
+    good(&talosctl.run(CP, &["reset", "--graceful=false", "--reboot", "--wait=false"]));
+    let gone = within(Duration::from_secs(40), || !talosctl.run(CP, &["version"]).status.success());
+    table.case(&check, gone, || "it is still there".into());
     table.finish();
 }
 

@@ -1,5 +1,5 @@
-//! What talosctl shows of a node, without what differs from node to node: recorded from real nodes in `shapes.txt`, which the
-//! suite of real nodes keeps true and the lab has to follow.
+//! What talosctl shows of a node, without what differs from node to node: recorded from real nodes of each version in a file beside
+//! this, which the suite of real nodes keeps true and the lab has to follow.
 
 use std::collections::BTreeSet;
 use std::process::Output;
@@ -34,6 +34,7 @@ pub const COMMANDS: &[(&str, bool, How, &[&str])] = &[
     ("get", false, How::Columns, &["get", "volumestatus"]),
     ("get", false, How::Columns, &["get", "nodestatus"]),
     ("get", false, How::Columns, &["get", "etcdmembers"]),
+    ("get", false, How::Columns, &["get", "version"]),
     ("get", false, How::Keys, &["get", "machinestatus", "-o", "yaml"]),
     ("get", false, How::Keys, &["get", "version", "-o", "yaml"]),
     ("get", false, How::Keys, &["get", "hostname", "-o", "yaml"]),
@@ -86,8 +87,9 @@ const QUOTA: &str = r#"{"machine":{"features":{"diskQuotaSupport":false}}}"#;
 const PRISM: &str = r#"{"machine":{"features":{"kubePrism":{"enabled":true,"port":7446}}}}"#;
 const RULES: &str = r#"{"machine":{"udev":{"rules":["KERNEL==\"a\""]}}}"#;
 
-/// What is recorded of real nodes.
-pub const REAL: &str = include_str!("shapes.txt");
+/// What is recorded of real nodes, by their version.
+const REAL: &[(&str, &str)] =
+    &[("v1.12.", include_str!("shapes-1.12.txt")), ("v1.13.", include_str!("shapes-1.13.txt"))];
 
 /// What remains of what a command shows.
 pub fn shape(how: How, run: &Output, addresses: &[&str]) -> String {
@@ -138,10 +140,12 @@ pub fn line(worker: bool, args: &[&str]) -> String {
     format!("{} {}", if worker { "worker" } else { "control-plane" }, args.join(" "))
 }
 
-/// What was recorded of a command on real nodes.
-pub fn recorded(worker: bool, args: &[&str]) -> Option<&'static str> {
+/// What was recorded of a command on real nodes of a version.
+pub fn recorded(talos: &str, worker: bool, args: &[&str]) -> Option<&'static str> {
     let wanted = line(worker, args);
-    REAL.lines()
+    let (_, record) = REAL.iter().find(|(version, _)| talos.starts_with(version))?;
+    record
+        .lines()
         .find_map(|record| record.split_once(" => ").filter(|(l, _)| *l == wanted))
         .map(|(_, shape)| shape)
 }
