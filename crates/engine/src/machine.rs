@@ -103,6 +103,11 @@ fn patches<'a>(cluster: &'a Cluster, node: &'a Node) -> impl Iterator<Item = &'a
     cluster.patches.iter().chain(&node.patches).filter(|patch| patch.is_for(node.role))
 }
 
+/// What environment variables put into a node's config by way of its patches.
+pub(crate) fn patch_secrets<'a>(cluster: &'a Cluster, node: &'a Node) -> impl Iterator<Item = &'a str> {
+    patches(cluster, node).flat_map(daedal_inventory::Patch::secret_texts)
+}
+
 /// A node's machine config with the first so many patches applied, whatever came of it.
 fn unjudged(
     cluster: &Cluster,

@@ -1,6 +1,7 @@
 //! The fully resolved cluster: every name, number and address decided; what the rest of the program works from.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -14,7 +15,7 @@ pub use crate::arch::Arch;
 pub use crate::boot::{Boot, BootConfig, BootFrom, DiskFormat, Templates};
 pub use crate::image::{Bootloader, Overlay, OverlayOption};
 pub use crate::node::{Disk, Nic, Node, Role};
-use crate::options::{Registry, RegistryMirror, SecretText, Text};
+use crate::options::{Hidden, Registry, RegistryMirror, SecretText, Text};
 
 /// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -302,8 +303,8 @@ pub struct Placement {
     pub pin: BTreeMap<String, String>,
 }
 
-/// One machine-config patch, already read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// One machine-config patch, already read. It may hold secrets, therefore `Debug` does not show its text.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Patch {
     /// Where it came from, for messages.
@@ -313,6 +314,18 @@ pub struct Patch {
     /// The role it is for, if not both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
+    /// What environment variables put into the text.
+    #[serde(skip)]
+    pub(crate) from_environment: Vec<Hidden>,
+}
+
+impl fmt::Debug for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Patch")
+            .field("origin", &self.origin)
+            .field("role", &self.role)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Cluster {

@@ -67,6 +67,11 @@ impl Patch {
         used(&self.text).any(|name| name.starts_with("node."))
     }
 
+    /// What environment variables put into its text: nobody may see it, wherever it ends up.
+    pub fn secret_texts(&self) -> impl Iterator<Item = &str> {
+        self.from_environment.iter().map(|text| text.0.as_str())
+    }
+
     /// The text for one node, facts in place.
     pub fn text_for(&self, cluster: &Cluster, node: &Node) -> String {
         let facts = replaced(&self.text, |name| {

@@ -12,6 +12,7 @@ mod machine_section;
 mod network;
 mod options;
 pub mod patch;
+mod redact;
 mod registry;
 mod schema;
 mod support;
@@ -26,4 +27,5 @@ pub use options::{
     Mac, NodeOptions, RegistryAuth, RegistryMirror, RegistryTls, Role, Route, UserVolume, Vlan,
 };
 pub use patch::Patch;
+pub use redact::Marks;
 pub use support::support_matrix;

@@ -4,7 +4,7 @@ use daedal_inventory::{Cluster, Node};
 use daedal_planner::{ConfigView, DocumentChange, FieldChange};
 use daedal_talos::SecretsBundle;
 use daedal_talos::client::ApplyMode;
-use daedal_talos::config::{DocumentDifference, MachineConfig};
+use daedal_talos::config::{DocumentDifference, MachineConfig, Marks};
 
 use crate::error::chain;
 use crate::limits::Limits;
@@ -27,7 +27,8 @@ pub(super) async fn look(
         return Ok(ConfigView::AsDeclared);
     }
     let running = MachineConfig::from_yaml(found.expose()).map_err(|error| chain(&error))?;
-    let differences = running.differences(&declared, &secrets.cluster_secret);
+    let marks = Marks::new(&secrets.cluster_secret).hiding(machine::patch_secrets(cluster, node));
+    let differences = running.differences(&declared, &marks);
     if differences.is_empty() {
         return Ok(ConfigView::AsDeclared);
     }

@@ -7,6 +7,7 @@ use crate::Source;
 use crate::cluster::Patch;
 use crate::diagnostic::Finding;
 use crate::document;
+use crate::options::Hidden;
 use crate::path::Path;
 use crate::redact;
 use crate::suggest;
@@ -33,8 +34,8 @@ fn patch(patch: &document::Patch, at: &Path<'_>, cx: &mut Context<'_>) -> Vec<Pa
     }
     let role = patch.role.map(Into::into);
     let made = |origin: String, text: String, at: &Path<'_>, cx: &mut Context<'_>| {
-        let text = with_environment(&origin, &text, at, cx)?;
-        Some(Patch { origin, text, role })
+        let (text, from_environment) = with_environment(&origin, &text, at, cx)?;
+        Some(Patch { origin, text, role, from_environment })
     };
     if let Some(folder) = &patch.folder {
         let at = at.key("folder");
@@ -67,16 +68,25 @@ fn patch(patch: &document::Patch, at: &Path<'_>, cx: &mut Context<'_>) -> Vec<Pa
 }
 
 /// Puts in what the environment gives, and refuses names that nobody knows.
-fn with_environment(origin: &str, text: &str, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {
+fn with_environment(
+    origin: &str,
+    text: &str,
+    at: &Path<'_>,
+    cx: &mut Context<'_>,
+) -> Option<(String, Vec<Hidden>)> {
     let mut good = true;
+    let mut given = Vec::new();
     for name in variables::used(text) {
         let known = match name.strip_prefix("env.") {
             Some(variable) => {
-                let there = cx.files.variable(variable).is_some_and(|value| !value.is_empty());
-                if !there {
-                    let message = format!("The patch {origin} needs the environment variable {variable}.");
-                    cx.error("patch", at, message, format!("Set it: export {variable}=…"));
-                    good = false;
+                match cx.files.variable(variable).filter(|value| !value.is_empty()) {
+                    Some(value) => given.push(Hidden(value)),
+                    None => {
+                        let message =
+                            format!("The patch {origin} needs the environment variable {variable}.");
+                        cx.error("patch", at, message, format!("Set it: export {variable}=…"));
+                        good = false;
+                    }
                 }
                 true
             }
@@ -98,7 +108,8 @@ fn with_environment(origin: &str, text: &str, at: &Path<'_>, cx: &mut Context<'_
         }
     }
     let files = cx.files;
-    good.then(|| variables::replaced(text, |name| files.variable(name.strip_prefix("env.")?)))
+    let replaced = || variables::replaced(text, |name| files.variable(name.strip_prefix("env.")?));
+    good.then(|| (replaced(), given))
 }
 
 /// The patch files of a folder by name, in order.

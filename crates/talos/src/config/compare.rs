@@ -4,12 +4,12 @@
 
 use std::fmt::Write as _;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use sha2::{Digest, Sha256};
 use yaml_serde::Value;
 
-use super::{MachineConfig, document::DocumentId};
-use crate::secret::Secret;
+use super::MachineConfig;
+use super::document::DocumentId;
+use super::redact::{Marks, Redaction};
 
 /// What differs in one document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,26 +45,30 @@ impl MachineConfig {
         hex(&hash.finalize())
     }
 
-    /// What has to change in this config to become the other. Secrets show as marks made with `key`, which only tell
-    /// whether two of them are the same.
-    pub fn differences(&self, other: &Self, key: &Secret) -> Vec<DocumentDifference> {
+    /// What has to change in this config to become the other. Secrets show as marks, which only tell whether two of them
+    /// are the same.
+    pub fn differences(&self, other: &Self, marks: &Marks<'_>) -> Vec<DocumentDifference> {
         let (before, after) = (self.meant(), other.meant());
-        let marks = Marks { key };
+        let all = before.iter().chain(&after);
+        let redaction = Redaction::new(marks, all.map(|(id, value)| (id.kind.as_str(), value)));
         let find = |documents: &[(DocumentId, Value)], id: &DocumentId| {
-            documents.iter().find(|(found, _)| found == id).map(|(_, value)| value.clone())
+            let (_, meant) = documents.iter().find(|(found, _)| found == id)?;
+            Some((meant.clone(), redaction.document(&id.kind, meant)))
         };
         let mut ids: Vec<&DocumentId> = before.iter().chain(&after).map(|(id, _)| id).collect();
         let mut seen = std::collections::HashSet::new();
         ids.retain(|id| seen.insert((*id).clone()));
         let mut differences = Vec::new();
         for id in ids {
-            let mut fields = Vec::new();
             let (from, to) = (find(&before, id), find(&after, id));
-            marks.compare(&mut Path::default(), from.as_ref(), to.as_ref(), &mut fields);
-            if !fields.is_empty() {
-                let document = if id.kind.is_empty() { "v1alpha1".to_owned() } else { id.to_string() };
-                differences.push(DocumentDifference { document, fields });
+            if from.as_ref().map(|(meant, _)| meant) == to.as_ref().map(|(meant, _)| meant) {
+                continue;
             }
+            let mut comparison = Comparison { marks, found: Vec::new() };
+            comparison.compare(&mut Path::default(), from.as_ref().map(Side::of), to.as_ref().map(Side::of));
+            let document =
+                if id.kind.is_empty() { "v1alpha1".to_owned() } else { marks.name(&id.to_string()) };
+            differences.push(DocumentDifference { document, fields: comparison.found });
         }
         differences
     }
@@ -114,7 +118,7 @@ fn canonical(value: &Value) -> String {
     }
 }
 
-fn scalar(value: &Value) -> String {
+pub(super) fn scalar(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(flag) => flag.to_string(),
@@ -147,11 +151,6 @@ impl Path {
         text
     }
 
-    /// The name of the field, indices left out.
-    fn field(&self) -> &str {
-        self.0.iter().rev().find(|part| !part.starts_with('[')).map_or("", String::as_str)
-    }
-
     fn within<T>(&mut self, part: String, act: impl FnOnce(&mut Self) -> T) -> T {
         self.0.push(part);
         let result = act(self);
@@ -160,169 +159,129 @@ impl Path {
     }
 }
 
-/// Fields whose text is somebody's own and may hold anything.
-const CONTENTS: [&str; 3] = ["content", "contents", "environment"];
-/// How the names of fields end that hold secrets.
-const SECRET_ENDS: [&str; 6] = ["token", "secret", "password", "passphrase", "key", "auth"];
-/// Maps whose keys are the user's own words, not Talos' field names.
-const PLAIN_MAPS: [&str; 5] = ["nodeLabels", "nodeAnnotations", "nodeTaints", "sysctls", "extraArgs"];
-
-/// Shows values, secrets as marks.
-struct Marks<'a> {
-    key: &'a Secret,
+/// A value, and how it may be shown.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    meant: &'a Value,
+    shown: &'a Value,
 }
 
-impl Marks<'_> {
-    fn compare(
-        &self,
-        path: &mut Path,
-        from: Option<&Value>,
-        to: Option<&Value>,
-        found: &mut Vec<FieldDifference>,
-    ) {
-        if from == to {
+impl<'a> Side<'a> {
+    fn of((meant, shown): &'a (Value, Value)) -> Self {
+        Self { meant, shown }
+    }
+
+    fn key(self, key: &Value) -> Option<Self> {
+        Some(Self { meant: self.meant.get(key)?, shown: self.shown.get(key)? })
+    }
+
+    fn element(self, at: usize) -> Option<Self> {
+        Some(Self { meant: self.meant.get(at)?, shown: self.shown.get(at)? })
+    }
+
+    fn keys(self) -> impl Iterator<Item = &'a Value> {
+        self.meant.as_mapping().into_iter().flat_map(yaml_serde::Mapping::keys)
+    }
+
+    /// The lines of a text, meant and shown, if it has several and may be shown by them.
+    fn lines(self) -> Option<(Vec<&'a str>, Vec<&'a str>)> {
+        let (meant, shown) = (self.meant.as_str()?, self.shown.as_str()?);
+        let (meant, shown): (Vec<&str>, Vec<&str>) = (meant.lines().collect(), shown.lines().collect());
+        (meant.len() > 1 && meant.len() == shown.len()).then_some((meant, shown))
+    }
+}
+
+/// Tells differences by what is meant, in the words that may be shown.
+struct Comparison<'a> {
+    marks: &'a Marks<'a>,
+    found: Vec<FieldDifference>,
+}
+
+impl Comparison<'_> {
+    fn compare(&mut self, path: &mut Path, from: Option<Side<'_>>, to: Option<Side<'_>>) {
+        let meant = (from.map(|side| side.meant), to.map(|side| side.meant));
+        if meant.0 == meant.1 {
             return;
         }
-        match (from, to) {
+        match meant {
             (Some(Value::Mapping(_)), None | Some(Value::Mapping(_))) | (None, Some(Value::Mapping(_))) => {
-                let none = yaml_serde::Mapping::new();
-                let map = |value: Option<&Value>| value.and_then(Value::as_mapping).unwrap_or(&none).clone();
-                let (before, after) = (map(from), map(to));
-                let mut keys: Vec<&Value> = before.keys().collect();
-                keys.extend(after.keys().filter(|key| !before.contains_key(*key)));
+                let mut keys: Vec<&Value> = from.into_iter().flat_map(Side::keys).collect();
+                let before = keys.len();
+                for key in to.into_iter().flat_map(Side::keys) {
+                    if !keys[..before].contains(&key) {
+                        keys.push(key);
+                    }
+                }
                 for key in keys {
                     let identity =
                         path.0.is_empty() && ["apiVersion", "kind", "name"].contains(&scalar(key).as_str());
                     if identity && (from.is_none() || to.is_none()) {
                         continue;
                     }
-                    path.within(scalar(key), |path| {
-                        self.compare(path, before.get(key), after.get(key), found);
+                    path.within(self.marks.name(&scalar(key)), |path| {
+                        self.compare(
+                            path,
+                            from.and_then(|side| side.key(key)),
+                            to.and_then(|side| side.key(key)),
+                        );
                     });
                 }
                 // A document of nothing but its name.
-                if path.0.is_empty() && found.is_empty() {
-                    let whole = |value: Option<&Value>| value.map(|_| "(nothing else)".to_owned());
-                    found.push(FieldDifference { path: String::new(), from: whole(from), to: whole(to) });
+                if path.0.is_empty() && self.found.is_empty() {
+                    let whole = |side: Option<Side<'_>>| side.map(|_| "(nothing else)".to_owned());
+                    self.tell(path, whole(from), whole(to));
                 }
             }
             (Some(Value::Sequence(before)), Some(Value::Sequence(after))) => {
-                self.lists(path, before, after, found);
-            }
-            (Some(Value::String(before)), Some(Value::String(after)))
-                if before.contains('\n')
-                    && after.contains('\n')
-                    && !self.hidden(path, before)
-                    && !self.hidden(path, after) =>
-            {
-                let (before, after): (Vec<&str>, Vec<&str>) =
-                    (before.lines().collect(), after.lines().collect());
-                let line = |text: &str| Some(text.to_owned());
-                for (from, to) in aligned(&before, &after) {
-                    found.push(FieldDifference {
-                        path: path.text(),
-                        from: from.and_then(|at| line(before[at])),
-                        to: to.and_then(|at| line(after[at])),
-                    });
+                for (left, right) in aligned(before, after) {
+                    let at = left.or(right).unwrap_or_default();
+                    let left = left.and_then(|at| from?.element(at));
+                    let right = right.and_then(|at| to?.element(at));
+                    path.within(format!("[{at}]"), |path| self.compare(path, left, right));
                 }
             }
-            _ => found.push(FieldDifference {
-                path: path.text(),
-                from: from.map(|value| self.shown(path, value)),
-                to: to.map(|value| self.shown(path, value)),
-            }),
+            _ => match (from.and_then(Side::lines), to.and_then(Side::lines)) {
+                (Some((before, before_shown)), Some((after, after_shown))) => {
+                    for (left, right) in aligned(&before, &after) {
+                        let line = |lines: &[&str], at: Option<usize>| at.map(|at| lines[at].to_owned());
+                        self.tell(path, line(&before_shown, left), line(&after_shown, right));
+                    }
+                }
+                _ => {
+                    let shown = |side: Option<Side<'_>>| side.map(|side| self.in_a_line(side.shown));
+                    self.tell(path, shown(from), shown(to));
+                }
+            },
         }
     }
 
-    fn lists(&self, path: &mut Path, before: &[Value], after: &[Value], found: &mut Vec<FieldDifference>) {
-        for (from, to) in aligned(before, after) {
-            let at = from.or(to).unwrap_or_default();
-            let (from, to) = (from.map(|at| &before[at]), to.map(|at| &after[at]));
-            path.within(format!("[{at}]"), |path| self.compare(path, from, to, found));
-        }
+    fn tell(&mut self, path: &Path, from: Option<String>, to: Option<String>) {
+        self.found.push(FieldDifference { path: path.text(), from, to });
     }
 
-    /// A value in one line.
-    fn shown(&self, path: &mut Path, value: &Value) -> String {
+    /// A value that may be shown, in one line.
+    fn in_a_line(&self, value: &Value) -> String {
         match value {
             Value::Mapping(map) => {
                 let fields: Vec<String> = map
                     .iter()
                     .map(|(key, value)| {
-                        let name = scalar(key);
-                        let shown = path.within(name.clone(), |path| self.shown(path, value));
-                        format!("{name}: {shown}")
+                        format!("{}: {}", self.marks.name(&scalar(key)), self.in_a_line(value))
                     })
                     .collect();
                 format!("{{{}}}", fields.join(", "))
             }
             Value::Sequence(items) => {
-                let items: Vec<String> = items.iter().map(|item| self.shown(path, item)).collect();
+                let items: Vec<String> = items.iter().map(|item| self.in_a_line(item)).collect();
                 format!("[{}]", items.join(", "))
             }
-            Value::String(text) => self.text(path, text),
+            Value::String(text) => match text.lines().count() {
+                0 => "\"\"".to_owned(),
+                1 => text.clone(),
+                lines => format!("{} … ({lines} lines)", text.lines().next().unwrap_or_default()),
+            },
             other => scalar(other),
         }
-    }
-
-    fn text(&self, path: &Path, text: &str) -> String {
-        if path.field() == "environment"
-            && let Some((name, value)) = text.split_once('=')
-        {
-            return format!("{name}={}", self.mark("secret", value));
-        }
-        if self.hidden(path, text) {
-            return self.mark("secret", text);
-        }
-        let decoded = STANDARD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        if [Some(text), decoded.as_deref()]
-            .into_iter()
-            .flatten()
-            .any(|text| text.contains("BEGIN CERTIFICATE"))
-        {
-            return self.mark("certificate", text);
-        }
-        let text = without_userinfo(text);
-        match text.lines().count() {
-            0 => "\"\"".to_owned(),
-            1 => text,
-            lines => format!("{} … ({lines} lines)", text.lines().next().unwrap_or_default()),
-        }
-    }
-
-    /// Whether a text must not be shown.
-    fn hidden(&self, path: &Path, text: &str) -> bool {
-        let field = path.field().to_ascii_lowercase();
-        let own_words = path.0.iter().any(|part| PLAIN_MAPS.contains(&part.as_str()));
-        let decoded = STANDARD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        let private = |text: &str| text.contains("PRIVATE KEY");
-        CONTENTS.contains(&field.as_str())
-            || (!own_words && SECRET_ENDS.iter().any(|end| field.ends_with(end)))
-            || private(text)
-            || decoded.is_some_and(|text| private(&text))
-    }
-
-    /// A mark that is the same for the same text. The key keeps short secrets from being guessed by trying.
-    fn mark(&self, what: &str, text: &str) -> String {
-        let mut hash = Sha256::new();
-        hash.update(self.key.expose().as_bytes());
-        hash.update([0]);
-        hash.update(text.as_bytes());
-        format!("[{what} {}]", &hex(&hash.finalize())[..8])
-    }
-}
-
-/// A URL's user and password are nobody's business.
-fn without_userinfo(text: &str) -> String {
-    match text.split_once("://") {
-        Some((scheme, rest)) => {
-            let authority = rest.find('/').unwrap_or(rest.len());
-            match rest[..authority].rfind('@') {
-                Some(at) => format!("{scheme}://[secret]@{}", &rest[at + 1..]),
-                None => text.to_owned(),
-            }
-        }
-        None => text.to_owned(),
     }
 }
 
@@ -369,13 +328,14 @@ fn aligned<T: PartialEq>(before: &[T], after: &[T]) -> Vec<(Option<usize>, Optio
     pairs
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret::Secret;
 
     fn config(text: &str) -> MachineConfig {
         MachineConfig::from_yaml(text).unwrap()
@@ -384,7 +344,7 @@ mod tests {
     fn lines(before: &str, after: &str) -> Vec<String> {
         let key = Secret::new("the key");
         config(before)
-            .differences(&config(after), &key)
+            .differences(&config(after), &Marks::new(&key))
             .into_iter()
             .flat_map(|document| {
                 document.fields.into_iter().map(move |field| {
@@ -420,21 +380,13 @@ mod tests {
                 "ResolverConfig nameservers: ∅ → [{address: 1.1.1.1}]",
             ]
         );
-        let text = |middle: &str| format!("machine:\n  note: |\n    one\n    {middle}\n    three\n");
-        assert_eq!(lines(&text("two"), &text("zwei")), ["v1alpha1 machine.note: two → zwei"]);
-    }
-
-    #[test]
-    fn secrets_are_marks() {
-        let before = "machine:\n  token: canary-one\n  registries: {config: {a: {auth: {password: canary-two, username: me}}}}\n  files: [{content: canary-three, path: /a}]\n  env: {http_proxy: 'http://me:canary@proxy:3128'}\n---\napiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: tailscale\nenvironment: [TS_AUTHKEY=canary-four]\n";
-        let after = before.replace("canary", "kanarie").replace("proxy:3128", "proxy:3129");
-        let shown = lines(before, &after).join("\n");
-        assert!(!shown.contains("canary") && !shown.contains("kanarie"), "{shown}");
-        assert!(
-            shown.contains("machine.token: [secret ") && shown.contains("TS_AUTHKEY=[secret "),
-            "{shown}"
+        let text =
+            |middle: &str| format!("machine:\n  udev:\n    rules: ['a', \"one\\n{middle}\\nthree\"]\n");
+        assert_eq!(lines(&text("two"), &text("zwei")), ["v1alpha1 machine.udev.rules[1]: two → zwei"]);
+        // The lines of a text that differ are shown as the whole is.
+        assert_eq!(
+            lines(&text("http://u:canary@a"), &text("http://a"))[0].split('@').next_back(),
+            Some("a → http://a")
         );
-        assert!(shown.contains("http://[secret]@proxy:3128 → http://[secret]@proxy:3129"), "{shown}");
-        assert!(lines(before, "machine: {type: worker}").iter().all(|line| !line.contains("canary")));
     }
 }

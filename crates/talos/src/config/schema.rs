@@ -51,6 +51,19 @@ impl Rule {
     }
 }
 
+/// What of a field's value people may see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// What does not look like a secret.
+    Usual,
+    /// Nothing.
+    Secret,
+    /// `NAME=value`: the name.
+    Assigned,
+    /// All of it, whatever its name.
+    Plain,
+}
+
 /// A field and what is below it.
 #[derive(Debug)]
 pub(crate) struct Field {
@@ -62,6 +75,7 @@ pub(crate) struct Field {
     pub(crate) since: u32,
     /// Whether this or anything below that is always there is unset by patches that leave it out.
     pub(crate) unsets: bool,
+    pub(crate) sight: Sight,
     children: HashMap<&'static str, Field>,
 }
 
@@ -73,6 +87,7 @@ impl Field {
             is_optional: false,
             since,
             unsets: false,
+            sight: Sight::Usual,
             children: HashMap::new(),
         }
     }
@@ -135,7 +150,15 @@ fn read(text: &'static str) -> HashMap<&'static str, Field> {
         }
         let (shape, flags) = words.next().map_or(("", ""), |word| word.split_once(':').unwrap_or((word, "")));
         let Some(root) = kinds.get_mut(current) else { continue };
-        let since = words.next().and_then(|word| word.parse().ok()).unwrap_or(root.since);
+        let (mut since, mut sight) = (root.since, Sight::Usual);
+        for word in words {
+            match word {
+                "secret" => sight = Sight::Secret,
+                "assigned" => sight = Sight::Assigned,
+                "plain" => sight = Sight::Plain,
+                number => since = number.parse().unwrap_or(since),
+            }
+        }
         let mut field = root;
         for key in first.split('.') {
             field = field.children.entry(key).or_insert_with(|| Field::new(since));
@@ -155,6 +178,7 @@ fn read(text: &'static str) -> HashMap<&'static str, Field> {
             _ => Shape::Object,
         };
         field.is_optional = flags == "p";
+        field.sight = sight;
         field.rule = match flags.split_once('=').unwrap_or((flags, "")) {
             ("r", _) => Rule::Replace,
             ("r14", _) => Rule::ReplaceIfSplit,

@@ -5,8 +5,8 @@ use daedal_talos::{
     config::{
         Bond, BondMode, ClusterOptions, Cni, Dhcp, Discovery, DiskKind, DiskSelector, Encryption,
         EncryptionKey, ExtensionService, ExtraMount, Hostname, KernelLog, KernelModule, KubeSpan, Link,
-        LogDestination, MachineConfig, NodeOptions, RegistryAuth, RegistryMirror, RegistryTls, Role, Route,
-        UserVolume, Vlan,
+        LogDestination, MachineConfig, Marks, NodeOptions, RegistryAuth, RegistryMirror, RegistryTls, Role,
+        Route, UserVolume, Vlan,
     },
 };
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
@@ -878,7 +878,7 @@ fn options_give_what_the_real_generator_and_patcher_give() {
                 let valid =
                     tool.ask(&json!({"config": ours.to_yaml().expose(), "validate": {"mode": "metal"}}));
                 if let Ok(back) = &valid {
-                    let seen = back.differences(&ours, &key);
+                    let seen = back.differences(&ours, &Marks::new(&key));
                     let same = seen.is_empty() && back.digest() == ours.digest();
                     written_back.case((!same).then(|| format!("{what}: {seen:?}")));
                 }
