@@ -148,3 +148,122 @@ fn no_command_prints_a_secret_at_any_log_level() {
     assert_eq!(journals.len(), 1, "{journals:?}");
     search_file(&journals[0], &canaries);
 }
+
+/// A patch with a secret in every place that people put one, all of one family.
+fn patch_of_secrets(family: &str) -> String {
+    let secret = |place: &str| format!("{family}-{place}-0123456789abcdef");
+    let manifest = format!(
+        "apiVersion: v1\\nkind: Secret\\nmetadata: {{name: db}}\\nstringData:\\n  password: {}\\n",
+        secret("manifest")
+    );
+    format!(
+        "machine:\n  env:\n    ANYTHING: {env}\n    https_proxy: http://me:{proxy}@proxy:3128\n  nodeAnnotations:\n    \
+         example.org/plain: ${{env.CANARY_VARIABLE}}\n  sysctls:\n    vm.max_map_count: \"{count}\"\n  files:\n    - path: \
+         /var/etc/x\n      op: create\n      permissions: 0o600\n      content: {file}\n  pods:\n    - apiVersion: v1\n      kind: Pod\n      \
+         metadata: {{name: web}}\n      spec:\n        containers:\n          - name: web\n            image: nginx\n            env: [{{name: \
+         ANYTHING, value: {pod}}}]\n            args: [--token, {argument}]\ncluster:\n  apiServer:\n    env: {{ANYTHING: \
+         {api}}}\n  extraManifestHeaders: {{X-Any: {header}}}\n  inlineManifests:\n    - name: db\n      contents: \
+         \"{manifest}\"\n---\napiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: tailscale\nenvironment: \
+         [ANYTHING={service}]\nconfigFiles:\n  - mountPath: /etc/x\n    content: {service_file}\n---\napiVersion: \
+         v1alpha1\nkind: SideroLinkConfig\napiUrl: https://omni.example.org?jointoken={join}\n---\napiVersion: \
+         v1alpha1\nkind: RegistryAuthConfig\nname: patched.example.org\nusername: me\npassword: {registry}\n",
+        env = secret("env"),
+        proxy = secret("proxy"),
+        count = if family == "canary" { 262_144 } else { 524_288 },
+        file = secret("file"),
+        pod = secret("pod"),
+        argument = secret("argument"),
+        api = secret("api"),
+        header = secret("header"),
+        service = secret("service"),
+        service_file = secret("servicefile"),
+        join = secret("join"),
+        registry = secret("registry"),
+    )
+}
+
+/// Secrets that are the user's own, in a patch or from the environment, appear, change and go: the plans are readable and say
+/// nothing of them.
+#[test]
+fn no_plan_shows_what_a_user_put_into_the_machine_config() {
+    let lab = Lab::new();
+    let lab_log = lab.dir().with_file_name("lab-trace.log");
+    let mut served = serve_at_trace(&lab, &lab_log);
+    let plan_file = lab.dir().with_file_name("plan.json");
+    let plan_arg = plan_file.display().to_string();
+    let few = [("count: 3 ", "count: 1 "), ("count: 2", "count: 0")];
+    let registries = "  registries:\n    ghcr.io: {auth: {username: me, password: {env: CANARY_PASSWORD}}}\n";
+    let more = format!("{registries}  patches: [{{file: patch.yaml}}]\n\n  pools:");
+    let bare = common::Changed::new("home", &few);
+    let patched = common::Changed::new("home", &[few[0], few[1], ("  pools:", &more)]);
+    // What is no longer declared is known for a secret by where it stands, or by its variable, which is still used.
+    let annotation = r#"  patches: [{inline: "machine: {nodeAnnotations: {example.org/other: '${env.CANARY_VARIABLE}'}}"}]"#;
+    let emptied = format!("{annotation}\n\n  pools:");
+    let emptied = common::Changed::new("home", &[few[0], few[1], ("  pools:", &emptied)]);
+    let mut seen: Vec<(String, String)> = Vec::new();
+    let mut run = |inventory: &common::Changed, family: &str, command_line: &[&str]| {
+        let patch = patched.file().with_file_name("patch.yaml");
+        std::fs::write(patch, patch_of_secrets(family)).unwrap();
+        let mut said = String::new();
+        for format in ["text", "json"] {
+            let command_line = [command_line, &["-o", format, "-vvv"]].concat();
+            let mut command = match command_line[0] {
+                "inventory" => common::command(&command_line),
+                _ => lab.command_on(&command_line, &inventory.file()),
+            };
+            if command_line[0] == "inventory" {
+                command.arg("-f").arg(inventory.file()).env("PROXMOX_TOKEN_SECRET", "none");
+            }
+            let out = command
+                .env("DAEDAL_LOG", "trace")
+                .env("CANARY_VARIABLE", format!("{family}-variable-0123456789abcdef"))
+                .env("CANARY_PASSWORD", format!("{family}-password-0123456789abcdef"))
+                .output()
+                .unwrap();
+            said.push_str(&good(&out));
+            seen.push((format!("{family} {command_line:?} -o {format}: stdout"), text(&out.stdout)));
+            seen.push((format!("{family} {command_line:?} -o {format}: stderr"), text(&out.stderr)));
+        }
+        seen.push((
+            format!("{family} the saved plan"),
+            std::fs::read_to_string(&plan_file).unwrap_or_default(),
+        ));
+        said
+    };
+    run(&bare, "canary", &["apply", "--yes"]);
+    // They appear, change, and go again.
+    for (inventory, family) in [(&patched, "canary"), (&patched, "kanarie"), (&emptied, "kanarie")] {
+        let plan = run(inventory, family, &["plan", "--save", &plan_arg]);
+        for shown in [
+            "machine.sysctls.\"vm.max_map_count\": ",
+            "machine.env",
+            "machine.nodeAnnotations",
+            "machine.pods",
+            "cluster.apiServer.env",
+            "cluster.inlineManifests",
+            "ANYTHING=[secret ",
+            "SideroLinkConfig",
+            "omni.example.org?jointoken=[secret ",
+            "RegistryAuthConfig patched.example.org",
+            "RegistryAuthConfig ghcr.io",
+        ] {
+            assert!(plan.contains(shown), "{family}: the plan does not say {shown}:\n{plan}");
+        }
+        run(inventory, family, &["check"]);
+        run(inventory, family, &["inventory", "show", "--resolved"]);
+        run(inventory, family, &["apply", "--yes"]);
+        run(inventory, family, &["status"]);
+        run(inventory, family, &["node", "show", "cp-1"]);
+    }
+    good(&common::command(["lab", "stop", "--lab-dir"]).arg(lab.dir()).output().unwrap());
+    served.wait().unwrap();
+
+    let own = ["canary-", "kanarie-"].map(str::to_owned).into_iter().collect();
+    for (place, said) in &seen {
+        search(place, said, &own);
+    }
+    search("the lab's log", &std::fs::read_to_string(&lab_log).unwrap(), &own);
+    let journals = journals(&lab.dir().join("clusters"));
+    assert!(!journals.is_empty());
+    journals.iter().for_each(|journal| search_file(journal, &own));
+}

@@ -60,6 +60,8 @@ fn facts_and_environment_stand_in_patches() {
     let cluster = loaded.expect("loads").cluster;
     let text = cluster.patches[0].text_for(&cluster, &cluster.nodes[0]);
     assert_eq!(text, r#"machine: {env: {A: "tskey-1", B: "home ${x}"}}"#);
+    assert_eq!(cluster.patches[0].secret_texts().collect::<Vec<_>>(), ["tskey-1"]);
+    assert!(!format!("{cluster:?}").contains("tskey-1"), "a patch is not printed by accident");
     let unknown = with(r#"[{inline: "machine: {type: \"${node.nam}\"}"}]"#).expect_err("no such fact");
     assert!(unknown.contains("Did you mean `${node.name}`?"), "{unknown}");
     let unset = with(r#"[{inline: "machine: {type: \"${env.NOT_SET}\"}"}]"#).expect_err("not set");
