@@ -33,7 +33,8 @@ fn fields() -> BTreeMap<String, Field> {
             continue;
         }
         let root = kinds.get_mut(&kind).unwrap();
-        let since = words.get(2).map_or(root.since, |word| word.parse().unwrap());
+        // What may be shown of a field does not matter here.
+        let since = words[2..].iter().find_map(|word| word.parse().ok()).unwrap_or(root.since);
         let mut field = root;
         for key in words[0].split('.') {
             field = field.below.entry(key.to_owned()).or_insert_with(|| Field {
@@ -481,6 +482,12 @@ fn chosen_patches_do_the_same() {
         "- op: add\n  path: /machine/certSANs/-\n  value: x.example.org",
         "[{\"op\": \"replace\", \"path\": \"/machine/type\", \"value\": \"worker\"}, {\"op\": \"remove\", \"path\": \"/machine/token\"}]",
         "- op: remove\n  path: /machine/nothing",
+        "# why\n- op: add\n  path: /machine/certSANs/-\n  value: x.example.org",
+        "---\n- op: add\n  path: /machine/certSANs/-\n  value: x.example.org",
+        "# why\n---\n# more\n- op: add\n  path: /machine/certSANs/-\n  value: x.example.org\n",
+        "\n \n[{\"op\": \"add\", \"path\": \"/machine/certSANs/-\", \"value\": \"x.example.org\"}]\n",
+        "# why\n[{\"op\": \"add\", \"path\": \"/machine/certSANs/-\", \"value\": \"x.example.org\"}]\n",
+        "- op: add\n  path: /machine/certSANs/-\n  value: x.example.org\n---\nmachine: {type: worker}\n",
         "- op: test\n  path: /machine/type\n  value: controlplane\n- op: copy\n  from: /machine/token\n  path: /cluster/token",
         "- op: test\n  path: /machine/type\n  value: other",
         "- op: move\n  from: /machine/nodeLabels\n  path: /machine/nodeAnnotations",

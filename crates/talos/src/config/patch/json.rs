@@ -1,5 +1,6 @@
 //! JSON patches (RFC 6902), which Talos accepts on configs of a single document.
 
+use serde::Deserialize;
 use serde_json::Value as Json;
 use yaml_serde::Value;
 
@@ -25,17 +26,22 @@ enum Name {
     Test,
 }
 
-/// The operations, if the text is a list rather than documents.
+/// The operations, if the first document of the text is a list.
 pub(super) fn read(text: &str) -> Result<Option<Vec<Operation>>> {
-    let start = text.trim_start();
-    let is_list = start.starts_with('[') || (start.starts_with('-') && !start.starts_with("---"));
-    if !is_list {
-        return Ok(None);
-    }
-    let value: Json =
-        yaml_serde::from_str(text).map_err(|_| fault("it is neither a JSON patch nor a machine config"))?;
-    let items = value.as_array().ok_or_else(|| fault("a JSON patch is a list of operations"))?;
-    items.iter().enumerate().map(|(index, item)| operation(index + 1, item)).collect::<Result<_>>().map(Some)
+    let first = yaml_serde::Deserializer::from_str(text).next().map(Value::deserialize);
+    let Some(Ok(Value::Sequence(items))) = first else {
+        let is_broken_list = matches!(first, Some(Err(_))) && text.trim_start().starts_with('[');
+        return if is_broken_list {
+            Err(fault("it is neither a JSON patch nor a machine config"))
+        } else {
+            Ok(None)
+        };
+    };
+    let operations = items.iter().enumerate().map(|(index, item)| {
+        let item = serde_json::to_value(item).map_err(|_| fault("it has keys that JSON does not know"))?;
+        operation(index + 1, &item)
+    });
+    operations.collect::<Result<_>>().map(Some)
 }
 
 fn operation(number: usize, item: &Json) -> Result<Operation> {
@@ -211,6 +217,23 @@ mod tests {
                 .unwrap()
                 .ends_with("- a\n  sysctls:\n    x/y: \"1\"\n")
         );
+    }
+
+    #[test]
+    fn a_list_is_known_by_what_is_read_not_by_its_first_character() {
+        let remove = "- op: remove\n  path: /machine/certSANs\n";
+        let json = r#"[{"op": "remove", "path": "/machine/certSANs"}]"#;
+        for patch in [
+            format!("# why\n{remove}"),
+            format!("---\n{remove}"),
+            format!("# why\n---\n# more\n{remove}"),
+            format!("\n  \n{json}\n"),
+            format!("---\n{json}"),
+            format!("# why\n{json}"),
+        ] {
+            let out = patched("machine: {certSANs: [a], type: worker}", &patch);
+            assert_eq!(out.as_deref(), Ok("machine:\n  type: worker\n"), "{patch}");
+        }
     }
 
     #[test]
