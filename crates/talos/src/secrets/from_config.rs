@@ -66,12 +66,8 @@ impl SecretsBundle {
 
 fn encryption(config: &MachineConfig) -> Result<EncryptionSecret> {
     let of = |path: &str| config.text(path).filter(|text| !text.is_empty()).map(Secret::new);
-    if let Some(secret) = of("cluster.secretboxEncryptionSecret") {
-        return Ok(EncryptionSecret::Secretbox(secret));
-    }
-    if let Some(secret) = of("cluster.aescbcEncryptionSecret") {
-        return Ok(EncryptionSecret::AesCbc(secret));
-    }
+    let (mut secretbox, mut aes_cbc) =
+        (of("cluster.secretboxEncryptionSecret"), of("cluster.aescbcEncryptionSecret"));
     let keys = config
         .in_document("KubeEtcdEncryptionConfig", "config.resources")
         .and_then(Value::as_sequence)
@@ -82,14 +78,26 @@ fn encryption(config: &MachineConfig) -> Result<EncryptionSecret> {
         .filter_map(|provider| provider.get("secretbox")?.get("keys")?.as_sequence())
         .flatten();
     for key in keys {
-        let secret = key.get("secret").and_then(Value::as_str).map(Secret::new);
-        match (key.get("name").and_then(Value::as_str), secret) {
-            (Some("key1"), Some(secret)) => return Ok(EncryptionSecret::AesCbc(secret)),
-            (_, Some(secret)) => return Ok(EncryptionSecret::Secretbox(secret)),
-            _ => {}
-        }
+        let place = match key.get("name").and_then(Value::as_str) {
+            Some("key1") => &mut aes_cbc,
+            _ => &mut secretbox,
+        };
+        *place = place.take().or_else(|| key.get("secret").and_then(Value::as_str).map(Secret::new));
     }
-    Err(missing("cluster.secretboxEncryptionSecret"))
+    match (secretbox, aes_cbc) {
+        (Some(secret), None) => Ok(EncryptionSecret::Secretbox(secret)),
+        (None, Some(secret)) => Ok(EncryptionSecret::AesCbc(secret)),
+        (None, None) => Err(missing("cluster.secretboxEncryptionSecret")),
+        // Talos reads with both and writes with the first, but its bundles have a place for one only. To drop the other
+        // would make unreadable what it encrypted.
+        (Some(_), Some(_)) => Err(Error::Bundle {
+            field: "cluster.aescbcEncryptionSecret".into(),
+            reason: "stands beside the key for secretbox, and a bundle holds one of them. Write every Secret of the \
+                     cluster anew (kubectl get secrets -A -o json | kubectl replace -f -), then take the older key out \
+                     of the config"
+                .into(),
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -125,5 +133,20 @@ mod tests {
         broken.apply_patch(&Patch::from_yaml("cluster: {etcd: {$patch: delete}}").unwrap()).unwrap();
         let error = SecretsBundle::from_machine_config(&broken).unwrap_err().to_string();
         assert!(error.contains("`cluster.etcd.ca.crt` is missing"), "{error}");
+    }
+
+    #[test]
+    fn two_keys_are_refused_rather_than_one_dropped() {
+        let key = "aescbcEncryptionSecret: bm90aGluZ25vdGhpbmdub3RoaW5nbm90aGluZ25vdGg=";
+        let mut both = config(12, 35, Role::ControlPlane);
+        both.apply_patch(&Patch::from_yaml(&format!("cluster: {{{key}}}")).unwrap()).unwrap();
+        let error = SecretsBundle::from_machine_config(&both).unwrap_err().to_string();
+        assert!(error.contains("cluster.aescbcEncryptionSecret") && !error.contains("bm90"), "{error}");
+        let older = "apiVersion: v1alpha1\nkind: KubeEtcdEncryptionConfig\nconfig: {resources: [{resources: [secrets], \
+                     providers: [{secretbox: {keys: [{name: key1, secret: bm90}]}}]}]}";
+        let mut both = config(14, 37, Role::ControlPlane);
+        both.apply_patch(&Patch::from_yaml(older).unwrap()).unwrap();
+        let error = SecretsBundle::from_machine_config(&both).unwrap_err().to_string();
+        assert!(error.contains("cluster.aescbcEncryptionSecret"), "{error}");
     }
 }

@@ -3,13 +3,13 @@
 use std::{path::Path, process::Command};
 
 use daedal_talos::{
-    SecretsBundle, Talosconfig,
-    config::{ClusterOptions, MachineConfig, NodeOptions, Role},
+    EncryptionSecret, Secret, SecretsBundle, Talosconfig,
+    config::{ClusterOptions, Hostname, MachineConfig, NodeOptions, Role},
 };
 use jiff::Timestamp;
 use rand::{SeedableRng, rngs::StdRng};
 
-use crate::peer::{CONTRACTS, Tally, peer};
+use crate::peer::{CONTRACTS, Tally, difference, peer};
 
 fn cluster() -> ClusterOptions {
     ClusterOptions::new("c1", "https://10.0.0.20:6443", "v1.12.0", "v1.35.0")
@@ -118,6 +118,56 @@ fn bundles_interchange_for_every_contract() {
                 Ok(_) => Some(format!("{version}: other secrets came out of the config of {file}")),
                 Err(error) => Some(format!("{version} {file}: {error}")),
             });
+        }
+    }
+    tally.done();
+}
+
+/// Bundles of clusters born before Talos 1.3. Contracts before 1.14 have Talos' generator leave their key out, so that
+/// Kubernetes could not read its own Secrets any more: ours puts it where Talos reads it, and nothing else differs.
+#[test]
+fn bundles_with_the_older_key_keep_it() {
+    let mut tally =
+        Tally::new("secrets: bundles with an AES-CBC key: generated from, and taken back, v1.8 to v1.14");
+    let mut bundle = crate::peer::bundle().clone();
+    let key = "bm90aGluZ25vdGhpbmdub3RoaW5nbm90aGluZ25vdGg=";
+    bundle.encryption = EncryptionSecret::AesCbc(Secret::new(key));
+    assert_eq!(SecretsBundle::from_yaml(bundle.to_yaml().expose()).unwrap(), bundle);
+    for contract in CONTRACTS {
+        let Some(mut tool) = crate::peer::ConfigTool::start(contract.library) else { return };
+        let version = format!("v1.{}", contract.minor);
+        for (role, name) in [(Role::ControlPlane, "controlplane"), (Role::Worker, "worker")] {
+            let mut generated = serde_json::json!({"generate": {
+                "cluster": "c1", "endpoint": "https://10.0.0.20:6443", "type": name, "contract": version,
+                "kubernetes": contract.kubernetes.trim_start_matches('v'),
+                "secrets": bundle.to_yaml().expose(), "disk": "/dev/sda",
+            }, "validate": {"mode": "metal"}});
+            let left_out = contract.minor < 14 && role == Role::ControlPlane;
+            if left_out {
+                let theirs = tool.ask(&generated).unwrap();
+                assert!(
+                    !theirs.to_yaml().expose().contains(key),
+                    "{version}: the real generator writes it now"
+                );
+                let patch = format!("cluster: {{aescbcEncryptionSecret: {key}}}");
+                generated["patches"] = serde_json::json!([patch]);
+            }
+            let theirs = tool.ask(&generated).unwrap();
+            let talos = format!("{version}.0");
+            let cluster = ClusterOptions::new("c1", "https://10.0.0.20:6443", talos, contract.kubernetes);
+            let mut node = NodeOptions::new(role, Hostname::Stable);
+            node.install.disk = Some("/dev/sda".into());
+            let ours = MachineConfig::generate(&bundle, &cluster, &node).unwrap();
+            tally.case(difference(&ours, &theirs).map(|at| format!("{version} {name}: {at}")));
+            if role == Role::ControlPlane {
+                for config in [&ours, &theirs] {
+                    tally.case(match SecretsBundle::from_machine_config(config) {
+                        Ok(back) if back == bundle => None,
+                        Ok(_) => Some(format!("{version}: other secrets came out of the config")),
+                        Err(error) => Some(format!("{version}: {error}")),
+                    });
+                }
+            }
         }
     }
     tally.done();
