@@ -108,14 +108,14 @@ struct Told {
     /// That a single resource is not there was told.
     is_known_absent: bool,
     is_bootstrapped: bool,
-    /// What the present watch has spoken of, until all that is there has come.
-    seen: BTreeSet<String>,
+    /// What the present watch has spoken of; none once all that is there has come.
+    seen: Option<BTreeSet<String>>,
 }
 
 impl Told {
     /// A new watch begins.
     fn begin(&mut self) {
-        self.seen.clear();
+        self.seen = Some(BTreeSet::new());
     }
 
     /// What of an event is news.
@@ -123,8 +123,9 @@ impl Told {
         match (event.event, event.resource) {
             (ResourceEvent::Bootstrapped, _) => {
                 // All that is there has come: what was told and is not among it is gone.
-                let gone: Vec<String> =
-                    self.resources.keys().filter(|id| !self.seen.contains(*id)).cloned().collect();
+                let seen = self.seen.take();
+                let is_gone = |id: &&String| seen.as_ref().is_some_and(|seen| !seen.contains(*id));
+                let gone: Vec<String> = self.resources.keys().filter(is_gone).cloned().collect();
                 let mut news: Vec<WatchEvent> = gone
                     .iter()
                     .filter_map(|id| self.resources.remove(id))
@@ -146,7 +147,9 @@ impl Told {
             }
             (_, Some(resource)) => {
                 self.is_known_absent = false;
-                self.seen.insert(resource.id.clone());
+                if let Some(seen) = &mut self.seen {
+                    seen.insert(resource.id.clone());
+                }
                 // A node that has rebooted counts versions anew, so that the contents must be the same too.
                 let event = match self.resources.get(&resource.id) {
                     Some(before) if *before == resource => return Vec::new(),
@@ -158,5 +161,41 @@ impl Told {
             }
             (event, None) => vec![WatchEvent { event, resource: None }],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(event: ResourceEvent, id: &str) -> WatchEvent {
+        let resource = Resource {
+            namespace: "runtime".into(),
+            kind: "Any".into(),
+            id: id.to_owned(),
+            version: "1".into(),
+            phase: "running".into(),
+            labels: BTreeMap::new(),
+            yaml: "a: b".into(),
+        };
+        WatchEvent { event, resource: (event != ResourceEvent::Bootstrapped).then_some(resource) }
+    }
+
+    #[test]
+    fn a_long_watch_remembers_only_what_is_there() {
+        let mut told = Told::default();
+        told.begin();
+        told.news(event(ResourceEvent::Created, "a"));
+        assert_eq!(told.news(event(ResourceEvent::Bootstrapped, "")).len(), 1);
+        for number in 0..100 {
+            let id = number.to_string();
+            told.news(event(ResourceEvent::Created, &id));
+            told.news(event(ResourceEvent::Destroyed, &id));
+        }
+        assert!(told.seen.is_none() && told.resources.len() == 1);
+        // A second one within the same watch takes nothing away.
+        assert!(told.news(event(ResourceEvent::Bootstrapped, "")).is_empty());
+        told.begin();
+        assert_eq!(told.news(event(ResourceEvent::Bootstrapped, "")).len(), 1, "a is gone");
     }
 }
