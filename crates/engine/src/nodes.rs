@@ -316,8 +316,8 @@ impl Nodes {
     /// Wipes what a node has of its config and its data off its disk, and switches it off.
     pub(crate) async fn strip(&self, node: &Node, patience: Duration) -> Result<(), TalosError> {
         let client = self.connect(node, patience).await?;
-        let partitions = vec![WipedPartition::State, WipedPartition::Ephemeral];
-        client.reset(&Reset { partitions, ..Reset::default() }).await.map(drop)
+        let reset = Reset::partitions(WipedPartition::State, [WipedPartition::Ephemeral]);
+        client.reset(&reset).await.map(drop)
     }
 
     /// A client of a node, for whoever wants to ask much.

@@ -223,8 +223,8 @@ async fn a_machine_reboots_resets_and_switches_itself_off() {
     assert_ne!(client.boot_id().await.unwrap(), before);
     assert_eq!(client.etcd_members().await.unwrap().len(), 1);
 
-    let partitions = vec![WipedPartition::State, WipedPartition::Ephemeral];
-    let reset = Reset { reboot: true, partitions, ..Reset::default() };
+    let mut reset = Reset::partitions(WipedPartition::State, [WipedPartition::Ephemeral]);
+    reset.reboot = true;
     client.reset(&reset).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(lab.machines.console(311).join("\n").contains("maintenance"));

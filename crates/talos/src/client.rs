@@ -15,8 +15,7 @@ mod streams;
 mod tls;
 
 pub use calls::{
-    Applied, ApplyMode, Bootstrap, EtcdMember, EtcdStatus, NodeVersion, Reset, Service, WipeMode,
-    WipedPartition,
+    Applied, ApplyMode, Bootstrap, EtcdMember, EtcdStatus, NodeVersion, Reset, Service, WipedPartition,
 };
 pub use connect::{Client, ConnectOptions};
 pub use cosi::{MachineStatus, Resource, ResourceEvent, ResourceEvents, WatchEvent};

@@ -309,8 +309,9 @@ impl Bench {
     /// A node loses its config and its data, and boots again.
     pub async fn reset(&self, node: &str) {
         let client = self.talos(node).await;
-        let partitions = vec![WipedPartition::State, WipedPartition::Ephemeral];
-        client.reset(&Reset { reboot: true, partitions, ..Reset::default() }).await.unwrap();
+        let mut reset = Reset::partitions(WipedPartition::State, [WipedPartition::Ephemeral]);
+        reset.reboot = true;
+        client.reset(&reset).await.unwrap();
         tokio::time::sleep(std::time::Duration::from_secs(120)).await;
     }
 

@@ -152,31 +152,50 @@ impl WipedPartition {
     }
 }
 
-/// Which disks a reset wipes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WipeMode {
-    /// The system disk (or the partitions named) and the disks named.
-    #[default]
-    All,
-    /// Only the system disk; no other may be named.
-    SystemDisk,
-    /// Only the disks named; no partition of the system disk may be.
-    UserDisks,
-}
-
-/// How to reset a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// How to reset a node. What is wiped has to be said: a request that names nothing wipes the whole system disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reset {
     /// Drain the node and leave etcd first.
     pub graceful: bool,
     /// Boot again afterwards instead of powering off.
     pub reboot: bool,
-    /// What to wipe of the system disk. **Nothing named means the whole disk**, operating system included.
-    pub partitions: Vec<WipedPartition>,
-    /// Other disks to wipe, such as `/dev/sdb`.
-    pub user_disks: Vec<String>,
-    /// Which of them are wiped.
-    pub mode: WipeMode,
+    system_disk: SystemDisk,
+    user_disks: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum SystemDisk {
+    Kept,
+    Partitions(Vec<WipedPartition>),
+    Whole,
+}
+
+impl Reset {
+    fn of(system_disk: SystemDisk) -> Self {
+        Self { graceful: false, reboot: false, system_disk, user_disks: Vec::new() }
+    }
+
+    /// Wipes these partitions of the system disk. There is a first one, because none would mean the whole disk.
+    pub fn partitions(first: WipedPartition, more: impl IntoIterator<Item = WipedPartition>) -> Self {
+        Self::of(SystemDisk::Partitions(std::iter::once(first).chain(more).collect()))
+    }
+
+    /// Wipes the whole system disk, operating system included.
+    pub fn whole_system_disk() -> Self {
+        Self::of(SystemDisk::Whole)
+    }
+
+    /// Wipes other disks only, such as `/dev/sdb`.
+    pub fn user_disks(disks: impl IntoIterator<Item = String>) -> Self {
+        Self::of(SystemDisk::Kept).and_user_disks(disks)
+    }
+
+    /// Wipes these disks too.
+    #[must_use]
+    pub fn and_user_disks(mut self, disks: impl IntoIterator<Item = String>) -> Self {
+        self.user_disks.extend(disks);
+        self
+    }
 }
 
 pub(super) trait HasMetadata {
@@ -436,15 +455,14 @@ impl Client {
 
     /// Wipes the node.
     pub async fn reset(&self, reset: &Reset) -> Result<String> {
-        let partitions = reset
-            .partitions
+        let (partitions, mode) = match &reset.system_disk {
+            SystemDisk::Kept => (&[][..], reset_request::WipeMode::UserDisks),
+            SystemDisk::Partitions(partitions) => (&partitions[..], reset_request::WipeMode::All),
+            SystemDisk::Whole => (&[][..], reset_request::WipeMode::All),
+        };
+        let partitions = partitions
             .iter()
             .map(|partition| machine::ResetPartitionSpec { label: partition.label().into(), wipe: true });
-        let mode = match reset.mode {
-            WipeMode::All => reset_request::WipeMode::All,
-            WipeMode::SystemDisk => reset_request::WipeMode::SystemDisk,
-            WipeMode::UserDisks => reset_request::WipeMode::UserDisks,
-        };
         let request = self.request(machine::ResetRequest {
             graceful: reset.graceful,
             reboot: reset.reboot,

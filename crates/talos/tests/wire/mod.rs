@@ -6,7 +6,7 @@ use daedal_talos::{
     Secret,
     client::{
         Client, ContainerDriver, ContainerLog, DeviceWipe, FailureKind, HealthCheck, ImageNamespace,
-        NodeDiskKind, RegistryLogin, Reset, WipeMethod, WipeMode, WipedPartition,
+        NodeDiskKind, RegistryLogin, Reset, WipeMethod, WipedPartition,
     },
 };
 use futures::{StreamExt, TryStreamExt};
@@ -42,25 +42,22 @@ async fn reboot_and_reset() {
     client.reboot_by_force().await.unwrap();
     assert_eq!(node.0.asked(), [("Reboot", vec![]), ("Reboot", number(1, 1)), ("Reboot", number(1, 2))]);
 
-    assert_eq!(client.reset(&Reset::default()).await.unwrap(), "reset-1");
+    assert_eq!(client.reset(&Reset::whole_system_disk()).await.unwrap(), "reset-1");
     assert_eq!(node.0.asked(), [("Reset", vec![])]);
     use WipedPartition::{Bios, Boot, Efi, Ephemeral, Meta, State};
-    let reset = Reset {
-        graceful: true,
-        reboot: true,
-        partitions: vec![State, Ephemeral, Meta, Efi, Bios, Boot],
-        user_disks: vec!["/dev/sdb".into(), "/dev/sdc".into()],
-        mode: WipeMode::UserDisks,
-    };
+    let disks = || ["/dev/sdb".to_owned(), "/dev/sdc".to_owned()];
+    let mut reset = Reset::partitions(State, [Ephemeral, Meta, Efi, Bios, Boot]).and_user_disks(disks());
+    (reset.graceful, reset.reboot) = (true, true);
     client.reset(&reset).await.unwrap();
     let mut expected = [number(1, 1), number(2, 1)].concat();
     for label in ["STATE", "EPHEMERAL", "META", "EFI", "BIOS", "BOOT"] {
         expected.extend(field(3, [field(1, label), number(2, 1)].concat()));
     }
-    expected.extend([field(4, "/dev/sdb"), field(4, "/dev/sdc"), number(5, 2)].concat());
+    let disks_named = [field(4, "/dev/sdb"), field(4, "/dev/sdc")].concat();
+    expected.extend(&disks_named);
     assert_eq!(node.0.asked(), [("Reset", expected)]);
-    client.reset(&Reset { mode: WipeMode::SystemDisk, ..Reset::default() }).await.unwrap();
-    assert_eq!(node.0.asked(), [("Reset", number(5, 1))]);
+    client.reset(&Reset::user_disks(disks())).await.unwrap();
+    assert_eq!(node.0.asked(), [("Reset", [disks_named, number(5, 2)].concat())]);
 }
 
 #[tokio::test(start_paused = true)]
