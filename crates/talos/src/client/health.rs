@@ -7,7 +7,10 @@ use tokio::time::Instant;
 
 use crate::{
     Result,
-    client::{connect::Client, failure::Failure},
+    client::{
+        connect::Client,
+        failure::{Failure, FailureKind},
+    },
     proto::cluster,
 };
 
@@ -32,17 +35,24 @@ impl Client {
         check: &HealthCheck,
     ) -> Result<impl Stream<Item = Result<String>> + Send + use<>> {
         const OPERATION: &str = "check health";
+        // The node keeps the time itself; it is given a little more to say so.
+        let wait = check.patience.checked_add(self.call_timeout);
+        let told = prost_types::Duration::try_from(check.patience).ok();
+        let deadline = wait.and_then(|wait| Instant::now().checked_add(wait));
+        let (Some(wait), Some(wait_timeout), Some(deadline)) = (wait, told, deadline) else {
+            let why = format!("{} seconds is longer than a node can wait", check.patience.as_secs());
+            return Err(self.failed(OPERATION, Failure::new(FailureKind::Other, why)));
+        };
         let request = self.request(cluster::HealthCheckRequest {
-            wait_timeout: prost_types::Duration::try_from(check.patience).ok(),
+            wait_timeout: Some(wait_timeout),
             cluster_info: Some(cluster::ClusterInfo {
                 control_plane_nodes: check.control_planes.clone(),
                 worker_nodes: check.workers.clone(),
                 force_endpoint: check.endpoint.clone().unwrap_or_default(),
             }),
         });
-        // The node keeps the time itself; it is given a little more to say so.
-        let deadline = Instant::now() + check.patience + self.call_timeout;
-        let stream = self.call(OPERATION, self.cluster().health_check(request)).await?;
+        // Nothing comes before the node has found the others, for which it may take all the time it has.
+        let stream = self.call_within(OPERATION, wait, self.cluster().health_check(request)).await?;
         let state = Some((self.clone(), stream));
         Ok(futures::stream::unfold(state, move |state| async move {
             let (client, mut stream) = state?;

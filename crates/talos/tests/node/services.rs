@@ -28,7 +28,12 @@ impl ClusterService for Node {
         request: Request<cluster::HealthCheckRequest>,
     ) -> Reply<Self::HealthCheckStream> {
         self.0.note("HealthCheck", request.get_ref());
-        let workers = request.into_inner().cluster_info.unwrap_or_default().worker_nodes.len();
+        let info = request.into_inner().cluster_info.unwrap_or_default();
+        let workers = info.worker_nodes.len();
+        if info.control_plane_nodes.is_empty() && workers == 0 {
+            // It has to find them out first, and says nothing meanwhile.
+            tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        }
         let said =
             |message: &str| Ok(cluster::HealthCheckProgress { metadata: None, message: message.to_owned() });
         let said = futures::stream::iter([said("waiting for etcd to be healthy: ..."), said("etcd: OK")]);

@@ -141,6 +141,16 @@ async fn health_is_told_as_it_is_found_out_and_within_a_deadline() {
     let mut said: Vec<_> = client.health_check(&two).await.unwrap().collect().await;
     assert_eq!(said.pop().unwrap().unwrap_err().kind(), Some(FailureKind::Timeout));
     assert_eq!(begin.elapsed().as_secs(), 110);
+
+    // The node looks for the others for longer than a call usually takes, and says nothing before it has found them.
+    let slow = HealthCheck { control_planes: Vec::new(), workers: Vec::new(), ..two.clone() };
+    let said: Vec<String> = client.health_check(&slow).await.unwrap().try_collect().await.unwrap();
+    assert_eq!(said.len(), 2);
+    // A time that nobody can keep is refused, not forgotten.
+    for patience in [Duration::MAX, Duration::from_secs(u64::MAX / 2)] {
+        let failed = client.health_check(&HealthCheck { patience, ..two.clone() }).await.err().unwrap();
+        assert!(std::error::Error::source(&failed).unwrap().to_string().contains("longer than"), "{failed}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
