@@ -11,7 +11,7 @@ use std::{
 
 use daedal_talos::{
     SecretsBundle,
-    config::{ClusterOptions, Link, MachineConfig, NodeOptions, Patch, Role},
+    config::{ClusterOptions, Link, MachineConfig, Marks, NodeOptions, Patch, Role},
 };
 use jiff::Timestamp;
 use rand::{SeedableRng, rngs::StdRng};
@@ -79,7 +79,8 @@ fn compare(secrets: &SecretsBundle) -> Duration {
     let began = Instant::now();
     for (index, running) in (0..NODES).zip(running.iter().cycle()) {
         let running = MachineConfig::from_yaml(running.expose()).unwrap();
-        assert!(!running.differences(&config(secrets, index), &secrets.cluster_secret).is_empty());
+        let marks = Marks::new(&secrets.cluster_secret);
+        assert!(!running.differences(&config(secrets, index), &marks).is_empty());
     }
     began.elapsed()
 }
