@@ -1,5 +1,6 @@
 //! The secrets bundle: everything about a cluster that cannot be computed again.
 
+mod beside_config;
 mod from_config;
 mod summary;
 

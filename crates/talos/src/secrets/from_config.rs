@@ -64,7 +64,7 @@ impl SecretsBundle {
     }
 }
 
-fn encryption(config: &MachineConfig) -> Result<EncryptionSecret> {
+pub(super) fn encryption(config: &MachineConfig) -> Result<EncryptionSecret> {
     let of = |path: &str| config.text(path).filter(|text| !text.is_empty()).map(Secret::new);
     let (mut secretbox, mut aes_cbc) =
         (of("cluster.secretboxEncryptionSecret"), of("cluster.aescbcEncryptionSecret"));
