@@ -8,6 +8,7 @@ mod lifecycle;
 mod logs;
 pub(super) mod machine;
 mod other;
+mod roles;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use tonic::Status;
 use tonic::service::Routes;
 use tower::Service as _;
 
+use self::roles::{READER, roles};
 use super::config::MachineConfig;
 use super::cosi::Resources;
 use super::keys::{Authority, Caller, Clients, KeyError, ServerNames, server_config};
@@ -249,52 +251,6 @@ fn target(shared: &Arc<Shared>, node: &Arc<Node>, local: &Handler, name: &str) -
     })
 }
 
-const ADMIN: &str = "os:admin";
-const OPERATOR: &str = "os:operator";
-const READER: &str = "os:reader";
-const BACKUP: &str = "os:etcd:backup";
-
-/// Which roles may make a call.
-fn roles(path: &str) -> &'static [&'static str] {
-    let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
-    match (service, method) {
-        ("machine.MachineService", "EtcdSnapshot") => &[ADMIN, OPERATOR, BACKUP],
-        (
-            "machine.MachineService",
-            "Reboot"
-            | "Shutdown"
-            | "ServiceStart"
-            | "ServiceStop"
-            | "ServiceRestart"
-            | "EtcdForfeitLeadership"
-            | "EtcdAlarmDisarm"
-            | "EtcdDefragment"
-            | "ImagePull",
-        ) => &[ADMIN, OPERATOR],
-        (
-            "machine.MachineService",
-            "ApplyConfiguration"
-            | "Bootstrap"
-            | "EtcdLeaveCluster"
-            | "EtcdRecover"
-            | "EtcdRemoveMemberByID"
-            | "GenerateClientConfiguration"
-            | "Kubeconfig"
-            | "MetaWrite"
-            | "MetaDelete"
-            | "Read"
-            | "Reset"
-            | "Rollback"
-            | "Upgrade",
-        )
-        | ("machine.LifecycleService", _)
-        | ("storage.StorageService", "BlockDeviceWipe") => &[ADMIN],
-        ("machine.ImageService", "Pull" | "Remove") => &[ADMIN, OPERATOR],
-        ("cosi.resource.State", "Create" | "Update" | "Destroy" | "Teardown") => &[],
-        _ => &[ADMIN, OPERATOR, READER],
-    }
-}
-
 fn authorize(node: &Arc<Node>, request: &mut Request<Body>) -> Result<(), Status> {
     let path = request.uri().path().to_owned();
     let (stage, version) = {
@@ -306,7 +262,7 @@ fn authorize(node: &Arc<Node>, request: &mut Request<Body>) -> Result<(), Status
         let open = wipe
             || path == "/machine.MachineService/ApplyConfiguration"
             || path == "/storage.StorageService/Disks"
-            || (path.starts_with("/cosi.resource.State/") && !roles(&path).is_empty());
+            || (path.starts_with("/cosi.resource.State/") && roles(&path).contains(&READER));
         if version_at_least(&version, 13) {
             request.extensions_mut().insert(Caller {
                 name: String::new(),

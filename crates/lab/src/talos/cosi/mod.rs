@@ -177,19 +177,19 @@ impl State for Resources {
     }
 
     async fn create(&self, _: Request<CreateRequest>) -> Result<Response<CreateResponse>, Status> {
-        Err(Status::permission_denied("not authorized"))
+        Err(Status::permission_denied("write access is not allowed"))
     }
 
     async fn update(&self, _: Request<UpdateRequest>) -> Result<Response<UpdateResponse>, Status> {
-        Err(Status::permission_denied("not authorized"))
+        Err(Status::permission_denied("write access is not allowed"))
     }
 
     async fn destroy(&self, _: Request<DestroyRequest>) -> Result<Response<DestroyResponse>, Status> {
-        Err(Status::permission_denied("not authorized"))
+        Err(Status::permission_denied("write access is not allowed"))
     }
 
     async fn teardown(&self, _: Request<TeardownRequest>) -> Result<Response<TeardownResponse>, Status> {
-        Err(Status::permission_denied("not authorized"))
+        Err(Status::permission_denied("write access is not allowed"))
     }
 }
 
