@@ -65,6 +65,7 @@ pub use event::{Event, stage};
 pub use guarding::BackupJob;
 pub use limits::Limits;
 pub use live::{Check, CheckVerdict, LiveReport};
+pub use observe::RunsOn;
 pub use outputs::{Outputs, Rekeyed};
 pub use page::{EtcdPage, KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage};
 pub use privileges::{Grant, Scope, Use};

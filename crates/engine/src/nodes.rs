@@ -335,7 +335,7 @@ impl Nodes {
     }
 
     /// The machine config a node runs on.
-    pub(crate) async fn running_config(&self, node: &Node, patience: Duration) -> Result<Secret, String> {
+    pub(crate) async fn running_config(&self, node: &dyn Peer, patience: Duration) -> Result<Secret, String> {
         let ask = async {
             let client = self.connect(node, patience).await?;
             client.machine_config().await

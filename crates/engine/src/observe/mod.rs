@@ -2,6 +2,7 @@
 
 mod config;
 pub(crate) mod guests;
+mod identity;
 mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,8 @@ use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::outputs::Hosts;
 use crate::privileges;
+
+pub use self::identity::RunsOn;
 
 /// Collects what could not be seen.
 #[derive(Default)]

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use daedal_planner::{Ownership, TalosView, World};
 use daedal_store::{Keyring, SecretBytes};
 use daedal_talos::config::MachineConfig;
 use daedal_talos::{Secret, SecretsBundle};
 use jiff::Timestamp;
 
+use super::fits::{Asked, fits};
 use super::stored;
 use crate::cli::{Format, Target};
 use crate::commands::apply::command;
@@ -15,6 +15,9 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{self, Session, engine_failure};
 use crate::{console, documents, keys};
+
+/// The way around the check, where nothing is overwritten.
+pub(super) const UNCHECKED: &str = "--unchecked imports without asking anybody.";
 
 /// What is asked of a cluster before its secrets are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,15 +63,17 @@ pub async fn run(source: &Path, target: &Target, how: How, format: Format, color
     }
     if how != How::Unchecked {
         let session = Session::open(target, color).await?;
-        let world =
-            session.engine.observe_with(&session.cluster, Some(bundle.clone())).await.map_err(|error| {
-                let failure = engine_failure(&error);
-                match how {
-                    How::New => failure.hint("--unchecked imports without asking anybody."),
-                    How::Unchecked | How::Replacing => failure,
-                }
-            })?;
-        fits(&world, source, how)?;
+        let failed = |error: daedal_engine::Error| {
+            let failure = engine_failure(&error);
+            match how {
+                How::New => failure.hint(UNCHECKED),
+                How::Unchecked | How::Replacing => failure,
+            }
+        };
+        let (engine, cluster) = (&session.engine, &session.cluster);
+        let world = engine.observe_with(cluster, Some(bundle.clone())).await.map_err(failed)?;
+        let runs_on = engine.nodes_beside(cluster, &world, &bundle).await.map_err(failed)?;
+        fits(&Asked { cluster, world: &world, runs_on: &runs_on, source, how, replaces })?;
     }
     let bytes = SecretBytes::new(bundle.to_yaml().expose().as_bytes().to_vec());
     keys::ensure(&store, target.lab)?;
@@ -124,54 +129,4 @@ fn read(path: &Path, keys: &Keyring) -> Outcome<SecretsBundle> {
         return SecretsBundle::from_machine_config(&config).map_err(|error| refused(&error));
     }
     SecretsBundle::from_yaml(text.expose()).map_err(|error| refused(&error))
-}
-
-/// Whether what runs already, if anything, runs on these secrets.
-fn fits(world: &World, source: &Path, how: How) -> Outcome<()> {
-    let ours: Vec<&str> = world
-        .guests
-        .values()
-        .filter_map(|guest| match &guest.ownership {
-            Ownership::Ours { node, .. } | Ownership::HalfMade { node, .. } => Some(node.as_str()),
-            _ => None,
-        })
-        .collect();
-    if ours.is_empty() {
-        return Ok(());
-    }
-    let with = |wanted: fn(&TalosView) -> bool| {
-        let names: Vec<&str> = world
-            .nodes
-            .iter()
-            .filter(|(_, view)| wanted(&view.talos))
-            .map(|(name, _)| name.as_str())
-            .collect();
-        names.join(", ")
-    };
-    let refused = |why: String| Failure::new(Exit::Failed, format!("nothing was imported: {why}"));
-    let others = with(|talos| matches!(talos, TalosView::OtherCluster));
-    if !others.is_empty() {
-        let why = format!("{others} runs on other secrets than {}", source.display());
-        return Err(refused(why)
-            .hint("The right ones are in a control plane's machine config: `talosctl get machineconfig v1alpha1 -o jsonpath={.spec}`."));
-    }
-    let answers = |name: &&str| {
-        world.nodes.get(*name).is_some_and(|view| matches!(view.talos, TalosView::Configured { .. }))
-    };
-    let silent: Vec<&str> = ours.iter().copied().filter(|name| !answers(name)).collect();
-    if how == How::Replacing && !silent.is_empty() {
-        let why = format!(
-            "{} may still need the kept secrets: nothing answers to those of {} there",
-            silent.join(", "),
-            source.display()
-        );
-        return Err(refused(why)
-            .hint("Start them, or take them out of the cluster, and change their authority first."));
-    }
-    if silent.len() == ours.len() {
-        let why =
-            format!("the cluster has VMs ({}), and none of them answers to these secrets", ours.join(", "));
-        return Err(refused(why).hint("Start them first; --unchecked imports without asking anybody."));
-    }
-    Ok(())
 }

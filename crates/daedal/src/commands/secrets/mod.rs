@@ -1,5 +1,6 @@
 //! `daedal secrets`: what is kept for a cluster, brought in, taken out, looked at, and what is minted from it.
 
+mod fits;
 mod import;
 mod mint;
 mod rekey;
@@ -33,7 +34,7 @@ pub enum SecretsCommand {
     /// plane's machine config.
     ///
     /// Refused when others are kept already, or when a node of the cluster runs on others. With --replace they take the place of the
-    /// kept ones, which stay under another name, once every node answers to them: the end of changing an authority.
+    /// kept ones, which stay under another name, once every node runs on them: the end of changing an authority.
     Import {
         /// The file.
         #[arg(value_name = "SECRETS")]
