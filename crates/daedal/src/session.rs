@@ -177,7 +177,22 @@ fn live_access(cluster: &Cluster, folder: &Path, keys: &Keyring) -> Outcome<Acce
             Arc::new(Proxy::parse(url).map_err(|e| Failure::from_error(Exit::BadDocument, &e))?)
         }
     };
-    let proxmox_trust = match &cluster.proxmox.tls {
+    let proxmox_trust = trust(&cluster.proxmox.tls, folder)?;
+    let factory_trust = trust(&cluster.talos.factory_tls, folder)?;
+    let token_secret =
+        secrets::read(&cluster.proxmox.token_secret, "the Proxmox API token's secret", folder, keys)
+            .map_err(|failure| match failure.exit {
+                Exit::MissingSecret if secrets::is_encrypted(&cluster.proxmox.token_secret) => {
+                    failure.hint("If the key is lost: `daedal proxmox setup --rotate` makes a new token.")
+                }
+                _ => failure,
+            })?;
+    Ok(Access { dialer, proxmox_trust, factory_trust, token_secret })
+}
+
+/// A declared trust, with the certificate that it names.
+fn trust(declared: &TlsTrust, folder: &Path) -> Outcome<Trust> {
+    Ok(match declared {
         TlsTrust::System => Trust::System,
         TlsTrust::Insecure => Trust::Insecure,
         TlsTrust::Fingerprint(text) => Trust::Fingerprint(
@@ -191,16 +206,7 @@ fn live_access(cluster: &Cluster, folder: &Path, keys: &Keyring) -> Outcome<Acce
             })?;
             Trust::Ca(pem)
         }
-    };
-    let token_secret =
-        secrets::read(&cluster.proxmox.token_secret, "the Proxmox API token's secret", folder, keys)
-            .map_err(|failure| match failure.exit {
-                Exit::MissingSecret if secrets::is_encrypted(&cluster.proxmox.token_secret) => {
-                    failure.hint("If the key is lost: `daedal proxmox setup --rotate` makes a new token.")
-                }
-                _ => failure,
-            })?;
-    Ok(Access { dialer, proxmox_trust, factory_trust: Trust::System, token_secret })
+    })
 }
 
 fn parts(cluster: &Cluster, access: Access, store: Store, outputs: PathBuf) -> Outcome<Parts> {

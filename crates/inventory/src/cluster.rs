@@ -74,6 +74,9 @@ pub struct Talos {
     pub kernel_args: Vec<String>,
     /// Image Factory base URL, without a trailing slash.
     pub factory: String,
+    /// How its certificate is verified.
+    #[serde(default, skip_serializing_if = "TlsTrust::is_system")]
+    pub factory_tls: TlsTrust,
     /// CPU architecture of the nodes.
     pub arch: Arch,
     /// Install disk path for paths that run the installer.
@@ -247,11 +250,12 @@ pub enum SecretRef {
     File(PathBuf),
 }
 
-/// How Proxmox's certificate is verified.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How a server's certificate is verified.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TlsTrust {
     /// The machine's own roots.
+    #[default]
     System,
     /// A CA file, relative to the inventory.
     Ca(PathBuf),
@@ -259,6 +263,13 @@ pub enum TlsTrust {
     Fingerprint(String),
     /// Not verified; said aloud in every plan.
     Insecure,
+}
+
+impl TlsTrust {
+    /// Whether nothing but the machine's own roots is trusted.
+    pub fn is_system(&self) -> bool {
+        *self == Self::System
+    }
 }
 
 /// How this machine reaches the nodes.

@@ -189,6 +189,9 @@ refuses! {
     tls_none: "{ca: pve-root-ca.pem}" => "{}";
     tls_sha1: "ca: pve-root-ca.pem" => "fingerprint: \"5A:3C:0E:91:7B:D2:48:F6:1D:A9:63:BE:07:C4:8F:22:E5:70:9A:34\"";
     tls_not_a_fingerprint: "ca: pve-root-ca.pem" => "fingerprint: AB:CD:…";
+    factory_tls_both: "version: v1.12.0" => "version: v1.12.0, factoryTls: {ca: factory-ca.pem, insecure: true}";
+    factory_tls_not_a_fingerprint: "version: v1.12.0" => "version: v1.12.0, factoryTls: {fingerprint: AB:CD:…}";
+    factory_tls_on_plain_http: "version: v1.12.0" => "version: v1.12.0, factory: \"http://factory.lan\", factoryTls: {ca: factory-ca.pem}";
     endpoint_plain_http: "https://" => "http://";
     endpoint_with_path: ":8006" => ":8006/api2/json";
     endpoint_without_scheme: "https://atlas.lan:8006" => "atlas.lan:8006";
@@ -294,6 +297,14 @@ fn warnings_do_not_stop() {
     ]);
     let loaded = load(&[Source { name: "cluster.yaml".to_owned(), text }], &files).expect("usable");
     assert!(loaded.warnings.iter().all(|w| w.severity == Severity::Warning));
+    insta::assert_snapshot!(shown(loaded.warnings.iter()));
+}
+
+#[test]
+fn a_factory_that_is_not_verified_is_said_aloud() {
+    let text = edited(&[("version: v1.12.0", "version: v1.12.0, factoryTls: {insecure: true}")]);
+    let loaded = load(&[Source { name: "cluster.yaml".to_owned(), text }], &files).expect("usable");
+    assert_eq!(loaded.cluster.talos.factory_tls, daedal_inventory::TlsTrust::Insecure);
     insta::assert_snapshot!(shown(loaded.warnings.iter()));
 }
 

@@ -61,6 +61,7 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
             extensions: vec!["siderolabs/qemu-guest-agent".into()],
             kernel_args: vec![],
             factory: "https://factory.talos.dev".into(),
+            factory_tls: TlsTrust::System,
             arch: Arch::Amd64,
             install_disk: "/dev/sda".into(),
             secure_boot: false,

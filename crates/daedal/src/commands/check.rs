@@ -70,12 +70,12 @@ fn offline(target: &Target, format: Format, color: bool) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// The CA certificate, if the inventory names one that is not there: whatever asks Proxmox needs it.
+/// A CA certificate, if the inventory names one that is not there: whatever asks Proxmox or the Image Factory needs it.
 fn missing_ca(cluster: &Cluster, folder: &Path) -> Option<PathBuf> {
-    match &cluster.proxmox.tls {
+    [&cluster.proxmox.tls, &cluster.talos.factory_tls].into_iter().find_map(|tls| match tls {
         TlsTrust::Ca(path) => Some(secrets::resolve(path, folder)).filter(|path| !path.is_file()),
         _ => None,
-    }
+    })
 }
 
 fn render(report: &LiveReport, color: bool) -> String {

@@ -1,10 +1,10 @@
 //! Disk images: those that lie on a storage already, and Proxmox releases that cannot import any.
 
 use daedal_engine::{Check, CheckVerdict, LiveReport, StepState};
-use daedal_inventory::{Boot, Cluster, Templates};
+use daedal_inventory::{Boot, Cluster, Templates, TlsTrust};
 use daedal_lab::Format;
 use daedal_lab::proxmox::{Grant, StorageSpec};
-use daedal_planner::{PlanError, without_import};
+use daedal_planner::{Action, PlanError, without_import};
 
 use crate::boot::{
     CLOUD_INIT, ISO_CIDATA, ISO_CLOUD_INIT, OWN_RAW, RAW, TEMPLATE, TEMPLATE_BY_ISO, somebodys_build,
@@ -213,5 +213,45 @@ async fn an_image_of_ones_own_may_be_what_no_factory_builds() {
             assert_eq!(said.verdict, verdict, "{said:?}");
             assert_eq!(report.passed(), way.boot == OWN_RAW.boot, "{report:#?}");
         }
+    }
+}
+
+/// An own factory, as in an air gap: no other answers here, and no host knows who signed its certificate. The schematic is
+/// registered there, the image comes from there, and whatever a node installs later does, too.
+#[tokio::test(start_paused = true)]
+async fn an_own_factory_is_all_that_is_asked() {
+    const OWN: &str = "https://factory.lab:8443";
+    let mut bench = Bench::with_factories(vec![OWN.to_owned()]);
+    bench.lab.datacenter().distrust("factory.lab");
+    bench.cluster.talos.factory = OWN.to_owned();
+
+    // Hosts verify what they are not told otherwise about, and say so.
+    let failed = bench.apply_through(Default::default()).await.unwrap();
+    let said = errors(&failed).join("\n");
+    assert!(!failed.succeeded() && said.contains("download failed: exit code 5"), "{said}");
+
+    bench.cluster.talos.factory_tls = TlsTrust::Ca("factory-ca.pem".into());
+    let (_, plan) = bench.look().await;
+    let urls: Vec<String> = plan
+        .unwrap()
+        .steps
+        .iter()
+        .filter_map(|step| match &step.action {
+            Action::DownloadImage { url, .. } => Some(url.clone()),
+            _ => None,
+        })
+        .collect();
+    assert!(!urls.is_empty() && urls.iter().all(|url| url.starts_with(&format!("{OWN}/image/"))), "{urls:?}");
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("own factory").await;
+    let id = urls[0].split('/').nth(4).unwrap();
+    assert_eq!(bench.lab.factory().extensions(id).unwrap(), bench.cluster.talos.extensions);
+    let registered = bench.lab.faults().log();
+    assert!(registered.iter().any(|call| call.service == "factory" && call.path == "/schematics"));
+    for node in &bench.cluster.nodes {
+        let config =
+            std::fs::read_to_string(bench.outputs().join(format!("nodes/{}.yaml", node.name))).unwrap();
+        let installer = format!("factory.lab:8443/nocloud-installer/{id}:v{}", bench.cluster.talos.version);
+        assert!(config.contains(&installer), "{}: {config}", node.name);
     }
 }

@@ -83,6 +83,21 @@ impl Bench {
         workers: usize,
         change: impl FnOnce(&mut DatacenterSpec),
     ) -> Self {
+        Self::made(way, control_planes, workers, LabSpec::default().factories, change)
+    }
+
+    /// One control plane and one worker where only these factories answer.
+    pub fn with_factories(factories: Vec<String>) -> Self {
+        Self::made(Way::USUAL, 1, 1, factories, |_| {})
+    }
+
+    fn made(
+        way: Way,
+        control_planes: usize,
+        workers: usize,
+        factories: Vec<String>,
+        change: impl FnOnce(&mut DatacenterSpec),
+    ) -> Self {
         let cluster = cluster_booting(way.boot, control_planes, workers);
         let mut datacenter = DatacenterSpec {
             hosts: vec![HostSpec::new("atlas", 64, 256 << 30), HostSpec::new("boreas", 64, 256 << 30)],
@@ -97,7 +112,8 @@ impl Bench {
             )),
             Giving::Any => Some(Dhcp::from("10.0.9.1/16".parse().unwrap())),
         };
-        let lab = Lab::new(LabSpec { datacenter, epoch: EPOCH, dhcp, ..LabSpec::default() }).unwrap();
+        let lab =
+            Lab::new(LabSpec { datacenter, factories, epoch: EPOCH, dhcp, ..LabSpec::default() }).unwrap();
         Self { lab, cluster, folder: tempfile::tempdir().unwrap(), counter: Arc::new(CallCounter::new()) }
     }
 

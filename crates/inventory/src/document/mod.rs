@@ -123,6 +123,9 @@ pub(crate) struct Talos {
     pub(crate) kernel_args: Option<Vec<String>>,
     /// Base URL of the Image Factory; `https://factory.talos.dev` by default.
     pub(crate) factory: Option<String>,
+    /// How the Image Factory's certificate is trusted; by this machine's own roots by default. Where it is given, Proxmox hosts
+    /// download images without verifying the certificate, and compare their SHA-256.
+    pub(crate) factory_tls: Option<TlsTrust>,
     /// CPU architecture of the nodes; `amd64` by default.
     pub(crate) arch: Option<Arch>,
     /// Disk the installer writes to when a node is upgraded; `/dev/sda` by default.

@@ -62,14 +62,14 @@ pub(crate) struct SecretRef {
     pub(crate) file: Option<String>,
 }
 
-/// How Proxmox's certificate is trusted: exactly one of the keys.
+/// How a server's certificate is trusted: exactly one of the keys.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub(crate) struct TlsTrust {
     /// Path of a file with the CA certificate, relative to the inventory.
     pub(crate) ca: Option<String>,
-    /// SHA-256 fingerprint of the certificate, as Proxmox shows it under System → Certificates.
+    /// SHA-256 fingerprint of the certificate; Proxmox shows its own under System → Certificates.
     pub(crate) fingerprint: Option<String>,
     /// Do not verify the certificate at all. Every plan says so.
     pub(crate) insecure: Option<bool>,

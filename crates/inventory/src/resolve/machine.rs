@@ -8,7 +8,7 @@ use semver::Version;
 use super::link::link;
 use super::network::{self, Network};
 use super::node::Draft;
-use super::{Context, Refusal};
+use super::{Context, Refusal, trust};
 use crate::cluster::{Kubernetes, Role, Talos};
 use crate::document;
 use crate::path::Path;
@@ -35,6 +35,7 @@ pub(crate) fn talos(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>
         }
     }
     let factory = factory(talos, &at, cx);
+    let factory_tls = trust::trust(talos.factory_tls.as_ref(), &at.key("factoryTls"), &trust::FACTORY, cx);
     let install_disk = talos.install_disk.clone().unwrap_or_else(|| "/dev/sda".to_owned());
     if !install_disk.starts_with("/dev/") {
         let message = format!("`{install_disk}` is not a disk.");
@@ -53,6 +54,7 @@ pub(crate) fn talos(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>
         extensions,
         kernel_args,
         factory: factory?,
+        factory_tls: factory_tls?,
         arch: talos.arch.unwrap_or_default(),
         install_disk,
         secure_boot: talos.secure_boot.unwrap_or(false),
@@ -95,6 +97,11 @@ fn factory(talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>) -> Opti
     if url.scheme() == "http" && talos.image_sha256.is_none() {
         let message = "Images from this factory come over plain HTTP: anyone on the way can change them.";
         cx.warn("plain-http", &at, message, "Use HTTPS, or pin the image with `imageSha256`.");
+    }
+    if url.scheme() == "http" && talos.factory_tls.is_some() {
+        let message =
+            "This factory has no certificate that `factoryTls` could be about: its address begins with http.";
+        cx.error("tls", &at, message, "Use HTTPS, or leave `factoryTls` out.");
     }
     Some(text.trim_end_matches('/').to_owned())
 }

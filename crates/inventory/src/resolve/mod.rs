@@ -17,6 +17,7 @@ mod pool;
 mod proxmox;
 mod secret;
 pub(crate) mod size;
+mod trust;
 
 use uuid::Uuid;
 

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use super::link::link;
 use super::size::{self, Of};
-use super::{Context, Refusal, name};
-use crate::cluster::{Capacity, Host, Proxmox, SecretRef, TlsTrust};
+use super::trust::{PROXMOX, trust};
+use super::{Context, name};
+use crate::cluster::{Capacity, Host, Proxmox, SecretRef};
 use crate::document;
 use crate::path::Path;
 
@@ -18,7 +19,7 @@ pub(crate) fn proxmox(proxmox: &document::Proxmox, at: &Path<'_>, cx: &mut Conte
     let token_at = at.key("token");
     let token_id = token_id(&proxmox.token.id, &token_at.key("id"), cx);
     let token_secret = secret(&proxmox.token.secret, &token_at.key("secret"), cx);
-    let tls = tls(proxmox.tls.as_ref(), &at.key("tls"), cx);
+    let tls = trust(proxmox.tls.as_ref(), &at.key("tls"), &PROXMOX, cx);
     let hosts = hosts(&proxmox.hosts, &at.key("hosts"), cx);
     let storage_at = at.key("storage");
     let storages =
@@ -154,49 +155,6 @@ fn secret(secret: &document::SecretRef, at: &Path<'_>, cx: &mut Context<'_>) -> 
         return None;
     }
     cx.given(&at).then(|| SecretRef::File(PathBuf::from(file)))
-}
-
-fn tls(tls: Option<&document::TlsTrust>, at: &Path<'_>, cx: &mut Context<'_>) -> Option<TlsTrust> {
-    let Some(tls) = tls else { return cx.given(at).then_some(TlsTrust::System) };
-    if let Some(ca) = &tls.ca {
-        if ca.is_empty() || ca.contains('\0') {
-            cx.error(
-                "tls",
-                &at.key("ca"),
-                "`ca` must name a file.",
-                "For example `ca: pve-root-ca.pem`, next to the inventory.",
-            );
-            return None;
-        }
-        return cx.given(&at.key("ca")).then(|| TlsTrust::Ca(PathBuf::from(ca)));
-    }
-    if let Some(text) = &tls.fingerprint {
-        return cx.take("tls", &at.key("fingerprint"), fingerprint(text)).map(TlsTrust::Fingerprint);
-    }
-    if tls.insecure != Some(true) {
-        return cx.given(at).then_some(TlsTrust::System);
-    }
-    let message = "Proxmox's certificate is not verified: whoever answers at its address gets the token.";
-    let help =
-        "Use `tls: {fingerprint: …}` with what `pvenode cert info` on the host shows, or `tls: {ca: …}`.";
-    cx.warn("insecure", &at.key("insecure"), message, help);
-    Some(TlsTrust::Insecure)
-}
-
-/// A SHA-256 fingerprint as 32 upper-case bytes with colons.
-fn fingerprint(text: &str) -> Result<String, Refusal> {
-    let digits: String = text.chars().filter(|c| !matches!(c, ':' | ' ')).collect();
-    if !digits.is_ascii() || hex::decode(&digits).is_err() {
-        let help = "Copy it from System → Certificates in Proxmox, or from `pvenode cert info` on the host.";
-        return Err((format!("`{text}` is not a fingerprint."), help.to_owned()));
-    }
-    if digits.len() != 64 {
-        let help = "A SHA-256 fingerprint has 32 bytes; 20 would be SHA-1, which is not safe.";
-        return Err((format!("This fingerprint has {} bytes.", digits.len() / 2), help.to_owned()));
-    }
-    let digits = digits.to_ascii_uppercase();
-    let pairs: Vec<&str> = (0..32).filter_map(|i| digits.get(i * 2..i * 2 + 2)).collect();
-    Ok(pairs.join(":"))
 }
 
 fn hosts(hosts: &[document::Host], at: &Path<'_>, cx: &mut Context<'_>) -> Vec<Host> {

@@ -37,6 +37,7 @@ impl State {
             broadcast: Broadcast::default(),
             guarding: Default::default(),
             realities: spec.realities.clone(),
+            distrusted: Default::default(),
             now,
         }
     }

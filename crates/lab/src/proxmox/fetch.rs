@@ -26,11 +26,11 @@ impl Failed {
 
 const MAX_REDIRECTS: usize = 20;
 
-/// Fetches a URL whole.
-pub(super) async fn fetch(datacenter: &Datacenter, url: &str) -> Result<Vec<u8>, Failed> {
+/// Fetches a URL whole, verifying certificates or not.
+pub(super) async fn fetch(datacenter: &Datacenter, url: &str, verifies: bool) -> Result<Vec<u8>, Failed> {
     let mut url = Url::parse(url).map_err(|_| Failed::new(1, format!("{url}: Unsupported scheme.")))?;
     for _ in 0..MAX_REDIRECTS {
-        match get(datacenter, &url).await? {
+        match get(datacenter, &url, verifies).await? {
             Got::Body(bytes) => return Ok(bytes),
             Got::Elsewhere(next) => {
                 url = url.join(&next).map_err(|_| Failed::new(1, "bad redirection"))?;
@@ -45,7 +45,7 @@ enum Got {
     Elsewhere(String),
 }
 
-async fn get(datacenter: &Datacenter, url: &Url) -> Result<Got, Failed> {
+async fn get(datacenter: &Datacenter, url: &Url, verifies: bool) -> Result<Got, Failed> {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let port = url.port_or_known_default().unwrap_or(80);
     let target = Target::new(host.clone(), port);
@@ -55,6 +55,9 @@ async fn get(datacenter: &Datacenter, url: &Url) -> Result<Got, Failed> {
         })?;
     let stream: BoxStream = if url.scheme() == "https" {
         let untrusted = || Failed::new(5, format!("ERROR: cannot verify {host}'s certificate"));
+        if verifies && datacenter.with(|state| state.distrusted.contains(&host)) {
+            return Err(untrusted());
+        }
         let config = datacenter.inner.around.pki.client_config().map_err(|_| untrusted())?;
         let name = ServerName::try_from(host.clone()).map_err(|_| untrusted())?;
         let stream = TlsConnector::from(config).connect(name, stream).await.map_err(|_| untrusted())?;

@@ -36,6 +36,11 @@ impl Datacenter {
         self.with(|state| state.realities.clone())
     }
 
+    /// From now on no host knows who signed the certificate of this server: it is of an authority of somebody's own.
+    pub fn distrust(&self, server: &str) {
+        self.with(|state| state.distrusted.insert(server.to_owned()));
+    }
+
     /// Somebody else fills a storage (`host/storage`, or `storage` when shared) until so many bytes are left. False if
     /// there is no such storage.
     pub fn fill(&self, store: &str, left: u64) -> bool {

@@ -34,6 +34,9 @@ pub(crate) struct State {
     pub(crate) guarding: super::api::guarding::Guarding,
     #[serde(default)]
     pub(crate) realities: super::Realities,
+    /// Servers whose certificates the hosts' own roots did not sign.
+    #[serde(default)]
+    pub(crate) distrusted: BTreeSet<String>,
     /// Simulated time of the last change, so that a loaded world goes on after it.
     pub(crate) now: i64,
 }

@@ -66,6 +66,11 @@ fn need_network(context: &Context, host: &str) -> Result<(), Fail> {
     if may { Ok(()) } else { Err(Fail::forbidden_bare()) }
 }
 
+/// Certificates are verified unless somebody says otherwise.
+fn verifies(context: &Context) -> bool {
+    context.param("verify-certificates").is_none() || context.flag("verify-certificates")
+}
+
 /// What of a URL can be downloaded at all.
 fn need_http(url: &str) -> Result<(), Fail> {
     match url.starts_with("http://") || url.starts_with("https://") {
@@ -80,7 +85,7 @@ pub(super) async fn metadata(context: &Context, host: &str) -> Answer {
     verify(&context.params, &[req("url", Kind::Text), opt("verify-certificates", Kind::Bool)])?;
     let url = context.param("url").unwrap_or_default();
     need_http(url)?;
-    let bytes = fetch(&context.dc, url)
+    let bytes = fetch(&context.dc, url, verifies(context))
         .await
         .map_err(|failed| Fail::parameter("url", format!("invalid server response: '{}'", failed.line)))?;
     let path = url.split(['?', '#']).next().unwrap_or(url);
@@ -137,8 +142,15 @@ pub(super) fn start(context: &Context, host: &str, id: &str) -> Answer {
     if compression.is_some() && content != "iso" {
         return Err(Fail::internal(format!("decompression not supported for {content}")));
     }
-    let order =
-        Order { storage: id.to_owned(), content, filename: filename.clone(), url, checksum, compression };
+    let order = Order {
+        storage: id.to_owned(),
+        content,
+        filename: filename.clone(),
+        url,
+        verifies: verifies(context),
+        checksum,
+        compression,
+    };
     context.fork(host, "download", &filename, |job| order.run(job))
 }
 
@@ -147,6 +159,7 @@ struct Order {
     content: String,
     filename: String,
     url: String,
+    verifies: bool,
     checksum: Option<(String, String)>,
     compression: Option<String>,
 }
@@ -176,7 +189,7 @@ impl Order {
         }
         let durations = job.dc.durations().clone();
         job.pass(durations.transfer).await?;
-        let mut bytes = match job.until(fetch(&job.dc, &self.url)).await? {
+        let mut bytes = match job.until(fetch(&job.dc, &self.url, self.verifies)).await? {
             Ok(bytes) => bytes,
             Err(failed) => {
                 job.log(failed.line);
