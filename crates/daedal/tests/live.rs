@@ -70,6 +70,39 @@ fn proxmox_is_trusted_and_the_token_found_as_the_inventory_says() {
     assert!(!said.contains(wrong) && !said.contains(&token), "the secret shows");
 }
 
+/// An own Image Factory is trusted as the inventory says, and not at all where it says nothing.
+#[test]
+fn the_factory_is_trusted_as_the_inventory_says() {
+    let served = Served::start();
+    let token = served.token();
+    let by_ca = format!("ca: \"{}\"", served.announced("ca"));
+    let from_env = "secret: {env: PROXMOX_TOKEN_SECRET}";
+    let asked = |factory_tls: &str| {
+        let inventory = inventory(&served, &by_ca, from_env);
+        let declared = std::fs::read_to_string(inventory.file()).unwrap();
+        let talos = format!("version: v1.12.0\n{factory_tls}");
+        std::fs::write(inventory.file(), declared.replacen("version: v1.12.0\n", &talos, 1)).unwrap();
+        run(&["check", "--live"], &inventory, &token)
+    };
+    let has = "it has Talos v1.12.0 and its 2 extensions";
+
+    let said = good(&asked(""));
+    assert!(said.contains("it could not be asked what it has") && !said.contains(has), "{said}");
+    let said = good(&asked(&format!("    factoryTls: {{{by_ca}}}\n")));
+    assert!(said.contains(has), "{said}");
+    let said = good(&asked("    factoryTls: {insecure: true}\n"));
+    assert!(said.contains(has) && said.contains("its certificate is not verified"), "{said}");
+    // A wrong fingerprint: what it has instead is in the answer, and is the right one.
+    let said = good(&asked(&format!("    factoryTls: {{{FINGERPRINT}}}\n")));
+    assert!(said.contains("is pinned") && !said.contains(has), "{said}");
+    let found = said.split_once("has fingerprint ").unwrap().1.split_once(',').unwrap().0;
+    let said = good(&asked(&format!("    factoryTls: {{fingerprint: \"{found}\"}}\n")));
+    assert!(said.contains(has), "{said}");
+    let ran = asked("    factoryTls: {ca: no-such-factory-ca.pem}\n");
+    assert_eq!(ran.status.code(), Some(66), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains("no-such-factory-ca.pem"), "{}", text(&ran.stderr));
+}
+
 /// `latest` is never implied: what the Image Factory does not have is refused, with what was probably meant.
 #[test]
 fn what_the_factory_does_not_have_is_refused_with_a_suggestion() {
@@ -82,6 +115,16 @@ fn what_the_factory_does_not_have_is_refused_with_a_suggestion() {
     assert!(!refused.status.success(), "{said}");
     assert!(said.contains("siderolabs/qemu-guest-agnt is no official extension of Talos v1.12.0"), "{said}");
     assert!(said.contains("did you mean siderolabs/qemu-guest-agent?"), "{said}");
+    let overlay = |name: &str| {
+        format!("version: v1.12.0\n    overlay: {{image: siderolabs/sbc-raspberrypi, name: {name}}}")
+    };
+    let said = good(&check(&[("version: v1.12.0", &overlay("rpi_generic"))]));
+    assert!(said.contains("and the overlay rpi_generic"), "{said}");
+    let refused = check(&[("version: v1.12.0", &overlay("rpi_generik"))]);
+    let said = text(&refused.stdout) + &text(&refused.stderr);
+    assert!(!refused.status.success(), "{said}");
+    assert!(said.contains("rpi_generik is no official overlay of Talos v1.12.0"), "{said}");
+    assert!(said.contains("did you mean rpi_generic?"), "{said}");
     let refused = check(&[("version: v1.12.0", "version: v1.12.99")]);
     let said = text(&refused.stdout) + &text(&refused.stderr);
     assert!(!refused.status.success(), "{said}");

@@ -1,14 +1,15 @@
 //! The Image Factory's part of the live checks: whether it can build what the inventory names. Nothing is ever taken for "the
 //! newest": an exact version that it does not have is refused, with the one that was probably meant.
 
-use daedal_inventory::{Cluster, nearest};
+use daedal_image_factory::OfficialOverlay;
+use daedal_inventory::{Cluster, TlsTrust, nearest};
 
 use super::{CheckVerdict, LiveReport};
 use crate::engine::Engine;
 use crate::error::chain;
 
 impl Engine {
-    /// Whether the factory has the version and the extensions.
+    /// Whether the factory has the version, the extensions and the overlay.
     pub(super) async fn factory(&self, report: &mut LiveReport, cluster: &Cluster) {
         let what = format!("Image Factory at {}", cluster.talos.factory);
         let version = format!("v{}", cluster.talos.version);
@@ -27,23 +28,60 @@ impl Engine {
             let fix = like(&version, &versions).map(|other| format!("set talos.version to {other}"));
             return report.add(verdict, what, format!("it has no Talos {version}{but}"), fix);
         }
-        let known: Vec<String> = match self.parts.factory.extensions(&version).await {
-            Ok(extensions) => extensions.into_iter().map(|extension| extension.name).collect(),
+        let extensions = match self.parts.factory.extensions(&version).await {
+            Ok(extensions) => extensions,
             Err(error) => return not_asked(report, what, &error),
         };
-        let names: Vec<&str> = known.iter().map(String::as_str).collect();
-        let mut missing = 0;
-        for extension in cluster.talos.extensions.iter().filter(|name| !known.contains(name)) {
-            missing += 1;
-            let fix = nearest(extension, &names).map(|name| format!("did you mean {name}?"));
-            let found = format!("{extension} is no official extension of Talos {version}{but}");
+        let overlays = match &cluster.talos.overlay {
+            Some(_) => self.parts.factory.overlays(&version).await,
+            None => Ok(Vec::new()),
+        };
+        let overlays = match overlays {
+            Ok(overlays) => overlays,
+            Err(error) => return not_asked(report, what, &error),
+        };
+        let known: Vec<&str> = extensions.iter().map(|extension| extension.name.as_str()).collect();
+        let unknown = cluster.talos.extensions.iter().filter(|name| !known.contains(&name.as_str()));
+        let mut missing: Vec<(String, Option<String>)> = unknown
+            .map(|name| {
+                let found = format!("{name} is no official extension of Talos {version}{but}");
+                (found, nearest(name, &known).map(|name| format!("did you mean {name}?")))
+            })
+            .collect();
+        if let Some(overlay) = &cluster.talos.overlay
+            && let Some((found, fix)) = unknown_overlay(&overlay.name, &overlay.image, &overlays)
+        {
+            missing.push((format!("{found} of Talos {version}{but}"), fix));
+        }
+        if missing.is_empty() {
+            let count = cluster.talos.extensions.len();
+            let overlay =
+                cluster.talos.overlay.iter().map(|overlay| format!(", and the overlay {}", overlay.name));
+            let overlay: String = overlay.collect();
+            report.good(&what, format!("it has Talos {version} and its {count} extensions{overlay}"));
+        }
+        for (found, fix) in missing {
             report.add(verdict, &what, found, fix);
         }
-        if missing == 0 {
-            let count = cluster.talos.extensions.len();
-            report.good(what, format!("it has Talos {version} and its {count} extensions"));
+        if cluster.talos.factory_tls == TlsTrust::Insecure {
+            let found = "its certificate is not verified (`insecure: true`)";
+            let fix = "name its CA: `talos.factoryTls: {ca: …}`".to_owned();
+            report.add(CheckVerdict::Warning, what, found, Some(fix));
         }
     }
+}
+
+/// What is wrong with an overlay that the factory does not have, and what was probably meant. Overlays have names, and images
+/// that they are in.
+fn unknown_overlay(name: &str, image: &str, known: &[OfficialOverlay]) -> Option<(String, Option<String>)> {
+    if let Some(overlay) = known.iter().find(|overlay| overlay.name == name) {
+        let fix = format!("set talos.overlay.image to {}", overlay.image);
+        return (overlay.image != image)
+            .then(|| (format!("the image {image} does not hold the overlay {name}"), Some(fix)));
+    }
+    let names: Vec<&str> = known.iter().map(|overlay| overlay.name.as_str()).collect();
+    let fix = nearest(name, &names).map(|name| format!("did you mean {name}?"));
+    Some((format!("{name} is no official overlay"), fix))
 }
 
 /// An image that is on the storage already needs no factory, so that this alone stops nothing.
@@ -58,7 +96,8 @@ fn like(version: &str, versions: &[String]) -> Option<String> {
         let mut parts = version.trim_start_matches('v').split('.').map(|part| part.parse().ok());
         Some([parts.next()??, parts.next()??, parts.next()??])
     };
-    let [major, minor, _] = numbers(version)?;
+    // A pre-release that is gone has become a release.
+    let [major, minor, _] = numbers(version.split('-').next()?)?;
     // What cannot be read as three numbers is no release.
     let releases = versions.iter().filter_map(|version| Some((numbers(version)?, version)));
     releases
@@ -75,6 +114,30 @@ mod tests {
         let versions = ["v1.11.6", "v1.12.3", "v1.12.11", "v1.13.0", "v1.14.0-alpha.1"].map(str::to_owned);
         assert_eq!(like("v1.12.99", &versions).as_deref(), Some("v1.12.11"));
         assert_eq!(like("v1.20.0", &versions).as_deref(), Some("v1.13.0"));
+        assert_eq!(like("v1.12.0-beta.1", &versions).as_deref(), Some("v1.12.11"));
         assert_eq!(like("latest", &versions), None);
+    }
+
+    #[test]
+    fn the_overlay_that_was_meant() {
+        let overlay = |name: &str, image: &str| OfficialOverlay {
+            name: name.to_owned(),
+            image: image.to_owned(),
+            ..OfficialOverlay::default()
+        };
+        let known = [
+            overlay("rpi_generic", "siderolabs/sbc-raspberrypi"),
+            overlay("pine64", "siderolabs/sbc-allwinner"),
+        ];
+        let said = |name, image| unknown_overlay(name, image, &known);
+        assert_eq!(said("rpi_generic", "siderolabs/sbc-raspberrypi"), None);
+        let (found, fix) = said("rpi_generik", "siderolabs/sbc-raspberrypi").unwrap();
+        assert_eq!(
+            (found.as_str(), fix.as_deref()),
+            ("rpi_generik is no official overlay", Some("did you mean rpi_generic?"))
+        );
+        let (_, fix) = said("rpi_generic", "siderolabs/sbc-raspberypi").unwrap();
+        assert_eq!(fix.as_deref(), Some("set talos.overlay.image to siderolabs/sbc-raspberrypi"));
+        assert_eq!(said("quantum", "acme/quantum").unwrap().1, None);
     }
 }
