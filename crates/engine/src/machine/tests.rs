@@ -1,8 +1,16 @@
 //! What is asked of Proxmox and Talos for one node, whole.
 
+mod whole;
+
 use daedal_inventory::{Source, load};
 
 use super::*;
+
+/// Secrets that nobody keeps, made at once.
+fn secrets() -> SecretsBundle {
+    let rng = &mut <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
+    SecretsBundle::generate_with_key_size(rng, jiff::Timestamp::UNIX_EPOCH, 512).unwrap()
+}
 
 fn cluster() -> Cluster {
     cluster_with("")
@@ -179,8 +187,7 @@ fn patches_reach_their_roles_and_nodes_and_the_nearest_wins() {
         workers = label("role", "worker"),
     );
     let cluster = cluster_with(&more);
-    let rng = &mut <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
-    let secrets = SecretsBundle::generate_with_key_size(rng, jiff::Timestamp::UNIX_EPOCH, 512).unwrap();
+    let secrets = secrets();
     let labels = |name: &str| {
         let config = patched(&cluster, cluster.node(name).unwrap(), &secrets).unwrap();
         let whole: yaml_serde::Value =
