@@ -3,7 +3,10 @@
 mod whole;
 
 use daedal_inventory::{Source, load};
+use daedal_talos::SecretsBundle;
+use daedal_talos::config::Dhcp;
 
+use super::config::node_options;
 use super::*;
 
 /// Secrets that nobody keeps, made at once.

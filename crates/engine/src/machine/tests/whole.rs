@@ -3,11 +3,12 @@
 use std::io;
 use std::path::Path;
 
-use daedal_inventory::{Files, Source, load};
+use daedal_inventory::{Cluster, Files, Source, load};
+use daedal_talos::config::MachineConfig;
 use serde_json::{Value as Json, json};
 
-use super::super::*;
 use super::secrets;
+use crate::machine::patched;
 
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\nBBBB\n-----END PRIVATE KEY-----\n";
