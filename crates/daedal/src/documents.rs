@@ -117,6 +117,7 @@ pub fn vet(cluster: &Cluster, path: &Path) -> Outcome<Vec<String>> {
     let doubts = daedal_engine::vet(cluster).map_err(|error| {
         let mut failure = Failure::from_error(Exit::BadDocument, &error);
         failure.message = format!("{}: {}", path.display(), failure.message);
+        let failure = error.fix().into_iter().fold(failure, Failure::hint);
         failure
             .hint("Nothing was done. Change the patch or the setting; `daedal check` says when it is good.")
     })?;

@@ -1,9 +1,12 @@
 //! What can go wrong while observing or executing.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use daedal_inventory::Role;
 
 use crate::effects::Refused;
 
@@ -25,6 +28,25 @@ pub enum Doubt {
         /// Why.
         why: String,
     },
+}
+
+/// Whose machine config it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// One node's.
+    Node(String),
+    /// What all nodes of a role have in common, a file of its own among the outputs.
+    Role(Role),
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => write!(f, "node {name}"),
+            Self::Role(Role::ControlPlane) => f.write_str("all control planes (controlplane.yaml)"),
+            Self::Role(Role::Worker) => f.write_str("all workers (worker.yaml)"),
+        }
+    }
 }
 
 /// An error of the engine. Display says what was attempted; `source()` says why it failed.
@@ -56,18 +78,18 @@ pub enum Error {
         source: daedal_talos::Error,
     },
     /// A machine config could not be made.
-    #[error("cannot make the machine config of node {node}")]
+    #[error("cannot make the machine config of {whose}")]
     MachineConfig {
-        /// Which node.
-        node: String,
+        /// Whose.
+        whose: Whose,
         /// Why.
         source: Box<daedal_talos::Error>,
     },
     /// A patch cannot be applied.
-    #[error("the patch {patch} cannot be applied to the machine config of node {node}")]
+    #[error("the patch {patch} cannot be applied to the machine config of {whose}")]
     Patch {
-        /// Which node.
-        node: String,
+        /// Whose.
+        whose: Whose,
         /// Where the patch is.
         patch: String,
         /// Why.
@@ -75,13 +97,13 @@ pub enum Error {
     },
     /// A machine config that no node would take, or none should; it was not sent.
     #[error(
-        "the machine config of node {node} is not valid{}: {}",
+        "the machine config of {whose} is not valid{}: {}",
         patch.as_ref().map_or_else(String::new, |patch| format!(" with the patch {patch}")),
         faults.join("; ")
     )]
     InvalidConfig {
-        /// Which node.
-        node: String,
+        /// Whose.
+        whose: Whose,
         /// The patch without which it would be, if it is one.
         patch: Option<String>,
         /// What is wrong with it.
@@ -331,6 +353,11 @@ impl Error {
             ),
             Self::OtherCluster { node, .. } => Some(daedal_planner::strangers_address(node)),
             Self::StillMember { .. } => Some("run again: it will leave etcd first".to_owned()),
+            // It may well fit every node, which have more than what they have in common.
+            Self::Patch { whose: Whose::Role(_), .. }
+            | Self::InvalidConfig { whose: Whose::Role(_), patch: Some(_), .. } => {
+                Some("a patch that needs what single nodes have belongs under the `patches` of their pools".to_owned())
+            }
             Self::Maintenance { .. } => Some("run again: the config media will be attached anew".to_owned()),
             _ => None,
         }

@@ -60,7 +60,7 @@ pub use clock::{Clock, FixedClock, SystemClock};
 pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};
 pub use engine::{Engine, NewSecrets, Parts};
 pub use entropy::Entropy;
-pub use error::{Doubt, Error, chain};
+pub use error::{Doubt, Error, Whose, chain};
 pub use event::{Event, stage};
 pub use guarding::BackupJob;
 pub use limits::Limits;

@@ -369,7 +369,7 @@ fn files(
             Role::ControlPlane => "controlplane.yaml",
             Role::Worker => "worker.yaml",
         };
-        files.push((name.to_owned(), machine::role_config(cluster, role, secrets)?));
+        files.push((name.to_owned(), machine::role_config(cluster, role, secrets)?.to_yaml()));
     }
     for node in &cluster.nodes {
         files.push((format!("nodes/{}.yaml", node.name), machine::config(cluster, node, secrets)?));

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use daedal_inventory::Cluster;
+use daedal_inventory::{Cluster, Role};
 use daedal_talos::SecretsBundle;
-use daedal_talos::config::Severity;
 use jiff::Timestamp;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -16,7 +15,7 @@ use crate::machine;
 /// Stands for an endpoint that nobody can know before the first control plane is up.
 const UNKNOWN_ENDPOINT: &str = "endpoint.invalid";
 
-/// Makes the machine config of every node with secrets that nobody keeps, as [`Engine::execute`](crate::Engine::execute) will with
+/// Makes the machine config of every node, and what those of a role have in common, with secrets that nobody keeps, as [`Engine::execute`](crate::Engine::execute) will with
 /// the real ones. An error is a config that would not be sent; what comes back deserves a second look, with the nodes it is about.
 pub fn vet(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String>>, Error> {
     let failed = |source| Error::Credentials { source };
@@ -26,11 +25,13 @@ pub fn vet(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String>>, Error> {
     let mut doubts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let cluster = with_endpoint(cluster);
     for node in &cluster.nodes {
-        let config = machine::patched(&cluster, node, &secrets)?;
-        let contract = machine::contract(&cluster, node)?;
-        for lint in config.lint(contract).into_iter().filter(|lint| lint.severity == Severity::Warning) {
-            doubts.entry(lint.to_string()).or_default().push(node.name.clone());
+        for doubt in machine::judged(&cluster, node, &secrets)?.doubts {
+            doubts.entry(doubt).or_default().push(node.name.clone());
         }
+    }
+    // What is doubtful about a card that only nodes have is no news here, and everything else was said of the nodes.
+    for role in [Role::ControlPlane, Role::Worker] {
+        machine::role_config(&cluster, role, &secrets)?;
     }
     Ok(doubts)
 }

@@ -15,7 +15,7 @@ pub use crate::arch::Arch;
 pub use crate::boot::{Boot, BootConfig, BootFrom, DiskFormat, Templates};
 pub use crate::image::{Bootloader, Overlay, OverlayOption};
 pub use crate::node::{Disk, Nic, Node, Role};
-use crate::options::{Hidden, Registry, RegistryMirror, SecretText, Text};
+use crate::options::{Hidden, Machine, Registry, RegistryMirror, SecretText, Text};
 
 /// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +58,9 @@ pub struct Cluster {
     pub registries: BTreeMap<String, Registry>,
     /// Machine-config patches for all nodes, in order.
     pub patches: Vec<Patch>,
+    /// Machine settings of all nodes; each node's own hold them already.
+    #[serde(default, skip_serializing_if = "Machine::is_empty")]
+    pub machine: Machine,
     /// All nodes: control planes first, then workers, each in pool and index order. The first is the one bootstrapped.
     pub nodes: Vec<Node>,
 }
@@ -366,7 +369,8 @@ impl Cluster {
             let texts = texts.into_iter().flatten().map(Text::expose);
             secrets.into_iter().flatten().map(SecretText::expose).chain(texts)
         });
-        let services = self.nodes.iter().flat_map(|node| &node.machine.extension_services);
+        let machines = std::iter::once(&self.machine).chain(self.nodes.iter().map(|node| &node.machine));
+        let services = machines.flat_map(|machine| &machine.extension_services);
         let of_services = services.flat_map(|service| {
             service
                 .environment

@@ -231,6 +231,24 @@ impl Machine {
         }
     }
 
+    /// Leaves what another says as well.
+    pub fn keep_common(&mut self, other: &Self) {
+        self.sysctls.retain(|key, value| other.sysctls.get(key) == Some(value));
+        self.annotations.retain(|key, value| other.annotations.get(key) == Some(value));
+        self.kernel_modules.retain(|module| other.kernel_modules.contains(module));
+        self.extra_mounts.retain(|mount| other.extra_mounts.contains(mount));
+        self.user_volumes.retain(|volume| other.user_volumes.contains(volume));
+        self.logs.retain(|log| other.logs.contains(log));
+        self.kernel_logs.retain(|log| other.kernel_logs.contains(log));
+        self.search_domains.retain(|domain| other.search_domains.contains(domain));
+        self.routes.retain(|route| other.routes.contains(route));
+        self.vlans.retain(|vlan| other.vlans.contains(vlan));
+        self.extension_services.retain(|service| other.extension_services.contains(service));
+        self.encryption.take_if(|encryption| other.encryption.as_ref() != Some(encryption));
+        self.install_disk.take_if(|disk| other.install_disk.as_ref() != Some(disk));
+        self.hostname.take_if(|hostname| other.hostname != Some(*hostname));
+    }
+
     /// Whether nothing is said.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -266,5 +284,9 @@ mod tests {
         );
         assert_eq!(machine, expected);
         assert!(Machine::default().is_empty() && !machine.is_empty());
+        machine.keep_common(&read(
+            "{sysctls: {a: '1', b: '4'}, kernelModules: [{name: drbd}, {name: nbd}], vlans: [{id: 5}], hostname: static}",
+        ));
+        assert_eq!(machine, read("{sysctls: {a: '1'}, kernelModules: [{name: drbd}], vlans: [{id: 5}]}"));
     }
 }

@@ -118,6 +118,7 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
         registry_mirrors: BTreeMap::new(),
         registries: BTreeMap::new(),
         patches: vec![],
+        machine: daedal_inventory::options::Machine::default(),
         nodes,
     }
 }

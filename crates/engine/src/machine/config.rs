@@ -1,5 +1,8 @@
 //! The machine config of a node, its medium, and what all nodes of a role have in common.
 
+use std::collections::BTreeMap;
+
+use daedal_inventory::options::Machine;
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_talos::config::{
     ClusterOptions, Cni, Contract, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig,
@@ -9,7 +12,7 @@ use daedal_talos::nocloud::Cidata;
 use daedal_talos::{Secret, SecretsBundle};
 use zeroize::Zeroizing;
 
-use crate::error::Error;
+use crate::error::{Error, Whose};
 use crate::image;
 use crate::settings;
 
@@ -24,7 +27,8 @@ pub(crate) fn media(
     node: &Node,
     secrets: &SecretsBundle,
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
+    let failed =
+        |source| Error::MachineConfig { whose: Whose::Node(node.name.clone()), source: Box::new(source) };
     let config = patched(cluster, node, secrets)?;
     let options = node_options(cluster, node)?;
     let media = Cidata::new(&config, &daedal_planner::node_digest(cluster, node));
@@ -43,30 +47,20 @@ pub(crate) fn patched(
     node: &Node,
     secrets: &SecretsBundle,
 ) -> Result<MachineConfig, Error> {
-    let config = unjudged(cluster, node, secrets, usize::MAX)?;
-    let contract = contract(cluster, node)?;
-    let faults = faults(&config, contract);
-    let Some(first) = faults.first() else { return Ok(config) };
-    // The patch that brought it is the last one before which it was not there.
-    let mut patch = None;
-    for (before, candidate) in patches(cluster, node).enumerate() {
-        if !self::faults(&unjudged(cluster, node, secrets, before)?, contract).contains(first) {
-            patch = Some(candidate.origin.clone());
-        }
-    }
-    Err(Error::InvalidConfig { node: node.name.clone(), patch, faults })
+    Ok(judged(cluster, node, secrets)?.config)
 }
 
-/// What the cluster's version of Talos knows.
-pub(crate) fn contract(cluster: &Cluster, node: &Node) -> Result<&'static Contract, Error> {
-    Contract::of(&cluster.talos.version.to_string())
-        .map_err(|source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) })
+/// A machine config that is valid, and what of it deserves a second look.
+pub(crate) struct Judged {
+    /// The config, all patches applied.
+    pub(crate) config: MachineConfig,
+    /// What is probably not as meant.
+    pub(crate) doubts: Vec<String>,
 }
 
-/// What makes a config invalid, in words.
-fn faults(config: &MachineConfig, contract: &Contract) -> Vec<String> {
-    let bad = |lint: &Lint| lint.severity == Severity::Error;
-    config.lint(contract).iter().filter(|lint| bad(lint)).map(ToString::to_string).collect()
+/// A node's machine config as [`patched`] gives it, with what was found besides.
+pub(crate) fn judged(cluster: &Cluster, node: &Node, secrets: &SecretsBundle) -> Result<Judged, Error> {
+    Recipe::of_node(cluster, node)?.judged(secrets)
 }
 
 /// The patches that a node's config gets, in their order.
@@ -79,48 +73,92 @@ pub(crate) fn patch_secrets<'a>(cluster: &'a Cluster, node: &'a Node) -> impl It
     patches(cluster, node).flat_map(daedal_inventory::Patch::secret_texts)
 }
 
-/// A node's machine config with the first so many patches applied, whatever came of it.
-fn unjudged(
+/// What all nodes of a role have in common, as `talosctl gen config` would write it: no name, no addresses. It is found
+/// valid before anything is done, so that it can be written at the end.
+pub(crate) fn role_config(
     cluster: &Cluster,
-    node: &Node,
+    role: Role,
     secrets: &SecretsBundle,
-    patches: usize,
 ) -> Result<MachineConfig, Error> {
-    let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
-    let mut config =
-        MachineConfig::generate(secrets, &cluster_options(cluster)?, &node_options(cluster, node)?)
-            .map_err(failed)?;
-    let contract = contract(cluster, node)?;
-    for patch in self::patches(cluster, node).take(patches) {
-        let text = patch.text_for(cluster, node);
-        let applied = Patch::for_contract(&text, contract).and_then(|patch| config.apply_patch(&patch));
-        applied.map_err(|source| Error::Patch {
-            node: node.name.clone(),
-            patch: patch.origin.clone(),
-            source: Box::new(source),
-        })?;
-    }
-    Ok(config)
+    Ok(Recipe::of_role(cluster, role)?.judged(secrets)?.config)
 }
 
-/// What all nodes of a role have in common, as `talosctl gen config` would write it: no name, no addresses.
-pub(crate) fn role_config(cluster: &Cluster, role: Role, secrets: &SecretsBundle) -> Result<Secret, Error> {
-    let name = match role {
-        Role::ControlPlane => "controlplane",
-        Role::Worker => "worker",
-    };
-    let failed = |source| Error::MachineConfig { node: name.to_owned(), source: Box::new(source) };
-    let mut options = NodeOptions::new(talos_role(role), Hostname::Stable);
-    options.install = install(cluster);
-    let mut config =
-        MachineConfig::generate(secrets, &cluster_options(cluster)?, &options).map_err(failed)?;
-    // What speaks of one node has no place in what all have in common.
-    let shared = cluster.patches.iter().filter(|patch| patch.is_for(role) && !patch.speaks_of_nodes());
-    for (patch, node) in shared.flat_map(|patch| cluster.nodes.first().map(|node| (patch, node))) {
-        let patch = Patch::for_contract(&patch.text_for(cluster, node), contract(cluster, node)?);
-        config.apply_patch(&patch.map_err(failed)?).map_err(failed)?;
+/// All that a machine config is made from, the secrets apart.
+struct Recipe<'a> {
+    whose: Whose,
+    contract: &'static Contract,
+    cluster: ClusterOptions,
+    machine: NodeOptions,
+    /// Where each patch is, and its text with all facts in place, in their order.
+    patches: Vec<(&'a str, String)>,
+}
+
+impl<'a> Recipe<'a> {
+    fn of_node(cluster: &'a Cluster, node: &'a Node) -> Result<Self, Error> {
+        let patches = patches(cluster, node);
+        let patches = patches.map(|patch| (patch.origin.as_str(), patch.text_for(cluster, node))).collect();
+        Self::new(cluster, Whose::Node(node.name.clone()), node_options(cluster, node)?, patches)
     }
-    Ok(config.to_yaml())
+
+    fn of_role(cluster: &'a Cluster, role: Role) -> Result<Self, Error> {
+        // What speaks of one node has no place in what all have in common; then any node will do.
+        let shared = cluster.patches.iter().filter(|patch| patch.is_for(role) && !patch.speaks_of_nodes());
+        let shared = shared.flat_map(|patch| cluster.nodes.first().map(|node| (patch, node)));
+        let patches =
+            shared.map(|(patch, node)| (patch.origin.as_str(), patch.text_for(cluster, node))).collect();
+        Self::new(cluster, Whose::Role(role), role_options(cluster, role), patches)
+    }
+
+    fn new(
+        cluster: &Cluster,
+        whose: Whose,
+        machine: NodeOptions,
+        patches: Vec<(&'a str, String)>,
+    ) -> Result<Self, Error> {
+        let contract = Contract::of(&cluster.talos.version.to_string())
+            .map_err(|source| Error::MachineConfig { whose: whose.clone(), source: Box::new(source) })?;
+        Ok(Self { whose, contract, cluster: cluster_options(cluster)?, machine, patches })
+    }
+
+    /// The config, if it is one that a node would take.
+    fn judged(&self, secrets: &SecretsBundle) -> Result<Judged, Error> {
+        let config = self.unjudged(secrets, usize::MAX)?;
+        let (faults, doubts) = self.judge(&config);
+        let Some(first) = faults.first() else { return Ok(Judged { config, doubts }) };
+        // The patch that brought it is the last one before which it was not there.
+        let mut patch = None;
+        for (before, (origin, _)) in self.patches.iter().enumerate() {
+            if !self.judge(&self.unjudged(secrets, before)?).0.contains(first) {
+                patch = Some((*origin).to_owned());
+            }
+        }
+        Err(Error::InvalidConfig { whose: self.whose.clone(), patch, faults })
+    }
+
+    /// What makes a config invalid, and what is probably not as meant, in words.
+    fn judge(&self, config: &MachineConfig) -> (Vec<String>, Vec<String>) {
+        let found = config.lint(self.contract).into_iter();
+        let (faults, doubts): (Vec<Lint>, Vec<Lint>) =
+            found.partition(|lint| lint.severity == Severity::Error);
+        let words = |lints: Vec<Lint>| lints.iter().map(ToString::to_string).collect();
+        (words(faults), words(doubts))
+    }
+
+    /// The config with the first so many patches applied, whatever came of it.
+    fn unjudged(&self, secrets: &SecretsBundle, patches: usize) -> Result<MachineConfig, Error> {
+        let mut config = MachineConfig::generate(secrets, &self.cluster, &self.machine)
+            .map_err(|source| Error::MachineConfig { whose: self.whose.clone(), source: Box::new(source) })?;
+        for (origin, text) in self.patches.iter().take(patches) {
+            let applied =
+                Patch::for_contract(text, self.contract).and_then(|patch| config.apply_patch(&patch));
+            applied.map_err(|source| Error::Patch {
+                whose: self.whose.clone(),
+                patch: (*origin).to_owned(),
+                source: Box::new(source),
+            })?;
+        }
+        Ok(config)
+    }
 }
 
 fn talos_role(role: Role) -> TalosRole {
@@ -170,7 +208,8 @@ fn cluster_options(cluster: &Cluster) -> Result<ClusterOptions, Error> {
 }
 
 pub(super) fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions, Error> {
-    let failed = |source| Error::MachineConfig { node: node.name.clone(), source: Box::new(source) };
+    let failed =
+        |source| Error::MachineConfig { whose: Whose::Node(node.name.clone()), source: Box::new(source) };
     let mut options = NodeOptions::new(talos_role(node.role), &node.name);
     let mut first = Link {
         mtu: cluster.network.mtu.map(u32::from),
@@ -210,14 +249,49 @@ pub(super) fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions
         None => options.links.push(first),
     }
     options.links.extend(further);
-    options.nameservers.clone_from(&cluster.network.dns);
-    options.time_servers.clone_from(&cluster.network.ntp);
     options.vip = cluster.network.vip.filter(|_| node.role == Role::ControlPlane);
-    options.install = install(cluster);
-    options.labels = node.labels.clone().into_iter().collect();
-    options.taints = node.taints.clone().into_iter().collect();
-    settings::apply(&node.machine, &mut options);
+    let own =
+        Shared { machine: node.machine.clone(), labels: node.labels.clone(), taints: node.taints.clone() };
+    own.apply(cluster, &mut options);
     Ok(options)
+}
+
+/// What the cluster says, and what all nodes of the role agree on.
+fn role_options(cluster: &Cluster, role: Role) -> NodeOptions {
+    let mut options = NodeOptions::new(talos_role(role), Hostname::Stable);
+    let mut nodes = cluster.nodes.iter().filter(|node| node.role == role);
+    let mut shared = Shared { machine: cluster.machine.clone(), ..Shared::default() };
+    if let Some(first) = nodes.next() {
+        let mut agreed = first.machine.clone();
+        (shared.labels, shared.taints) = (first.labels.clone(), first.taints.clone());
+        for node in nodes {
+            agreed.keep_common(&node.machine);
+            shared.labels.retain(|key, value| node.labels.get(key) == Some(value));
+            shared.taints.retain(|key, value| node.taints.get(key) == Some(value));
+        }
+        shared.machine.extend(&agreed);
+    }
+    shared.apply(cluster, &mut options);
+    options
+}
+
+/// What does not hang on one machine's cards and name.
+#[derive(Default)]
+struct Shared {
+    machine: Machine,
+    labels: BTreeMap<String, String>,
+    taints: BTreeMap<String, String>,
+}
+
+impl Shared {
+    fn apply(self, cluster: &Cluster, options: &mut NodeOptions) {
+        options.nameservers.clone_from(&cluster.network.dns);
+        options.time_servers.clone_from(&cluster.network.ntp);
+        options.install = install(cluster);
+        options.labels = self.labels.into_iter().collect();
+        options.taints = self.taints.into_iter().collect();
+        settings::apply(&self.machine, options);
+    }
 }
 
 /// A disk image is installed already; the image named here is what an upgrade takes.

@@ -1,5 +1,6 @@
 //! What is asked of Proxmox and Talos for one node, whole.
 
+mod roles;
 mod whole;
 
 use daedal_inventory::{Source, load};

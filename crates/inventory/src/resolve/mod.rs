@@ -40,7 +40,9 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     let network = network::network(&spec.network, &at, cx);
     let boot = boot::boot(spec, &at, cx);
     options::cluster(spec, &at, cx);
-    let nodes = node::nodes(spec, uuid, &network, cx);
+    let mut machine = spec.machine.clone().unwrap_or_default();
+    secret::find_in(&mut machine, cx);
+    let nodes = node::nodes(spec, (uuid, &machine), &network, cx);
     if let Some(boot) = &boot {
         boot::clashes(boot, spec.proxmox.hosts.len(), &nodes, &at, cx);
     }
@@ -73,6 +75,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
         registry_mirrors: spec.registry_mirrors.clone().unwrap_or_default(),
         registries,
         patches,
+        machine,
         nodes,
     })
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::network::{self, Network};
 use super::pool::{self, Shortage};
-use super::{Context, clash, hardware, mac, name, options, patch, secret};
+use super::{Context, clash, hardware, mac, name, options, patch};
 use crate::cluster::{Disk, Nic, Node, Patch, Role};
 use crate::document::{self, Pool, PoolNode};
 use crate::hardware::Hardware;
@@ -96,7 +96,7 @@ impl Draft<'_> {
 /// All nodes of all pools, in the order of the document.
 pub(crate) fn nodes<'d>(
     spec: &'d document::Spec,
-    cluster: Uuid,
+    (cluster, everywhere): (Uuid, &Machine),
     network: &Network,
     cx: &mut Context<'_>,
 ) -> Vec<Draft<'d>> {
@@ -121,12 +121,10 @@ pub(crate) fn nodes<'d>(
             );
         }
     }
-    let mut everywhere = spec.machine.clone().unwrap_or_default();
-    secret::find_in(&mut everywhere, cx);
     let mut drafts = Vec::new();
     for (i, pool) in spec.pools.iter().enumerate() {
         let only = spec.pools.iter().filter(|p| p.role == pool.role).count() == 1;
-        let mut of_pool = pool_nodes(i, pool, only, (cluster, &everywhere), network, &pools_at.index(i), cx);
+        let mut of_pool = pool_nodes(i, pool, only, (cluster, everywhere), network, &pools_at.index(i), cx);
         let mut hardware = spec.hardware.clone().unwrap_or_default();
         if let Some(nearer) = &pool.hardware {
             hardware::check(nearer, &spec.talos, &pools_at.index(i).key("hardware"), cx);

@@ -35,30 +35,38 @@ impl Files for Beside {
     }
 }
 
-/// The inventory of a version, with its `kubernetes` and further lines.
-fn inventory(talos: &str, kubernetes: &str, more: &str) -> Cluster {
+/// An inventory with these lines of its `spec`.
+pub(super) fn loaded(spec: &str) -> Cluster {
     let text = format!(
         r#"
 apiVersion: daedal.dev/v1alpha1
 kind: Cluster
 metadata: {{name: whole}}
 spec:
-  talos: {{version: {talos}, installDisk: /dev/vda}}
-  kubernetes: {kubernetes}
   proxmox:
     endpoint: https://atlas.lan:8006
     token: {{id: "daedal@pve!cli", secret: {{env: X}}}}
     tls: {{insecure: true}}
     hosts: [atlas]
     storage: {{disks: local-lvm, images: local}}
+{spec}
+"#
+    );
+    load(&[Source { name: "cluster.yaml".into(), text }], &Beside).unwrap().cluster
+}
+
+/// The inventory of a version, with its `kubernetes` and further lines.
+fn inventory(talos: &str, kubernetes: &str, more: &str) -> Cluster {
+    loaded(&format!(
+        "
+  talos: {{version: {talos}, installDisk: /dev/vda}}
+  kubernetes: {kubernetes}
   network: {{cidr: 10.0.0.0/16, gateway: 10.0.0.1, vip: 10.0.0.9, mtu: 1400, dns: [10.0.0.2, 10.0.0.3], ntp: [time.example.org, 10.0.0.4]}}
 {more}
   pools:
     - {{name: cp, role: controlplane, count: 1}}
-    - {{name: w, role: worker, count: 1}}
-"#
-    );
-    load(&[Source { name: "cluster.yaml".into(), text }], &Beside).unwrap().cluster
+    - {{name: w, role: worker, count: 1}}"
+    ))
 }
 
 const EVERYTHING: &str = "
@@ -84,7 +92,7 @@ const REGISTRIES: &str = "
   machine: {searchDomains: [example.org]}";
 
 /// A place in a config: the main document (an empty kind) or another by its kind and name, and a JSON pointer into it.
-type Place = (&'static str, &'static str, &'static str);
+pub(super) type Place = (&'static str, &'static str, &'static str);
 
 fn found(config: &MachineConfig, (kind, name, pointer): Place) -> Option<Json> {
     let documents: Vec<Json> =
@@ -96,14 +104,14 @@ fn found(config: &MachineConfig, (kind, name, pointer): Place) -> Option<Json> {
 }
 
 #[track_caller]
-fn assert_all(talos: &str, config: &MachineConfig, expected: &[(Place, Json)]) {
+pub(super) fn assert_all(talos: &str, config: &MachineConfig, expected: &[(Place, Json)]) {
     for (place, value) in expected {
         assert_eq!(found(config, *place).as_ref(), Some(value), "{talos}: {place:?} of {config:?}");
     }
 }
 
 #[track_caller]
-fn assert_none(talos: &str, config: &MachineConfig, places: &[Place]) {
+pub(super) fn assert_none(talos: &str, config: &MachineConfig, places: &[Place]) {
     for place in places {
         assert_eq!(found(config, *place), None, "{talos}: {place:?} of {config:?}");
     }
@@ -113,7 +121,7 @@ fn configs(cluster: &Cluster) -> [MachineConfig; 2] {
     ["cp-1", "w-1"].map(|name| patched(cluster, cluster.node(name).unwrap(), &secrets()).unwrap())
 }
 
-const VERSIONS: [&str; 3] = ["v1.11.0", "v1.12.0", "v1.14.0"];
+pub(super) const VERSIONS: [&str; 3] = ["v1.11.0", "v1.12.0", "v1.14.0"];
 
 #[test]
 fn what_the_cluster_is_told_reaches_every_version() {

@@ -1,0 +1,160 @@
+//! What all nodes of a role have in common, as a file for people: `controlplane.yaml` and `worker.yaml`.
+
+use daedal_inventory::{Cluster, Role};
+use daedal_talos::config::MachineConfig;
+use serde_json::json;
+
+use super::secrets;
+use super::whole::{Place, VERSIONS, assert_all, assert_none, loaded};
+use crate::machine::role_config;
+use crate::vet;
+
+/// Settings of the cluster, of all workers, and of one of them.
+fn cluster(talos: &str, patches: &str) -> Cluster {
+    loaded(&format!(
+        r#"
+  talos: {{version: {talos}, extensions: [tailscale]}}
+  network: {{cidr: 10.0.0.0/16, gateway: 10.0.0.1, vip: 10.0.0.9, dns: [10.0.0.2], ntp: [time.example.org]}}
+  registryMirrors: {{ghcr.io: {{endpoints: ['https://one.lan']}}}}
+  machine:
+    sysctls: {{vm.max_map_count: "262144", vm.overcommit_memory: "1"}}
+    annotations: {{example.org/everywhere: "yes"}}
+    searchDomains: [example.org]
+    extensionServices: [{{name: tailscale, environment: {{TS_AUTHKEY: {{env: TS_AUTHKEY}}}}}}]
+  patches: {patches}
+  pools:
+    - {{name: cp, role: controlplane, count: 1}}
+    - name: w
+      role: worker
+      labels: {{example.org/pool: w}}
+      taints: {{example.org/reserved: NoSchedule}}
+      machine: {{sysctls: {{net.core.somaxconn: "1024"}}}}
+      nodes:
+        - {{labels: {{example.org/own: a}}, machine: {{sysctls: {{vm.overcommit_memory: "2"}}}}}}
+        - {{machine: {{sysctls: {{kernel.pid_max: "65536"}}}}}}
+"#
+    ))
+}
+
+/// Without what is a document of its own in every version: JSON patches are for configs of one document.
+fn of_one_document(mut cluster: Cluster) -> Cluster {
+    let nodes = cluster.nodes.iter_mut().map(|node| &mut node.machine);
+    std::iter::once(&mut cluster.machine).chain(nodes).for_each(|machine| machine.extension_services.clear());
+    cluster
+}
+
+fn both(cluster: &Cluster) -> [MachineConfig; 2] {
+    [Role::ControlPlane, Role::Worker].map(|role| role_config(cluster, role, &secrets()).unwrap())
+}
+
+#[test]
+fn role_configs_hold_what_all_nodes_of_a_role_have_in_common() {
+    for talos in VERSIONS {
+        let cluster = cluster(talos, "[{inline: 'machine: {certSANs: [\"${node.name}\", x]}'}]");
+        let [control_plane, worker] = both(&cluster);
+        let (sysctls, labels, annotations, taints, dns, time): (Place, Place, Place, Place, Place, Place) =
+            match talos {
+                "v1.14.0" => (
+                    ("SysctlConfig", "", "/params"),
+                    ("KubeNodeConfig", "", "/labels"),
+                    ("KubeNodeConfig", "", "/annotations"),
+                    ("KubeNodeConfig", "", "/taints"),
+                    ("ResolverConfig", "", "/nameservers/0/address"),
+                    ("TimeSyncConfig", "", "/ntp/servers"),
+                ),
+                "v1.12.0" => (
+                    ("", "", "/machine/sysctls"),
+                    ("", "", "/machine/nodeLabels"),
+                    ("", "", "/machine/nodeAnnotations"),
+                    ("", "", "/machine/nodeTaints"),
+                    ("ResolverConfig", "", "/nameservers/0/address"),
+                    ("TimeSyncConfig", "", "/ntp/servers"),
+                ),
+                _ => (
+                    ("", "", "/machine/sysctls"),
+                    ("", "", "/machine/nodeLabels"),
+                    ("", "", "/machine/nodeAnnotations"),
+                    ("", "", "/machine/nodeTaints"),
+                    ("", "", "/machine/network/nameservers/0"),
+                    ("", "", "/machine/time/servers"),
+                ),
+            };
+        let mirror = match talos {
+            "v1.11.0" => ("", "", "/machine/registries/mirrors/ghcr.io/endpoints/0"),
+            _ => ("RegistryMirrorConfig", "ghcr.io", "/endpoints/0/url"),
+        };
+        for config in [&control_plane, &worker] {
+            let everywhere = [
+                (
+                    ("ExtensionServiceConfig", "tailscale", "/environment"),
+                    json!(["TS_AUTHKEY=the TS_AUTHKEY"]),
+                ),
+                (annotations, json!({"example.org/everywhere": "yes"})),
+                (dns, json!("10.0.0.2")),
+                (time, json!(["time.example.org"])),
+                (mirror, json!("https://one.lan")),
+                // A patch that speaks of nodes is theirs alone.
+                (("", "", "/machine/certSANs"), json!([])),
+            ];
+            assert_all(talos, config, &everywhere);
+            assert_eq!((config.hostname(), config.addresses()), (None, Vec::new()), "{talos}");
+            assert!(config.virtual_addresses().is_empty(), "{talos}");
+        }
+        let declared = json!({"vm.max_map_count": "262144", "vm.overcommit_memory": "1"});
+        assert_all(talos, &control_plane, &[(sysctls, declared)]);
+        let declared = json!({
+            "net.core.somaxconn": "1024", "vm.max_map_count": "262144", "vm.overcommit_memory": "1",
+        });
+        let of_workers = [
+            (sysctls, declared),
+            (labels, json!({"example.org/pool": "w"})),
+            (taints, json!({"example.org/reserved": ":NoSchedule"})),
+        ];
+        assert_all(talos, &worker, &of_workers);
+        assert_none(talos, &control_plane, &[("", "", "/machine/nodeLabels/example.org~1pool")]);
+    }
+}
+
+/// A role without nodes has what the cluster says, for whoever joins one by hand.
+#[test]
+fn a_role_without_nodes_has_what_the_cluster_says() {
+    let cluster = loaded(
+        "
+  talos: {version: v1.12.0}
+  network: {cidr: 10.0.0.0/16, gateway: 10.0.0.1}
+  machine: {sysctls: {vm.max_map_count: '262144'}, hostname: dhcp}
+  pools: [{name: cp, role: controlplane, count: 1}]",
+    );
+    let [_, worker] = both(&cluster);
+    assert_all("v1.12.0", &worker, &[(("", "", "/machine/sysctls/vm.max_map_count"), json!("262144"))]);
+    assert_none("v1.12.0", &worker, &[("HostnameConfig", "", "")]);
+}
+
+/// What fits every node is not refused when the files are written.
+#[test]
+fn patches_of_what_is_declared_fit_role_configs() {
+    let add = "[{op: add, path: /machine/sysctls/kernel.panic, value: \"10\"}]";
+    let delete = "machine: {sysctls: {vm.max_map_count: {$patch: delete}}}";
+    for (talos, patch) in [("v1.11.0", add), ("v1.11.0", delete), ("v1.12.0", delete)] {
+        let cluster = of_one_document(cluster(talos, &format!("[{{inline: '{patch}'}}]")));
+        vet(&cluster).unwrap();
+        for config in both(&cluster) {
+            if patch == add {
+                assert_all(talos, &config, &[(("", "", "/machine/sysctls/kernel.panic"), json!("10"))]);
+            } else {
+                assert_none(talos, &config, &[("", "", "/machine/sysctls/vm.max_map_count")]);
+            }
+        }
+    }
+}
+
+/// What fits nodes only is refused before anything is done, by the patch's name and the file's, with the way out.
+#[test]
+fn a_patch_that_fits_nodes_alone_is_refused_up_front() {
+    let of_a_card = "[{op: add, path: /machine/network/interfaces/0/mtu, value: 9000}]";
+    let cluster = cluster("v1.11.0", &format!("[{{role: worker, inline: '{of_a_card}'}}]"));
+    let error = vet(&of_one_document(cluster)).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("spec.patches[0].inline") && said.contains("worker.yaml"), "{said}");
+    assert!(error.fix().unwrap().contains("`patches` of their pools"), "{error:?}");
+}
