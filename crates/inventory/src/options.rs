@@ -196,7 +196,8 @@ pub struct Vlan {
     /// Its number.
     #[schemars(range(min = 1, max = 4094), example = 100)]
     pub id: u16,
-    /// Addresses with their prefix length; without any, one is asked for by DHCP.
+    /// Addresses of the pool's first node on it, with a prefix length, such as `10.100.0.11/24`; the other nodes count on. Of a
+    /// listed node its own. Without any, one is asked for by DHCP.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
     /// Routes through it.

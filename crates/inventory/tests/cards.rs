@@ -25,7 +25,19 @@ fn with(hardware: &str, changes: &[(&str, &str)]) -> Result<Cluster, String> {
     let no_files = |_: &Path| Err(io::Error::from(io::ErrorKind::NotFound));
     match load(&[Source { name: "cluster.yaml".to_owned(), text }], &no_files) {
         Ok(loaded) => Ok(loaded.cluster),
-        Err(found) => Err(found.iter().map(|d| format!("{} ", d.message)).collect()),
+        Err(found) => Err(found
+            .iter()
+            .map(|d| {
+                let place = d.place.as_ref().expect("a place");
+                format!(
+                    "{}:{}: {} {}\n",
+                    place.line,
+                    place.column,
+                    d.message,
+                    d.help.as_deref().unwrap_or("")
+                )
+            })
+            .collect()),
     }
 }
 
@@ -40,6 +52,59 @@ fn cards_count_their_addresses_from_the_pools_first_node() {
     assert!(cards.iter().all(|nics| !nics[0].dhcp && nics[0].routes.len() == 1));
     assert!(cards.iter().all(|nics| nics[1].dhcp && nics[1].address.is_none()));
     assert_ne!(cards[0][0].mac, cards[1][0].mac);
+}
+
+/// A change that gives the workers machine settings.
+fn of_workers(machine: &str) -> (&'static str, String) {
+    ("      role: worker\n", format!("      role: worker\n      machine: {machine}\n"))
+}
+
+fn vlan_addresses(cluster: &Cluster) -> Vec<Vec<String>> {
+    cluster.workers().map(|node| node.machine.vlans[0].addresses.clone()).collect()
+}
+
+#[test]
+fn vlans_count_their_addresses_from_the_pools_first_node() {
+    let (from, to) =
+        of_workers("{vlans: [{id: 100, addresses: [10.100.0.11/24, 'fd00:100::b/64'], mtu: 9000}]}");
+    let cluster = with("{}", &[(from, &to)]).expect("loads");
+    assert_eq!(
+        vlan_addresses(&cluster),
+        [["10.100.0.11/24", "fd00:100::b/64"], ["10.100.0.12/24", "fd00:100::c/64"]]
+    );
+    // What a node says for itself is its own.
+    let listed = "nodes: [{}, {machine: {vlans: [{id: 100, addresses: [10.100.0.99/24]}]}}]\n";
+    let cluster = with("{}", &[(from, &to), ("count: 2\n", listed)]).expect("loads");
+    assert_eq!(vlan_addresses(&cluster)[0], ["10.100.0.11/24", "fd00:100::b/64"]);
+    assert_eq!(vlan_addresses(&cluster)[1], ["10.100.0.99/24"]);
+}
+
+#[test]
+fn no_two_nodes_have_an_address_of_a_card_or_vlan() {
+    let machine = |vlan: &str| of_workers(&format!("{{vlans: [{{id: 100, addresses: ['{vlan}']}}]}}"));
+    let all =
+        ("  pools:", "  machine: {vlans: [{id: 100, addresses: [10.100.0.11/24]}]}\n  pools:".to_owned());
+    let twice = "nodes: [{}, {machine: {vlans: [{id: 100, addresses: [10.100.0.11/24]}]}}]\n".to_owned();
+    let card_first = (
+        "      role: controlplane\n",
+        "      role: controlplane\n      hardware: {nics: [{address: 10.0.0.21/16}]}\n".to_owned(),
+    );
+    let asked = [
+        (vec![machine("10.100.0.254/24")], "cannot have all of 10.100.0.254/24 and the 2"),
+        (vec![all], "this VLAN is for all pools. Put the VLAN under the `machine` of each pool"),
+        (vec![machine("10.0.0.11/16")], "`cp-1` and `worker-1` would both have the address 10.0.0.11."),
+        (vec![machine("10.100.0.11/24"), ("count: 2\n", twice)], "`worker-1` and `worker-2` would both have"),
+        (vec![card_first], "`cp-1` and `worker-1` would both have the address 10.0.0.21."),
+    ];
+    for (changes, words) in asked {
+        let changes: Vec<(&str, &str)> = changes.iter().map(|(from, to)| (*from, to.as_str())).collect();
+        let found = with("{}", &changes).expect_err(words);
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    // Each link has a network of its own for these.
+    let (from, to) = machine("fe80::1/64");
+    let listed = "nodes: [{}, {machine: {vlans: [{id: 100, addresses: ['fe80::1/64']}]}}]\n";
+    with("{}", &[(from, &to), ("count: 2\n", listed)]).expect("loads");
 }
 
 #[test]

@@ -1,14 +1,10 @@
 //! Hardware of VMs: what a type cannot say about sizes, names and what goes together.
 
-use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 use uuid::Uuid;
 
-use super::node::Draft;
 use super::size::{self, Of};
-use super::{Context, mac, name, network, options};
+use super::{Context, address, mac, name, options};
 use crate::cluster::{Arch, Disk, Nic};
 use crate::document;
 use crate::hardware::{Chipset, Firmware, Hardware};
@@ -109,16 +105,9 @@ pub(crate) fn check_pool(
     cx: &mut Context<'_>,
 ) {
     for first in hardware.nics.iter().filter_map(|nic| nic.address.as_ref()) {
-        let readable = first.parse::<IpNet>().is_ok();
-        if readable && nodes > 0 && (address(first, 0).is_none() || address(first, nodes - 1).is_none()) {
-            let message =
-                format!("Machines of this network cannot have all of {first} and the {nodes} from there on.");
-            cx.error(
-                "address",
-                &at.key("nics"),
-                message,
-                "Begin elsewhere, or with a shorter prefix length.",
-            );
+        if let Some(message) = address::runs_out(first, nodes) {
+            let help = "Begin elsewhere, or with a shorter prefix length.";
+            cx.error("address", &at.key("nics"), message, help);
         }
     }
     let bonded = hardware.nics.iter().any(|nic| nic.bonded == Some(true));
@@ -164,43 +153,9 @@ pub(crate) fn nics(
         vlan: nic.vlan,
         mtu: nic.mtu,
         dhcp: nic.dhcp.unwrap_or(nic.address.is_none() && nic.bonded != Some(true)),
-        address: nic.address.as_ref().and_then(|first| address(first, index)),
+        address: nic.address.as_ref().and_then(|first| address::counted(first, index)),
         routes: nic.routes.clone(),
         bonded: nic.bonded == Some(true),
     });
     nics.collect()
-}
-
-/// The address that the node of this index has where the pool's first has this one; none where the network ends before.
-fn address(first: &str, index: usize) -> Option<IpNet> {
-    let first: IpNet = first.parse().ok()?;
-    let address = network::step(first.addr(), i128::try_from(index).ok()?)?;
-    let last = if first.addr().is_ipv4() && first.prefix_len() < 31 { Some(first.broadcast()) } else { None };
-    let fits = first.contains(&address) && address != first.network() && Some(address) != last;
-    fits.then(|| IpNet::new(address, first.prefix_len()).ok()).flatten()
-}
-
-/// No two nodes have the same address on their further cards, and no pool runs out of them.
-pub(crate) fn addresses(drafts: &[Draft<'_>], cx: &mut Context<'_>) {
-    let mut owners: HashMap<IpAddr, &str> = HashMap::new();
-    let root = Path::Root;
-    let spec_at = root.key("spec");
-    let pools_at = spec_at.key("pools");
-    let mut said = HashSet::new();
-    for draft in drafts {
-        let taken = draft.nics.iter().filter_map(|nic| nic.address).map(|net| net.addr());
-        for address in taken.chain(draft.address) {
-            if let Some(other) = owners.insert(address, &draft.name)
-                && other != draft.name
-                && draft.address != Some(address)
-                && said.insert(draft.pool_index)
-            {
-                let message =
-                    format!("`{other}` and `{}` would both have the address {address}.", draft.name);
-                let at = pools_at.index(draft.pool_index);
-                let help = "Let the cards of one pool begin elsewhere.";
-                cx.error("address", &at.key("hardware").key("nics"), message, help);
-            }
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! A document that fits its types → a cluster with nothing left to decide, or everything that stands in the way.
 
+mod address;
 mod boot;
 mod clash;
 mod context;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::network::{self, Network};
 use super::pool::{self, Shortage};
-use super::{Context, clash, hardware, mac, name, options, patch};
+use super::{Context, address, clash, hardware, mac, name, options, patch};
 use crate::cluster::{Disk, Nic, Node, Patch, Role};
 use crate::document::{self, Pool, PoolNode};
 use crate::hardware::Hardware;
@@ -110,17 +110,8 @@ pub(crate) fn nodes<'d>(
     if let Some(hardware) = &spec.hardware {
         let at = spec_at.key("hardware");
         hardware::check(hardware, &spec.talos, &at, cx);
-        for (i, _) in hardware.nics.iter().enumerate().filter(|(_, nic)| nic.address.is_some()) {
-            let at = at.key("nics");
-            let message = "Addresses count from a pool's first node, and this card is for all pools.";
-            cx.error(
-                "address",
-                &at.index(i).key("address"),
-                message,
-                "Put the card under the pool's `hardware`.",
-            );
-        }
     }
+    address::of_all_pools(spec, &spec_at, cx);
     let mut drafts = Vec::new();
     for (i, pool) in spec.pools.iter().enumerate() {
         let only = spec.pools.iter().filter(|p| p.role == pool.role).count() == 1;
@@ -141,7 +132,7 @@ pub(crate) fn nodes<'d>(
     }
     clash::pool_names(&spec.pools, &pools_at, cx);
     clash::clashes(&drafts, network, cx);
-    hardware::addresses(&drafts, cx);
+    address::clashes(&drafts, cx);
     drafts
 }
 
@@ -175,6 +166,9 @@ fn pool_nodes<'d>(
     };
     let mut machine = everywhere.clone();
     options::machine(pool.machine.as_ref(), &mut machine, at, cx);
+    if let Some(own) = &pool.machine {
+        address::check_vlans(own, count, at, cx);
+    }
     let nodes_at = at.key("nodes");
     let mut short_of = Shortage::default();
     let mut drafts = Vec::with_capacity(count);
@@ -227,7 +221,7 @@ fn pool_nodes<'d>(
             labels: values.labels.clone(),
             taints: values.taints.clone(),
             patches: values.patches.clone(),
-            machine: machine.clone(),
+            machine: address::of_node(&machine, i),
             hardware: Hardware::default(),
             disks: Vec::new(),
             nics: Vec::new(),
