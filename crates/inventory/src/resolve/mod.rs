@@ -4,6 +4,7 @@ mod address;
 mod boot;
 mod clash;
 mod context;
+mod fits;
 mod hardware;
 mod link;
 mod mac;
@@ -47,6 +48,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     if let Some(boot) = &boot {
         boot::clashes(boot, spec.proxmox.hosts.len(), &nodes, &at, cx);
     }
+    fits::check(spec, boot.as_ref(), &nodes, cx);
     let pin = placement::pins(spec, &nodes, cx);
     let kubernetes = machine::kubernetes(spec, &network, &nodes, cx);
     let registries = secret::registries(spec, cx);
