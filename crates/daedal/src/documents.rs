@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use daedal_engine::SecondLook;
 use daedal_inventory::{Cluster, Diagnostic, Files, Loaded, Source};
 use daedal_store::Keyring;
 use daedal_talos::config::{Contract, Patch};
@@ -113,16 +114,19 @@ fn usable(cluster: &Cluster, path: &Path) -> Outcome<()> {
 }
 
 /// Judges the machine configs that the inventory makes, before anything is done; gives what deserves a second look.
-pub fn vet(cluster: &Cluster, path: &Path) -> Outcome<Vec<String>> {
-    let doubts = daedal_engine::vet(cluster).map_err(|error| {
+pub fn vet(cluster: &Cluster, path: &Path) -> Outcome<Vec<SecondLook>> {
+    daedal_engine::vet(cluster).map_err(|error| {
         let mut failure = Failure::from_error(Exit::BadDocument, &error);
         failure.message = format!("{}: {}", path.display(), failure.message);
         let failure = error.fix().into_iter().fold(failure, Failure::hint);
         failure
             .hint("Nothing was done. Change the patch or the setting; `daedal check` says when it is good.")
-    })?;
-    let line = |(doubt, nodes): (String, Vec<String>)| format!("mind: {doubt} (node {})", nodes.join(", "));
-    Ok(doubts.into_iter().map(line).collect())
+    })
+}
+
+/// What deserves a second look, as a line for people.
+pub fn mind(look: &SecondLook) -> String {
+    format!("mind: {} (node {})", look.text, look.nodes.join(", "))
 }
 
 /// A finding with the line it points at.

@@ -157,6 +157,28 @@ fn an_invalid_machine_config_never_leaves_the_machine() {
     }
 }
 
+/// What deserves a second look is a line for people, and a text with its nodes for programs.
+#[test]
+fn a_second_look_is_told_with_its_nodes() {
+    let route = "{apiVersion: v1alpha1, kind: LinkConfig, name: net0, routes: [{destination: 10.9.0.0/16, gateway: 192.168.0.1}]}";
+    let changed = common::Changed::new(
+        "home",
+        &[(
+            "  pools:",
+            &format!("  patches:\n    - role: worker\n      inline: |\n        {route}\n  pools:"),
+        )],
+    );
+    let file = changed.file().display().to_string();
+    let words = "routes through 192.168.0.1, which none of its addresses reaches";
+    let said = text(&daedal(["check", "-f", &file]).stderr);
+    assert!(said.contains(words) && said.contains("(node worker-1, worker-2)"), "{said}");
+    let run = daedal(["check", "-o", "json", "-f", &file]);
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let doubt = &json["doubts"][0];
+    assert_eq!(doubt["nodes"], serde_json::json!(["worker-1", "worker-2"]), "{json}");
+    assert!(doubt["text"].as_str().unwrap().ends_with(words), "{json}");
+}
+
 /// Everything written in Rust below a folder; tests are wherever they fit best.
 fn collect_sources(folder: &std::path::Path, sources: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {

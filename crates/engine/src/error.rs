@@ -109,6 +109,21 @@ pub enum Error {
         /// What is wrong with it.
         faults: Vec<String>,
     },
+    /// Two machine configs with one address; neither was sent.
+    #[error(
+        "nodes {first} and {second} would both have the address {address}{}",
+        patch.as_ref().map_or_else(String::new, |patch| format!(", by the patch {patch}"))
+    )]
+    SharedAddress {
+        /// The address.
+        address: IpAddr,
+        /// One node.
+        first: String,
+        /// The other.
+        second: String,
+        /// The patch that gives it to the other, if it is one.
+        patch: Option<String>,
+    },
     /// TLS could not be set up.
     #[error("cannot set up TLS")]
     Tls {
@@ -357,6 +372,9 @@ impl Error {
             Self::Patch { whose: Whose::Role(_), .. }
             | Self::InvalidConfig { whose: Whose::Role(_), patch: Some(_), .. } => {
                 Some("a patch that needs what single nodes have belongs under the `patches` of their pools".to_owned())
+            }
+            Self::SharedAddress { patch: Some(_), .. } => {
+                Some("give each node its own by a patch under the node, or make it of `${node.address}`".to_owned())
             }
             Self::Maintenance { .. } => Some("run again: the config media will be attached anew".to_owned()),
             _ => None,

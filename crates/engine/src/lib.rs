@@ -73,4 +73,4 @@ pub use report::{Report, StepReport, StepState};
 pub use run::Run;
 pub use status::{NodeStatus, StatusReport};
 pub use templates::{Pruned, TemplateRow};
-pub use vet::vet;
+pub use vet::{SecondLook, vet};

@@ -1,13 +1,16 @@
 //! Judges the machine configs of a cluster before anything is done: what a setting or a patch breaks is told at once.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 
-use daedal_inventory::{Cluster, Role};
+use daedal_inventory::{Cluster, Node, Role};
 use daedal_talos::SecretsBundle;
+use daedal_talos::config::MachineConfig;
 use jiff::Timestamp;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::machine;
@@ -15,17 +18,39 @@ use crate::machine;
 /// Stands for an endpoint that nobody can know before the first control plane is up.
 const UNKNOWN_ENDPOINT: &str = "endpoint.invalid";
 
-/// Makes the machine config of every node, and what those of a role have in common, with secrets that nobody keeps, as [`Engine::execute`](crate::Engine::execute) will with
-/// the real ones. An error is a config that would not be sent; what comes back deserves a second look, with the nodes it is about.
-pub fn vet(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String>>, Error> {
+/// What deserves a second look before anything is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SecondLook {
+    /// What is probably not as meant.
+    pub text: String,
+    /// The nodes it is about.
+    pub nodes: Vec<String>,
+}
+
+/// Makes the machine config of every node, and what those of a role have in common, with secrets that nobody keeps, as
+/// [`Engine::execute`](crate::Engine::execute) will with the real ones. An error is a config that would not be sent.
+pub fn vet(cluster: &Cluster) -> Result<Vec<SecondLook>, Error> {
     let failed = |source| Error::Credentials { source };
     // Always the same ones: they protect nothing, and a small key is made at once.
     let rng = &mut StdRng::seed_from_u64(0);
     let secrets = SecretsBundle::generate_with_key_size(rng, Timestamp::UNIX_EPOCH, 1024).map_err(failed)?;
     let mut doubts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut owners: HashMap<IpAddr, &Node> = HashMap::new();
     let cluster = with_endpoint(cluster);
     for node in &cluster.nodes {
-        for doubt in machine::judged(&cluster, node, &secrets)?.doubts {
+        let judged = machine::judged(&cluster, node, &secrets)?;
+        for address in own_addresses(&judged.config) {
+            let Some(first) = owners.insert(address, node).filter(|first| first.name != node.name) else {
+                continue;
+            };
+            return Err(Error::SharedAddress {
+                address,
+                first: first.name.clone(),
+                second: node.name.clone(),
+                patch: machine::address_from(&cluster, node, &secrets, address)?,
+            });
+        }
+        for doubt in judged.doubts {
             doubts.entry(doubt).or_default().push(node.name.clone());
         }
     }
@@ -33,7 +58,34 @@ pub fn vet(cluster: &Cluster) -> Result<BTreeMap<String, Vec<String>>, Error> {
     for role in [Role::ControlPlane, Role::Worker] {
         machine::role_config(&cluster, role, &secrets)?;
     }
-    Ok(doubts)
+    Ok(doubts.into_iter().map(|(text, nodes)| SecondLook { text, nodes }).collect())
+}
+
+/// The addresses that must be one node's alone. Others are shared on purpose: virtual ones, those of a single host or of a
+/// dummy link, which are announced from several places; or belong to a link only.
+fn own_addresses(config: &MachineConfig) -> Vec<IpAddr> {
+    let texts_of = |link: &yaml_serde::Value| -> Vec<String> {
+        let entries = link.get("addresses").and_then(|list| list.as_sequence()).into_iter().flatten();
+        let text =
+            |entry: &yaml_serde::Value| Some(entry.get("address").unwrap_or(entry).as_str()?.to_owned());
+        entries.filter_map(text).collect()
+    };
+    let interfaces = config.get("machine.network.interfaces").and_then(|list| list.as_sequence());
+    let dummies = interfaces
+        .into_iter()
+        .flatten()
+        .filter(|link| link.get("dummy").and_then(|is| is.as_bool()) == Some(true));
+    let announced: Vec<String> =
+        dummies.chain(config.of_kind("DummyLinkConfig")).flat_map(texts_of).collect();
+    let shared = config.virtual_addresses();
+    let local = |address: IpAddr| match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
+    };
+    let own = config.addresses().into_iter().filter(|net| {
+        net.prefix_len() < net.max_prefix_len() && !announced.contains(&net.to_string()) && !local(net.addr())
+    });
+    own.map(|net| net.addr()).filter(|address| !shared.contains(address)).collect()
 }
 
 fn with_endpoint(cluster: &Cluster) -> Cow<'_, Cluster> {

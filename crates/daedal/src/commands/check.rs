@@ -51,7 +51,7 @@ fn offline(target: &Target, format: Format, color: bool) -> Outcome {
             for warning in &inventory.loaded.warnings {
                 console::progress(&documents::render(warning, color));
             }
-            doubts.iter().for_each(|doubt| console::progress(doubt));
+            doubts.iter().for_each(|doubt| console::progress(&documents::mind(doubt)));
             if let Some(path) = &missing {
                 console::progress(&format!("mind: the CA certificate {} is not there yet", path.display()));
             }

@@ -42,7 +42,7 @@ pub async fn run(
 pub fn vet(session: &Session, color: bool) -> Outcome<()> {
     let doubts = documents::vet(&session.cluster, &session.inventory)?;
     say_warnings(session, color);
-    doubts.iter().for_each(|doubt| console::progress(doubt));
+    doubts.iter().for_each(|doubt| console::progress(&documents::mind(doubt)));
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The machine config of a node, its medium, and what all nodes of a role have in common.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use daedal_inventory::options::Machine;
 use daedal_inventory::{Cluster, Node, Role};
@@ -73,6 +74,17 @@ pub(crate) fn patch_secrets<'a>(cluster: &'a Cluster, node: &'a Node) -> impl It
     patches(cluster, node).flat_map(daedal_inventory::Patch::secret_texts)
 }
 
+/// The patch by which a node has an address, if it is one.
+pub(crate) fn address_from(
+    cluster: &Cluster,
+    node: &Node,
+    secrets: &SecretsBundle,
+    address: IpAddr,
+) -> Result<Option<String>, Error> {
+    let has = |config: &MachineConfig| config.addresses().iter().any(|net| net.addr() == address);
+    Recipe::of_node(cluster, node)?.brought_by(secrets, has)
+}
+
 /// What all nodes of a role have in common, as `talosctl gen config` would write it: no name, no addresses. It is found
 /// valid before anything is done, so that it can be written at the end.
 pub(crate) fn role_config(
@@ -125,14 +137,23 @@ impl<'a> Recipe<'a> {
         let config = self.unjudged(secrets, usize::MAX)?;
         let (faults, doubts) = self.judge(&config);
         let Some(first) = faults.first() else { return Ok(Judged { config, doubts }) };
-        // The patch that brought it is the last one before which it was not there.
+        let patch = self.brought_by(secrets, |config| self.judge(config).0.contains(first))?;
+        Err(Error::InvalidConfig { whose: self.whose.clone(), patch, faults })
+    }
+
+    /// The patch that brought what holds of the whole config: the last one before which it did not.
+    fn brought_by(
+        &self,
+        secrets: &SecretsBundle,
+        holds: impl Fn(&MachineConfig) -> bool,
+    ) -> Result<Option<String>, Error> {
         let mut patch = None;
         for (before, (origin, _)) in self.patches.iter().enumerate() {
-            if !self.judge(&self.unjudged(secrets, before)?).0.contains(first) {
+            if !holds(&self.unjudged(secrets, before)?) {
                 patch = Some((*origin).to_owned());
             }
         }
-        Err(Error::InvalidConfig { whose: self.whose.clone(), patch, faults })
+        Ok(patch)
     }
 
     /// What makes a config invalid, and what is probably not as meant, in words.

@@ -158,3 +158,24 @@ fn a_patch_that_fits_nodes_alone_is_refused_up_front() {
     assert!(said.contains("spec.patches[0].inline") && said.contains("worker.yaml"), "{said}");
     assert!(error.fix().unwrap().contains("`patches` of their pools"), "{error:?}");
 }
+
+/// An address that a patch gives to two nodes is refused, by both names and the patch's; what is shared on purpose is not.
+#[test]
+fn no_two_final_configs_have_one_address() {
+    let document = |kind: &str, rest: &str| format!("{{apiVersion: v1alpha1, kind: {kind}, {rest}}}");
+    let vlan =
+        document("VLANConfig", "name: net0.7, vlanID: 7, parent: net0, addresses: [{address: 10.7.0.5/24}]");
+    let error = vet(&cluster("v1.12.0", &format!("[{{role: worker, inline: '{vlan}'}}]"))).unwrap_err();
+    let said = error.to_string();
+    assert_eq!(
+        said,
+        "nodes w-1 and w-2 would both have the address 10.7.0.5, by the patch spec.patches[0].inline"
+    );
+    assert!(error.fix().unwrap().contains("${node.address}"), "{error:?}");
+    let dummy = document("DummyLinkConfig", "name: dummy0, addresses: [{address: 10.8.0.1/24}]");
+    let anycast = document("LinkConfig", "name: lo, addresses: [{address: 10.9.0.53/32}]");
+    let local = document("LinkConfig", "name: net0, addresses: [{address: fe80::1/64}]");
+    for shared in [dummy, anycast, local] {
+        vet(&cluster("v1.12.0", &format!("[{{inline: '{shared}'}}]"))).unwrap();
+    }
+}
