@@ -69,3 +69,34 @@ fn facts_and_environment_stand_in_patches() {
     let both = with("[{inline: a, file: b}]").expect_err("two places");
     assert!(both.contains("exactly one place"), "{both}");
 }
+
+/// Every name that may stand in a patch, and what it stands for.
+#[test]
+fn every_fact_stands_for_what_it_says() {
+    let facts = [
+        ("${node.name}", "worker-2"),
+        ("${node.address}", "10.0.0.22"),
+        ("${node.cidr}", "10.0.0.22/16"),
+        ("${node.vmid}", "304"),
+        ("${node.pool}", "worker"),
+        ("${node.role}", "worker"),
+        ("${cluster.name}", "home"),
+        ("${cluster.endpoint}", "10.0.0.20"),
+        ("${cluster.vip}", "10.0.0.20"),
+        ("${network.cidr}", "10.0.0.0/16"),
+        ("${network.gateway}", "10.0.0.1"),
+        ("${talos.version}", "v1.12.0"),
+        ("${kubernetes.version}", "v1.35.0"),
+        ("${env.TS_AUTHKEY}", "tskey-1"),
+        ("$${node.name}", "${node.name}"),
+        ("${HOME}", "${HOME}"),
+    ];
+    for (written, meant) in facts {
+        let cluster = with(&format!("[{{inline: 'a: \"{written}\"'}}]")).expect(written).cluster;
+        let text = cluster.patches[0].text_for(&cluster, cluster.node("worker-2").expect("a worker"));
+        assert_eq!(text, format!("a: \"{meant}\""), "{written}");
+    }
+    let cluster = with("[{inline: 'a: ${node.mac} ${node.role}'}]").expect("loads").cluster;
+    let first = cluster.node("cp-1").expect("a control plane");
+    assert_eq!(cluster.patches[0].text_for(&cluster, first), format!("a: {} controlplane", first.mac));
+}
