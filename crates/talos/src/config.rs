@@ -16,9 +16,10 @@ mod redact;
 mod registry;
 mod schema;
 mod support;
+mod url;
 
 pub use compare::{DocumentDifference, FieldDifference};
-pub use contract::Contract;
+pub use contract::{Contract, Release};
 pub use document::MachineConfig;
 pub use lint::{Lint, Severity};
 pub use options::{

@@ -11,7 +11,7 @@
 //! - [`proto`] holds the wire types with client *and* server stubs.
 //!
 //! ```
-//! use daedal_talos::config::{ClusterOptions, Contract, MachineConfig, NodeOptions, Patch, Role};
+//! use daedal_talos::config::{ClusterOptions, MachineConfig, NodeOptions, Patch, Release, Role};
 //! use daedal_talos::{SecretsBundle, nocloud::Cidata};
 //! # fn main() -> Result<(), daedal_talos::Error> {
 //! # use rand::SeedableRng;
@@ -23,7 +23,7 @@
 //! let node = NodeOptions::new(Role::ControlPlane, "cp-1");
 //! let mut config = MachineConfig::generate(&secrets, &cluster, &node)?;
 //! config.apply_patch(&Patch::from_yaml("machine: {sysctls: {vm.max_map_count: '262144'}}")?)?;
-//! assert!(config.lint(Contract::of("v1.12.0")?).is_empty());
+//! assert!(config.lint(Release::of("v1.12.0")?).is_empty());
 //! let medium = Cidata::new(&config, "home-cp-1").to_iso()?;
 //! # assert!(medium.len() > 2048 * 26);
 //! # Ok(())

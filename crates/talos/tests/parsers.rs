@@ -4,7 +4,7 @@
 
 use daedal_talos::{
     SecretsBundle, Talosconfig,
-    config::{Contract, Mac, MachineConfig, Patch},
+    config::{Contract, Mac, MachineConfig, Patch, Release},
     pki::{PrivateKey, certificate_from_pem},
 };
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ proptest! {
         let patch = Patch::from_yaml(&patch);
         if let Ok(mut config) = MachineConfig::from_yaml(&config) {
             for contract in Contract::all() {
-                let _ = config.lint(contract);
+                let _ = config.lint(Release { contract, patch: 0 });
             }
             if let Ok(patch) = patch {
                 let before = config.clone();

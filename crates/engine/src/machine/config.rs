@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use daedal_inventory::options::Machine;
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_talos::config::{
-    ClusterOptions, Cni, Contract, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig,
-    NodeOptions, Patch, RegistryMirror, Role as TalosRole, Route, Severity,
+    ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig,
+    NodeOptions, Patch, RegistryMirror, Release, Role as TalosRole, Route, Severity,
 };
 use daedal_talos::nocloud::Cidata;
 use daedal_talos::{Secret, SecretsBundle};
@@ -98,7 +98,7 @@ pub(crate) fn role_config(
 /// All that a machine config is made from, the secrets apart.
 struct Recipe<'a> {
     whose: Whose,
-    contract: &'static Contract,
+    release: Release,
     cluster: ClusterOptions,
     machine: NodeOptions,
     /// Where each patch is, and its text with all facts in place, in their order.
@@ -127,9 +127,9 @@ impl<'a> Recipe<'a> {
         machine: NodeOptions,
         patches: Vec<(&'a str, String)>,
     ) -> Result<Self, Error> {
-        let contract = Contract::of(&cluster.talos.version.to_string())
+        let release = Release::of(&cluster.talos.version.to_string())
             .map_err(|source| Error::MachineConfig { whose: whose.clone(), source: Box::new(source) })?;
-        Ok(Self { whose, contract, cluster: cluster_options(cluster)?, machine, patches })
+        Ok(Self { whose, release, cluster: cluster_options(cluster)?, machine, patches })
     }
 
     /// The config, if it is one that a node would take.
@@ -158,7 +158,7 @@ impl<'a> Recipe<'a> {
 
     /// What makes a config invalid, and what is probably not as meant, in words.
     fn judge(&self, config: &MachineConfig) -> (Vec<String>, Vec<String>) {
-        let found = config.lint(self.contract).into_iter();
+        let found = config.lint(self.release).into_iter();
         let (faults, doubts): (Vec<Lint>, Vec<Lint>) =
             found.partition(|lint| lint.severity == Severity::Error);
         let words = |lints: Vec<Lint>| lints.iter().map(ToString::to_string).collect();
@@ -171,7 +171,7 @@ impl<'a> Recipe<'a> {
             .map_err(|source| Error::MachineConfig { whose: self.whose.clone(), source: Box::new(source) })?;
         for (origin, text) in self.patches.iter().take(patches) {
             let applied =
-                Patch::for_contract(text, self.contract).and_then(|patch| config.apply_patch(&patch));
+                Patch::for_contract(text, self.release.contract).and_then(|patch| config.apply_patch(&patch));
             applied.map_err(|source| Error::Patch {
                 whose: self.whose.clone(),
                 patch: (*origin).to_owned(),

@@ -86,8 +86,46 @@ impl Contract {
     }
 }
 
+/// One release of Talos: its contract, and which patch of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// What all releases of its minor version have in common.
+    pub contract: &'static Contract,
+    /// The `z` of `v1.y.z`.
+    pub patch: u32,
+}
+
+impl Release {
+    /// The release of this version, such as `v1.12.3`.
+    pub fn of(talos_version: &str) -> Result<Self> {
+        let contract = Contract::of(talos_version)?;
+        let numbers = numbers(talos_version)
+            .ok_or_else(|| Error::Version { product: "Talos", version: talos_version.into() })?;
+        Ok(Self { contract, patch: numbers.2 })
+    }
+
+    /// The `x` of Talos `v1.x`.
+    pub(crate) fn minor(self) -> u32 {
+        self.contract.talos_minor
+    }
+
+    /// Whether a name that is left to DHCP can be said by a `HostnameConfig` with nothing else in it.
+    pub(crate) fn takes_hostname_off(self) -> bool {
+        match self.minor() {
+            12 => self.patch >= 9,
+            13 => self.patch >= 3,
+            minor => minor >= 14,
+        }
+    }
+}
+
 /// The first two numbers of `v1.12.3`, `1.12.3-rc.1` or `1.12.3+k`, if it is a full version.
 fn major_minor(version: &str) -> Option<(u32, u32)> {
+    numbers(version).map(|(major, minor, _)| (major, minor))
+}
+
+/// All three numbers of a full version.
+fn numbers(version: &str) -> Option<(u32, u32, u32)> {
     let number = |part: &str| {
         let plain = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         if plain { part.parse::<u32>().ok() } else { None }
@@ -96,11 +134,10 @@ fn major_minor(version: &str) -> Option<(u32, u32)> {
     let core = core.split_once(['-', '+']).map_or(core, |(core, _)| core);
     let mut parts = core.split('.');
     let (major, minor, patch) = (parts.next()?, parts.next()?, parts.next()?);
-    number(patch)?;
     if parts.next().is_some() {
         return None;
     }
-    Some((number(major)?, number(minor)?))
+    Some((number(major)?, number(minor)?, number(patch)?))
 }
 
 #[cfg(test)]
@@ -115,6 +152,10 @@ mod tests {
         for wrong in ["", "v1", "v1.12", "v1.12.x", "1.12.4.5", "v1.+12.0", "latest"] {
             assert!(matches!(Contract::of(wrong), Err(Error::Version { .. })), "{wrong}");
         }
+        assert_eq!(Release::of("1.13.3-rc.1").unwrap().patch, 3);
+        let takes_off = |version| Release::of(version).unwrap().takes_hostname_off();
+        assert_eq!(["v1.12.8", "v1.13.2", "v1.11.9"].map(takes_off), [false; 3]);
+        assert_eq!(["v1.12.9", "v1.13.3", "v1.14.0"].map(takes_off), [true; 3]);
         assert!(Contract::of("v1.12.0").unwrap().supports_kubernetes("v1.35.0").unwrap());
         assert!(!Contract::of("v1.12.0").unwrap().supports_kubernetes("1.36.0").unwrap());
     }

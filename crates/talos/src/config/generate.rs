@@ -158,7 +158,7 @@ pub(super) fn to_map(entries: &indexmap::IndexMap<String, String>) -> Map<String
 pub(crate) mod tests {
     use super::*;
     use crate::{
-        config::{Cni, Discovery, Link, Patch, Route, Severity, options::Install},
+        config::{Cni, Discovery, Link, Patch, Release, Route, Severity, options::Install},
         secrets::tests::test_bundle,
     };
 
@@ -201,7 +201,7 @@ pub(crate) mod tests {
                 let newest = Contract::of(talos).unwrap().kubernetes_minors.end();
                 cluster.kubernetes_version = format!("v1.{newest}.0");
                 let config = MachineConfig::generate(&test_bundle(), &cluster, &node(role)).unwrap();
-                assert_eq!(config.lint(Contract::of(talos).unwrap()), [], "{talos} {role:?}");
+                assert_eq!(config.lint(Release::of(talos).unwrap()), [], "{talos} {role:?}");
                 assert_eq!(config.role(), Some(role));
                 assert_eq!(config.hostname(), Some("node-1"));
                 assert_eq!(config.addresses(), ["10.0.0.11/16".parse().unwrap()]);
@@ -288,8 +288,8 @@ pub(crate) mod tests {
         let faults = |role: Role, patch: &str| -> Vec<String> {
             let mut config = MachineConfig::generate(&test_bundle(), &cluster(), &node(role)).unwrap();
             config.apply_patch(&Patch::from_yaml(patch).unwrap()).unwrap();
-            let contract = Contract::of(&cluster().talos_version).unwrap();
-            config.lint(contract).iter().map(|lint| format!("{:?} {lint}", lint.severity)).collect()
+            let release = Release::of(&cluster().talos_version).unwrap();
+            config.lint(release).iter().map(|lint| format!("{:?} {lint}", lint.severity)).collect()
         };
         let document = |kind: &str, rest: &str| format!("apiVersion: v1alpha1\nkind: {kind}\n{rest}");
         let accepted = "machine: {ca: {$patch: delete}, acceptedCAs: [{crt: QQ==}]}";

@@ -1,18 +1,25 @@
 //! Faults of a machine config that Talos notices late or not at all.
 
 mod conflicts;
-mod machine;
+mod expression;
+mod interfaces;
+mod kubernetes;
+mod links;
 mod network;
+mod node;
+mod services;
+mod volumes;
 
 use std::{collections::HashSet, fmt};
 
 use yaml_serde::Value;
 
 use crate::config::{
-    contract::Contract,
+    contract::Release,
     document::{DocumentId, MachineConfig},
     options::Role,
     schema,
+    url::Url,
 };
 
 /// How bad a finding is.
@@ -42,15 +49,26 @@ impl fmt::Display for Lint {
 }
 
 impl MachineConfig {
-    /// Everything wrong with a config for this version of Talos that can be seen without a node, worst first.
-    pub fn lint(&self, contract: &Contract) -> Vec<Lint> {
+    /// Everything wrong with a config for this release of Talos that can be seen without a node, worst first.
+    pub fn lint(&self, release: Release) -> Vec<Lint> {
         let mut found = Findings::default();
+        self.lint_keys(release, &mut found);
+        let read =
+            self.documents.iter().map(|document| schema::as_read(document, &DocumentId::of(document).kind));
+        Self { documents: read.collect() }.lint_as_read(release, found)
+    }
+
+    fn lint_as_read(&self, release: Release, mut found: Findings) -> Vec<Lint> {
         self.lint_main(&mut found);
-        self.lint_keys(contract, &mut found);
-        self.lint_documents(&mut found);
-        self.lint_conflicts(contract, &mut found);
+        self.lint_documents(release, &mut found);
+        self.lint_conflicts(release, &mut found);
         self.lint_network(&mut found);
-        self.lint_machine(&mut found);
+        self.lint_links(release, &mut found);
+        self.lint_interfaces(&mut found);
+        self.lint_volumes(release, &mut found);
+        self.lint_node(&mut found);
+        self.lint_services(release, &mut found);
+        self.lint_kubernetes(release, &mut found);
         let mut lints = found.0;
         lints.sort_by_key(|lint| std::cmp::Reverse(lint.severity));
         lints
@@ -71,6 +89,7 @@ impl MachineConfig {
             }
             Some(Some(_)) => {}
         }
+        found.errors("cluster.controlPlane.endpoint", self.endpoint().and_then(Url::endpoint_fault));
         for needed in ["machine.token", "cluster.token"] {
             if self.text(needed).is_none_or(str::is_empty) {
                 found.error(needed, "is missing");
@@ -138,10 +157,10 @@ impl MachineConfig {
         }
     }
 
-    fn lint_keys(&self, contract: &Contract, found: &mut Findings) {
+    fn lint_keys(&self, release: Release, found: &mut Findings) {
         for document in &self.documents {
             let id = DocumentId::of(document);
-            for misfit in schema::misfits(document, &id.kind, contract.talos_minor) {
+            for misfit in schema::misfits(document, &id.kind, release.minor()) {
                 let place = if id.kind.is_empty() || id.kind == misfit.path {
                     misfit.path
                 } else {
@@ -152,7 +171,7 @@ impl MachineConfig {
         }
     }
 
-    fn lint_documents(&self, found: &mut Findings) {
+    fn lint_documents(&self, release: Release, found: &mut Findings) {
         let mut seen = HashSet::new();
         for document in &self.documents {
             let id = DocumentId::of(document);
@@ -161,33 +180,50 @@ impl MachineConfig {
             }
         }
         for document in self.of_kind("HostnameConfig") {
-            let hostname = document.get("hostname").and_then(Value::as_str).unwrap_or_default();
-            let automatic = match document.get("auto") {
-                // A reader of YAML 1.1 has made a boolean of a bare `off`.
-                None | Some(Value::Null | Value::Bool(false)) => false,
-                Some(auto) => auto.as_str() != Some("off"),
-            };
-            match (automatic, hostname) {
-                (true, name) if !name.is_empty() => {
-                    found.error("HostnameConfig", "sets both `auto` and `hostname`; set auto: \"off\"");
-                }
-                (false, "") if document.get("auto").is_some_and(|auto| !auto.is_null()) => found.warning(
+            let name = text(Some(document), "hostname");
+            let auto = text(Some(document), "auto").to_ascii_lowercase();
+            match (auto.as_str(), name) {
+                ("", "") => found.error("HostnameConfig", "sets no name"),
+                ("off", "") if !release.takes_hostname_off() => found.error(
                     "HostnameConfig",
                     "leaves the name to DHCP, which Talos takes from v1.12.9 and v1.13.3 on only; leave the document out",
                 ),
-                (false, "") => found.error("HostnameConfig", "sets no name"),
-                (false, name)
-                    if name.split('.').next().is_none_or(|label| label.is_empty() || label.len() > 63) =>
-                {
-                    found.error(
-                        "HostnameConfig",
-                        "sets a name that is too long or empty before its first dot",
-                    );
+                ("stable", name) if !name.is_empty() => {
+                    found.error("HostnameConfig", "sets both `auto` and `hostname`; set auto: \"off\"");
                 }
-                _ => {}
+                (_, "") => {}
+                (_, name) if name.len() > 253 => found.error("HostnameConfig", "sets a name that is too long"),
+                (_, name) => {
+                    if name.split('.').next().is_none_or(|label| label.is_empty() || label.len() > 63) {
+                        found.error(
+                            "HostnameConfig",
+                            "sets a name that is too long or empty before its first dot",
+                        );
+                    }
+                }
             }
         }
     }
+}
+
+/// What is at a dotted path below a value.
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |value, key| value.get(key))
+}
+
+/// The text at a dotted path; empty if there is none.
+fn text<'a>(value: Option<&'a Value>, path: &str) -> &'a str {
+    value.and_then(|value| at(value, path)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The elements of the list at a dotted path.
+fn items<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> + Clone {
+    at(value, path).and_then(Value::as_sequence).map(Vec::as_slice).unwrap_or_default().iter()
+}
+
+/// Whether something stands there, if only `{}`.
+fn is_set(value: &Value) -> bool {
+    !value.is_null()
 }
 
 /// The host of `https://host:port`, if it is one.
@@ -208,6 +244,13 @@ struct Findings(Vec<Lint>);
 impl Findings {
     fn error(&mut self, place: &str, message: &str) {
         self.0.push(Lint { severity: Severity::Error, place: place.into(), message: message.into() });
+    }
+
+    /// The error that there may be.
+    fn errors(&mut self, place: &str, message: Option<String>) {
+        if let Some(message) = message {
+            self.error(place, &message);
+        }
     }
 
     fn warning(&mut self, place: &str, message: &str) {

@@ -1,7 +1,10 @@
 //! The shape of machine configs as data: which kinds and fields there are, since when, and how patches meet them.
 
+mod scalar;
+
 use std::{collections::HashMap, sync::OnceLock};
 
+pub(crate) use scalar::{Format, Size, duration_nanoseconds, is_address, is_network, is_prefix, size};
 use yaml_serde::Value;
 
 /// What a field holds.
@@ -69,6 +72,8 @@ pub(crate) enum Sight {
 pub(crate) struct Field {
     pub(crate) shape: Shape,
     pub(crate) rule: Rule,
+    /// What a single value must look like.
+    format: Option<Format>,
     /// Not there at all unless set, rather than there and empty.
     pub(crate) is_optional: bool,
     /// The Talos 1.x that began it; of fields only what came after 1.12 is known.
@@ -84,6 +89,7 @@ impl Field {
         Self {
             shape: Shape::Object,
             rule: Rule::Usual,
+            format: None,
             is_optional: false,
             since,
             unsets: false,
@@ -163,6 +169,8 @@ fn read(text: &'static str) -> HashMap<&'static str, Field> {
         for key in first.split('.') {
             field = field.children.entry(key).or_insert_with(|| Field::new(since));
         }
+        let (shape, format) = shape.split_once('/').unwrap_or((shape, ""));
+        field.format = Format::read(format);
         field.shape = match shape {
             "L" => Shape::List,
             "M" => Shape::Map,
@@ -225,6 +233,28 @@ pub(crate) fn misfits(document: &Value, kind: &str, minor: u32) -> Vec<Misfit> {
         }
     }
     found
+}
+
+/// A document as Talos reads it, which takes numbers for texts, and words for flags.
+pub(crate) fn as_read(document: &Value, kind: &str) -> Value {
+    of_kind(kind).map_or_else(|| document.clone(), |field| value_as_read(document, field))
+}
+
+fn value_as_read(value: &Value, field: &Field) -> Value {
+    match value {
+        Value::Mapping(fields) => {
+            let read = |(key, value): (&Value, &Value)| {
+                let below = key.as_str().and_then(|key| field.child(key));
+                (key.clone(), below.map_or_else(|| value.clone(), |below| value_as_read(value, below)))
+            };
+            Value::Mapping(fields.iter().map(read).collect())
+        }
+        Value::Sequence(list) => match field.child("[]") {
+            Some(below) => Value::Sequence(list.iter().map(|item| value_as_read(item, below)).collect()),
+            None => value.clone(),
+        },
+        _ => scalar::as_read(field.shape, value),
+    }
 }
 
 fn began(field: &Field, minor: u32) -> String {
@@ -306,7 +336,11 @@ fn look(
         (Shape::Arguments, Value::Mapping(_)) => {}
         (Shape::Map | Shape::Arguments, _) => wrong("must hold keys", path),
         (_, Value::Mapping(_) | Value::Sequence(_)) => wrong("must be a single value", path),
-        _ => {}
+        (shape, _) => {
+            if let Some(message) = scalar::fault(shape, field.format, value, minor) {
+                wrong(&message, path);
+            }
+        }
     }
 }
 
@@ -318,7 +352,7 @@ fn push(path: &mut String, key: &str) {
 }
 
 /// `; did you mean …` if something is near.
-fn meant<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn meant<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     let nearest = known.map(|candidate| (distance(word, candidate), candidate)).min();
     match nearest {
         Some((distance, candidate)) if distance <= 1 + word.len() / 4 => {

@@ -38,7 +38,7 @@ fn what_the_library_refuses_our_lint_finds() {
             ours.apply_patch(&Patch::from_yaml(patch).unwrap()).unwrap();
             let request = json!({"config": ours.to_yaml().expose(), "validate": {"mode": "metal"}});
             assert!(tool.ask(&request).is_err(), "v1.{} accepts {patch}", contract.minor);
-            let found = ours.lint(contract.own()).iter().any(|lint| lint.severity == Severity::Error);
+            let found = ours.lint(contract.release()).iter().any(|lint| lint.severity == Severity::Error);
             tally.case((!found).then(|| format!("v1.{}: the lint misses {patch}", contract.minor)));
         }
     }
@@ -110,7 +110,7 @@ fn what_stands_beside_its_successor_is_judged_as_the_library_does() {
             let request = json!({"config": ours.to_yaml().expose(), "validate": {"mode": "metal"}});
             let real = tool.ask(&request);
             let found: Vec<_> =
-                ours.lint(contract.own()).into_iter().filter(|l| l.severity == Severity::Error).collect();
+                ours.lint(contract.release()).into_iter().filter(|l| l.severity == Severity::Error).collect();
             refused += usize::from(real.is_err());
             tally.case((real.is_err() == found.is_empty()).then(|| {
                 format!("v1.{} {role:?} {patch}: {:?} beside {found:?}", contract.minor, real.err())
@@ -152,7 +152,7 @@ fn what_the_library_misses_our_lint_finds() {
             ours.apply_patch(&Patch::from_yaml(patch).unwrap()).unwrap();
             let request = json!({"config": ours.to_yaml().expose(), "validate": {"mode": "metal"}});
             assert!(tool.ask(&request).is_ok(), "v1.{} refuses it by now: {patch}", contract.minor);
-            let found = ours.lint(contract.own()).iter().any(|lint| lint.severity == Severity::Error);
+            let found = ours.lint(contract.release()).iter().any(|lint| lint.severity == Severity::Error);
             tally.case((!found).then(|| format!("v1.{}: the lint misses {patch}", contract.minor)));
         }
     }

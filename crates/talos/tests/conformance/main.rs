@@ -10,3 +10,4 @@ mod matrix;
 mod patches;
 mod peer;
 mod secrets;
+mod values;

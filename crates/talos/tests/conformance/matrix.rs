@@ -882,7 +882,8 @@ fn options_give_what_the_real_generator_and_patcher_give() {
                 let what = format!("v1.{} {role:?} {:?}", contract.minor, case.chosen);
                 let ours = MachineConfig::generate(bundle(), &case.cluster, &case.node)
                     .unwrap_or_else(|error| panic!("{what}: {error}"));
-                let faults: Vec<String> = ours.lint(contract.own()).iter().map(ToString::to_string).collect();
+                let faults: Vec<String> =
+                    ours.lint(contract.release()).iter().map(ToString::to_string).collect();
                 let theirs = tool.ask(&json!({
                     "generate": {
                         "cluster": "c1", "endpoint": endpoint, "type": role.as_str(),

@@ -29,6 +29,13 @@ impl Contract {
         config::Contract::of(&format!("v1.{}.0", self.minor)).unwrap()
     }
 
+    /// The release of the library that is asked, or the first one of an older contract.
+    pub fn release(self) -> config::Release {
+        let version = format!("v1.{}.0", self.minor);
+        let of_library = self.library.starts_with(&version[..version.len() - 1]);
+        config::Release::of(if of_library { self.library } else { &version }).unwrap()
+    }
+
     /// Our own of the library that is asked: what it knows is known, whatever contract it writes for.
     pub fn of_library(self) -> &'static config::Contract {
         config::Contract::of(self.library).unwrap()

@@ -3,24 +3,30 @@
 use yaml_serde::Value;
 
 use super::Findings;
-use crate::config::{contract::Contract, document::MachineConfig};
+use crate::config::{
+    contract::Release,
+    document::MachineConfig,
+    schema::{duration_nanoseconds, is_address},
+};
 
 /// When a field counts as set.
 #[derive(Clone, Copy)]
 enum Set {
     /// If it is there at all.
     There,
-    /// If there is something in it: neither empty, nor false, nor zero.
+    /// If there is something in it: neither empty, nor false, nor zero, nor no time at all.
     Filled,
+    /// If there is an address in it; Talos leaves out what is none.
+    Addresses,
 }
-use Set::{Filled, There};
+use Set::{Addresses, Filled, There};
 
 /// Which field is refused beside which document, and since which minor version.
 const CONFLICTS: &[(&str, &str, Set, u32)] = &[
     ("HostnameConfig", "machine.network.hostname", Filled, 12),
     ("HostnameConfig", "machine.features.stableHostname", Filled, 12),
-    ("ResolverConfig", "machine.network.searchDomains", Filled, 12),
-    ("ResolverConfig", "machine.network.nameservers", Filled, 12),
+    ("ResolverConfig", "machine.network.searchDomains", There, 12),
+    ("ResolverConfig", "machine.network.nameservers", Addresses, 12),
     ("ResolverConfig", "machine.network.disableSearchDomain", Filled, 12),
     ("TimeSyncConfig", "machine.time.disabled", Filled, 12),
     ("TimeSyncConfig", "machine.time.servers", Filled, 12),
@@ -71,8 +77,11 @@ impl Set {
         match (self, value) {
             (_, Value::Null) => false,
             (There, _) => true,
+            (Addresses, list) => {
+                list.as_sequence().into_iter().flatten().filter_map(Value::as_str).any(is_address)
+            }
             (Filled, Value::Bool(flag)) => *flag,
-            (Filled, Value::String(text)) => !text.is_empty(),
+            (Filled, Value::String(text)) => !text.is_empty() && duration_nanoseconds(text) != Some(0),
             (Filled, Value::Sequence(list)) => !list.is_empty(),
             (Filled, Value::Mapping(map)) => !map.is_empty(),
             (Filled, Value::Number(number)) => number.as_f64() != Some(0.0),
@@ -82,9 +91,9 @@ impl Set {
 }
 
 impl MachineConfig {
-    pub(super) fn lint_conflicts(&self, contract: &Contract, found: &mut Findings) {
+    pub(super) fn lint_conflicts(&self, release: Release, found: &mut Findings) {
         for (kind, path, set, since) in CONFLICTS {
-            if contract.talos_minor >= *since
+            if release.minor() >= *since
                 && self.get(path).is_some_and(|value| set.holds(value))
                 && self.of_kind(kind).next().is_some()
             {
@@ -110,7 +119,7 @@ impl MachineConfig {
             }
         }
         let host_dns = |document: &Value| document.get("hostDNS").is_some_and(|value| Filled.holds(value));
-        if contract.talos_minor >= 14
+        if release.minor() >= 14
             && self.get("machine.features.hostDNS").is_some_and(|value| There.holds(value))
             && self.of_kind("ResolverConfig").any(host_dns)
         {
@@ -130,13 +139,16 @@ mod tests {
         let of = |version: &str, rest: &str| -> Vec<String> {
             let text = format!("version: v1alpha1\n{rest}");
             let config = MachineConfig::from_yaml(&text).unwrap();
-            let lints = config.lint(Contract::of(version).unwrap());
+            let lints = config.lint(Release::of(version).unwrap());
             lints.into_iter().filter(|lint| lint.message.contains("stand beside")).map(|l| l.place).collect()
         };
         let kubelet = "machine: {kubelet: {}}\n---\napiVersion: v1alpha1\nkind: KubeletConfig\n";
         assert_eq!(of("v1.14.0", kubelet), ["machine.kubelet"]);
         let time = "machine: {time: {disabled: false, servers: [a]}}\n---\napiVersion: v1alpha1\nkind: TimeSyncConfig\n";
         assert_eq!(of("v1.12.0", time), ["machine.time.servers"]);
+        let nothing = "machine: {time: {bootTimeout: 0s}, network: {searchDomains: []}}\n---\napiVersion: v1alpha1\nkind: ";
+        assert_eq!(of("v1.12.0", &format!("{nothing}TimeSyncConfig\n")), Vec::<String>::new());
+        assert_eq!(of("v1.12.0", &format!("{nothing}ResolverConfig\n")), ["machine.network.searchDomains"]);
         let alone = of("v1.14.0", "machine: {kubelet: {}, time: {servers: [a]}}\n");
         assert!(alone.is_empty(), "{alone:?}");
     }

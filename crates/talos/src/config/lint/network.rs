@@ -8,10 +8,11 @@ use std::{
 use ipnet::IpNet;
 use yaml_serde::Value;
 
-use super::Findings;
+use super::{Findings, items};
 use crate::config::{
     document::{DocumentId, MachineConfig},
     options::Role,
+    schema::is_address,
 };
 
 /// Documents that configure a link of some kind.
@@ -20,10 +21,6 @@ const LINK_KINDS: [&str; 6] =
 
 fn name(document: &Value) -> Option<&str> {
     document.get("name").and_then(Value::as_str)
-}
-
-fn items<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    value.get(key).and_then(Value::as_sequence).into_iter().flatten()
 }
 
 fn address(value: Option<&Value>) -> Option<IpAddr> {
@@ -107,6 +104,8 @@ impl MachineConfig {
                 Some(_) => {}
             }
             match address(document.get("name")) {
+                // One with a zone is an address too.
+                None if is_address(&DocumentId::of(document).name) => {}
                 None => found.error(&place, "has no IP address as its name"),
                 Some(vip) => judge(&place, vip, found),
             }
@@ -211,8 +210,9 @@ impl MachineConfig {
             .collect()
     }
 
-    fn legacy_interfaces(&self) -> impl Iterator<Item = &Value> {
-        self.get("machine.network.interfaces").and_then(Value::as_sequence).into_iter().flatten()
+    pub(super) fn legacy_interfaces(&self) -> impl Iterator<Item = &Value> + Clone {
+        let network = self.get("machine.network");
+        network.map(|network| items(network, "interfaces")).into_iter().flatten()
     }
 }
 
@@ -229,13 +229,28 @@ fn legacy_addresses(interface: &Value) -> Vec<IpNet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Contract, Severity};
+    use crate::config::{Release, Severity};
+
+    #[test]
+    fn a_name_left_to_dhcp_is_refused_where_talos_refuses_it() {
+        let refused = |fields: &str, version: &str| {
+            let text = format!("machine: {{}}\n---\napiVersion: v1alpha1\nkind: HostnameConfig\n{fields}\n");
+            let lints = MachineConfig::from_yaml(&text).unwrap().lint(Release::of(version).unwrap());
+            lints.iter().any(|lint| lint.place.starts_with("HostnameConfig"))
+        };
+        for (version, expected) in
+            [("v1.12.8", true), ("v1.12.9", false), ("v1.13.2", true), ("v1.13.3", false), ("v1.14.0", false)]
+        {
+            assert_eq!(refused("auto: 'off'", version), expected, "{version}");
+            assert!(refused("hostname: ''", version) && !refused("auto: 'off'\nhostname: a", version));
+        }
+    }
 
     /// What is said of the network of a config with these documents.
     fn said(documents: &str) -> Vec<(Severity, String)> {
         let text = format!("version: v1alpha1\nmachine: {{type: worker}}\ncluster: {{}}\n{documents}");
         let config = MachineConfig::from_yaml(&text).unwrap();
-        let lints = config.lint(Contract::of("v1.12.0").unwrap()).into_iter();
+        let lints = config.lint(Release::of("v1.12.9").unwrap()).into_iter();
         let ours = lints.filter(|lint| ["Link", "Hostname"].iter().any(|kind| lint.place.starts_with(kind)));
         ours.map(|lint| (lint.severity, lint.message)).collect()
     }
@@ -259,10 +274,6 @@ mod tests {
             let said = said(&wrong);
             assert!(matches!(said[..], [(Severity::Error, _)]), "{said:?}");
         }
-        let name = |fields: &str| format!("---\napiVersion: v1alpha1\nkind: HostnameConfig\n{fields}\n");
-        let (off, none) = (said(&name("auto: 'off'")), said(&name("hostname: ''")));
-        assert!(matches!(off[..], [(Severity::Warning, _)]), "{off:?}");
-        assert!(matches!(none[..], [(Severity::Error, _)]), "{none:?}");
     }
 
     #[test]

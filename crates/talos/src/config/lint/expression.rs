@@ -1,0 +1,245 @@
+//! Expressions that select disks, volumes and links: whether they mean anything to the Talos that reads them.
+//!
+//! The language is Google's Common Expression Language. Expressions are read and their types followed, nothing is
+//! evaluated. Where this knows less than Talos, it lets pass.
+
+mod check;
+mod token;
+
+use check::Type::{self, Bool, Bytes, Double, Dynamic, Int, Text, Uint};
+
+/// What an expression is about, which decides what it may speak of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// Disks to put something on.
+    Disks,
+    /// Volumes that are there.
+    Volumes,
+    /// Volumes that become part of an array or a group.
+    Members,
+    /// Network links.
+    Links,
+    /// Whether memory is short.
+    MemoryShortage,
+    /// Which group of processes has to go first.
+    MemoryRanking,
+}
+
+/// A field or a name with its type and the Talos 1.x that began it.
+type Known = (&'static str, Type, u32);
+
+const DISK: &[Known] = &[
+    ("size", Uint, 8),
+    ("io_size", Uint, 8),
+    ("sector_size", Uint, 8),
+    ("readonly", Bool, 8),
+    ("model", Text, 8),
+    ("serial", Text, 8),
+    ("modalias", Text, 8),
+    ("wwid", Text, 8),
+    ("bus_path", Text, 8),
+    ("sub_system", Text, 8),
+    ("transport", Text, 8),
+    ("rotational", Bool, 8),
+    ("cdrom", Bool, 8),
+    ("dev_path", Text, 8),
+    ("pretty_size", Text, 8),
+    ("secondary_disks", Type::List(&Text), 9),
+    ("uuid", Text, 9),
+    ("symlinks", Type::List(&Text), 10),
+    ("firmware_version", Text, 14),
+];
+
+const VOLUME: &[Known] = &[
+    ("size", Uint, 8),
+    ("sector_size", Uint, 8),
+    ("io_size", Uint, 8),
+    ("name", Text, 8),
+    ("uuid", Text, 8),
+    ("label", Text, 8),
+    ("block_size", Uint, 8),
+    ("filesystem_block_size", Uint, 8),
+    ("probed_size", Uint, 8),
+    ("partition_uuid", Text, 8),
+    ("partition_type", Text, 8),
+    ("partition_label", Text, 8),
+    ("partition_index", Uint, 8),
+    ("type", Text, 8),
+    ("device_path", Text, 8),
+    ("parent", Text, 8),
+    ("dev_path", Text, 8),
+    ("parent_dev_path", Text, 8),
+    ("pretty_size", Text, 8),
+    ("offset", Uint, 12),
+];
+
+const LINK: &[Known] = &[
+    ("index", Uint, 12),
+    ("type", Int, 12),
+    ("link_index", Uint, 12),
+    ("flags", Uint, 12),
+    ("hardware_addr", Bytes, 12),
+    ("broadcast_addr", Bytes, 12),
+    ("mtu", Uint, 12),
+    ("queue_disc", Text, 12),
+    ("master_index", Uint, 12),
+    ("operational_state", Int, 12),
+    ("kind", Text, 12),
+    ("slave_kind", Text, 12),
+    ("bus_path", Text, 12),
+    ("pciid", Text, 12),
+    ("driver", Text, 12),
+    ("driver_version", Text, 12),
+    ("firmware_version", Text, 12),
+    ("product_id", Text, 12),
+    ("vendor_id", Text, 12),
+    ("product", Text, 12),
+    ("vendor", Text, 12),
+    ("link_state", Bool, 12),
+    ("speed_megabits", Int, 12),
+    ("port", Int, 12),
+    ("duplex", Int, 12),
+    ("vlan", Dynamic, 12),
+    ("bridge_master", Dynamic, 12),
+    ("bond_master", Dynamic, 12),
+    ("wireguard", Dynamic, 12),
+    ("permanent_addr", Bytes, 12),
+    ("alias", Text, 12),
+    ("alt_names", Type::List(&Text), 12),
+    ("vrf_master", Dynamic, 13),
+    ("veth", Dynamic, 14),
+];
+
+const UNITS: [&str; 12] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "kB", "MB", "GB", "TB", "PB", "EB"];
+
+/// What names of process groups stand for.
+const CLASSES: [&str; 5] = ["Besteffort", "Burstable", "Guaranteed", "Podruntime", "System"];
+
+impl About {
+    /// The names an expression may use, besides its units and functions.
+    fn names(self) -> &'static [Known] {
+        const IN_VOLUMES: &[Known] = &[("volume", Type::Fields(VOLUME), 8), ("disk", Type::Fields(DISK), 11)];
+        const IN_MEMBERS: &[Known] = &[
+            ("volume", Type::Fields(VOLUME), 14),
+            ("disk", Type::Fields(DISK), 14),
+            ("volume_id", Text, 14),
+            ("system_disk", Bool, 14),
+        ];
+        match self {
+            Self::Disks => &[("disk", Type::Fields(DISK), 8), ("system_disk", Bool, 8)],
+            Self::Volumes => IN_VOLUMES,
+            Self::Members => IN_MEMBERS,
+            Self::Links => &[("link", Type::Fields(LINK), 12)],
+            Self::MemoryShortage => &[("time_since_trigger", Type::Duration, 12)],
+            Self::MemoryRanking => &[
+                ("memory_max", Dynamic, 12),
+                ("memory_current", Dynamic, 12),
+                ("memory_peak", Dynamic, 12),
+                ("path", Text, 12),
+                ("class", Int, 12),
+            ],
+        }
+    }
+
+    /// The type of a name, and the Talos 1.x that began it.
+    fn name(self, name: &str) -> Option<(Type, u32)> {
+        let of_memory = matches!(self, Self::MemoryShortage | Self::MemoryRanking);
+        if self != Self::Links && UNITS.contains(&name) {
+            return Some((Uint, 8));
+        }
+        if of_memory && CLASSES.contains(&name) {
+            return Some((Int, 8));
+        }
+        if self == Self::MemoryShortage {
+            let bare = name.strip_prefix("d_").unwrap_or(name);
+            let parts: Vec<&str> = bare.split('_').collect();
+            let pressure = |parts: &[&str]| {
+                matches!(parts, ["memory", "some" | "full", "avg10" | "avg60" | "avg300" | "total"])
+            };
+            match parts.split_first() {
+                _ if pressure(&parts) => return Some((Double, 12)),
+                Some((&"qos", [rest @ ..])) if pressure(rest) => return Some((Dynamic, 12)),
+                Some((&"qos", ["memory", "current" | "peak" | "max"])) => return Some((Dynamic, 12)),
+                _ => {}
+            }
+        }
+        self.names().iter().find(|(known, ..)| *known == name).map(|(_, of_type, since)| (*of_type, *since))
+    }
+
+    /// The Talos 1.x that began a function of Talos' own here.
+    fn function(self, name: &str) -> Option<u32> {
+        match (self, name) {
+            (Self::Disks, "glob") => Some(9),
+            (Self::Members, "glob") => Some(14),
+            (Self::Links, "glob" | "mac") | (Self::MemoryShortage, "multiply_qos_vectors") => Some(12),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with an expression for Talos 1.`minor`, as a sentence without its subject.
+pub(super) fn fault(text: &str, about: About, minor: u32) -> Option<String> {
+    let wanted = if about == About::MemoryRanking { Double } else { Bool };
+    match check::type_of(text, about, minor) {
+        Err(message) => Some(message),
+        Ok(found) if found == wanted || found == Dynamic => None,
+        Ok(found) => Some(format!("says {found}, where it has to say {wanted}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{About, fault};
+
+    #[test]
+    fn what_talos_documents_is_understood() {
+        for good in [
+            "system_disk",
+            "!system_disk",
+            "disk.transport == \"nvme\" && !system_disk",
+            "disk.size > 1000u * GiB && !disk.rotational",
+            "glob('sd[a-z]', disk.dev_path)",
+            "disk.size >= 10u * GB && disk.size <= 1u * TB || disk.model.startsWith(\"Samsung\")",
+            "'/dev/disk/by-id/a' in disk.symlinks",
+            "disk.symlinks.exists(link, link == '/dev/a' || link.contains(r\"\\d\"))",
+            "disk.serial in ['a', 'b'] ? true : size(disk.model) > 3",
+            "has(disk.model) // a comment",
+            "disk.size % 2u == 0u",
+            "disk.model.matches(\"^a\\\\d+$\")",
+            "int(disk.size) > -5 && double(disk.size) / 2.0 > 1.5e3",
+        ] {
+            assert_eq!(fault(good, About::Disks, 12), None, "{good}");
+        }
+        assert_eq!(fault("mac(link.permanent_addr) == \"02:00:00:00:00:01\"", About::Links, 12), None);
+        assert_eq!(fault("volume.partition_label == 'a' && disk.size > 1u", About::Volumes, 12), None);
+        let trigger = "memory_full_avg10 > 12.0 && d_memory_full_avg10 > 0.0 && time_since_trigger > duration(\"500ms\")";
+        assert_eq!(fault(trigger, About::MemoryShortage, 12), None);
+        let ranking = "memory_max.hasValue() ? 0.0 : {Besteffort: 1.0, Burstable: 0.5}[class] * double(memory_current.orValue(0u))";
+        assert_eq!(fault(ranking, About::MemoryRanking, 12), None);
+    }
+
+    #[test]
+    fn what_means_nothing_is_named() {
+        for (wrong, part) in [
+            ("disk.transprt == \"nvme\"", "`disk` has no `transprt`; did you mean `transport`?"),
+            ("dsk.transport == \"nvme\"", "`dsk` is not known here; did you mean `disk`?"),
+            ("disk.size > 100", "`>` cannot be between an unsigned number and a number; write `100u`"),
+            ("disk.size", "says an unsigned number, where it has to say true or false"),
+            ("disk.transport = \"nvme\"", "`=` has no meaning here"),
+            ("disk.transport == \"nvme", "has no end"),
+            ("(system_disk", "ends where `)` should be"),
+            ("system_disk disk", "`disk` should not be there"),
+            ("", "is empty"),
+            ("link.mtu > 5u", "`link` is not known here"),
+            ("disk.firmware_version == 'a'", "came with v1.14"),
+            ("globb('a', disk.model)", "there is no function `globb`; did you mean `glob`?"),
+            ("glob('a')", "takes 2 values"),
+            ("disk.model.startWith('a')", "there is no function `startWith`; did you mean `startsWith`?"),
+            ("!disk.model", "`!` cannot be before a text"),
+            ("disk.model && true", "`&&` cannot be between a text and true or false"),
+        ] {
+            let said = fault(wrong, About::Disks, 12).unwrap_or_default();
+            assert!(said.contains(part), "{wrong}: {said}");
+        }
+    }
+}

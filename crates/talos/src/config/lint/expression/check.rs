@@ -1,0 +1,565 @@
+//! Follows the types of an expression while reading it.
+
+use std::fmt;
+
+use super::{
+    About, Known,
+    token::{Token, tokens},
+};
+use crate::config::schema::meant;
+
+/// What a part of an expression is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Type {
+    Bool,
+    Int,
+    Uint,
+    Double,
+    Text,
+    Bytes,
+    Null,
+    Duration,
+    Timestamp,
+    List(&'static Type),
+    Map,
+    Fields(&'static [Known]),
+    /// Anything, for all that is known here.
+    Dynamic,
+}
+use Type::{Bool, Bytes, Double, Duration, Dynamic, Fields, Int, List, Map, Null, Text, Timestamp, Uint};
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bool => "true or false",
+            Int => "a number",
+            Uint => "an unsigned number",
+            Double => "a fraction",
+            Text => "a text",
+            Bytes => "bytes",
+            Null => "nothing",
+            Duration => "a duration",
+            Timestamp => "a time",
+            List(_) => "a list",
+            Map => "a map",
+            Fields(_) => "a set of fields",
+            Dynamic => "anything",
+        })
+    }
+}
+
+/// Words that the language keeps for itself.
+const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+/// Names of types, which are values too, and of the packages in which further ones are.
+const TYPES: [&str; 14] = [
+    "int",
+    "uint",
+    "double",
+    "bool",
+    "string",
+    "bytes",
+    "list",
+    "map",
+    "null_type",
+    "type",
+    "google",
+    "talos",
+    "optional",
+    "optional_type",
+];
+/// Functions, and how many values each takes.
+const FUNCTIONS: [(&str, usize); 16] = [
+    ("size", 1),
+    ("int", 1),
+    ("uint", 1),
+    ("double", 1),
+    ("string", 1),
+    ("bytes", 1),
+    ("bool", 1),
+    ("duration", 1),
+    ("timestamp", 1),
+    ("dyn", 1),
+    ("type", 1),
+    ("matches", 2),
+    ("glob", 2),
+    ("mac", 1),
+    ("multiply_qos_vectors", 2),
+    ("has", 1),
+];
+/// Functions behind a dot.
+const METHODS: [&str; 31] = [
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "size",
+    "all",
+    "exists",
+    "exists_one",
+    "existsOne",
+    "map",
+    "filter",
+    "hasValue",
+    "value",
+    "or",
+    "orValue",
+    "optMap",
+    "optFlatMap",
+    "of",
+    "none",
+    "ofNonZeroValue",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getSeconds",
+    "first",
+];
+
+/// How deep expressions may be nested; Talos' own limit is lower.
+const DEEPEST: usize = 250;
+
+struct Reader {
+    tokens: Vec<Token>,
+    at: usize,
+    about: About,
+    minor: u32,
+    /// Names that functions such as `exists` bring, innermost last.
+    local: Vec<(String, Type)>,
+    /// Whether what was read last is a field behind a dot.
+    is_field: bool,
+    depth: usize,
+}
+
+type Read = Result<Type, String>;
+
+/// What an expression says, or what is wrong with it.
+pub(super) fn type_of(text: &str, about: About, minor: u32) -> Read {
+    let tokens = tokens(text)?;
+    if tokens.is_empty() {
+        return Err("is empty".into());
+    }
+    let mut reader = Reader { tokens, at: 0, about, minor, local: Vec::new(), is_field: false, depth: 0 };
+    let found = reader.expression()?;
+    match reader.tokens.get(reader.at) {
+        None => Ok(found),
+        Some(token) => Err(format!("`{}` should not be there", shown(token))),
+    }
+}
+
+fn shown(token: &Token) -> &str {
+    match token {
+        Token::Name(name) => name,
+        Token::Sign(sign) => sign,
+        Token::Text | Token::Bytes => "a quoted text",
+        Token::Int | Token::Uint | Token::Double => "a number",
+    }
+}
+
+/// The type of which both are, as far as they are the same.
+fn joined(a: Type, b: Type) -> Option<Type> {
+    match (a, b) {
+        (Dynamic, _) | (_, Dynamic) => Some(Dynamic),
+        (Null, Fields(_) | Duration | Timestamp) => Some(b),
+        (Fields(_) | Duration | Timestamp, Null) => Some(a),
+        (List(x), List(y)) => (joined(*x, *y).is_some()).then_some(if *x == Dynamic { a } else { b }),
+        _ => (a == b).then_some(a),
+    }
+}
+
+/// A list of such elements.
+fn list_of(element: Type) -> Type {
+    List(match element {
+        Bool => &Bool,
+        Int => &Int,
+        Uint => &Uint,
+        Double => &Double,
+        Text => &Text,
+        Bytes => &Bytes,
+        _ => &Dynamic,
+    })
+}
+
+impl Reader {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.at)
+    }
+
+    fn takes(&mut self, signs: &[&'static str]) -> Option<&'static str> {
+        let Some(Token::Sign(sign)) = self.peek() else { return None };
+        let found = signs.iter().find(|wanted| *wanted == sign)?;
+        self.at += 1;
+        Some(found)
+    }
+
+    fn needs(&mut self, sign: &'static str) -> Result<(), String> {
+        match (self.takes(&[sign]), self.peek()) {
+            (Some(_), _) => Ok(()),
+            (None, None) => Err(format!("ends where `{sign}` should be")),
+            (None, Some(token)) => Err(format!("`{}` stands where `{sign}` should be", shown(token))),
+        }
+    }
+
+    fn expression(&mut self) -> Read {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err("is nested too deeply".into());
+        }
+        let first = self.either(0)?;
+        let found = if self.takes(&["?"]).is_some() {
+            if joined(first, Bool).is_none() {
+                return Err(format!("`?` stands behind {first}, where true or false has to be"));
+            }
+            let yes = self.either(0)?;
+            self.needs(":")?;
+            let no = self.expression()?;
+            self.is_field = false;
+            joined(yes, no).ok_or_else(|| format!("`:` cannot be between {yes} and {no}"))?
+        } else {
+            first
+        };
+        self.depth -= 1;
+        Ok(found)
+    }
+
+    /// Operators between two values, by how strongly they bind.
+    fn either(&mut self, level: usize) -> Read {
+        const LEVELS: [&[&str]; 5] =
+            [&["||"], &["&&"], &["<", "<=", ">", ">=", "==", "!=", "in"], &["+", "-"], &["*", "/", "%"]];
+        let Some(signs) = LEVELS.get(level) else { return self.unary() };
+        let mut left = self.either(level + 1)?;
+        loop {
+            let is_in = signs.contains(&"in") && self.peek() == Some(&Token::Name("in".into()));
+            let sign = match self.takes(signs) {
+                Some(sign) => sign,
+                None if is_in => {
+                    self.at += 1;
+                    "in"
+                }
+                None => return Ok(left),
+            };
+            let before = self.at;
+            let right = self.either(level + 1)?;
+            let numbers = (self.tokens.get(before), self.at - before);
+            left = between(left, sign, right).ok_or_else(|| {
+                let hint = match (left, right, numbers) {
+                    (Uint, Int, (Some(Token::Int), 1)) => "; write `100u` for 100, for one",
+                    _ => "",
+                };
+                format!("`{sign}` cannot be between {left} and {right}{hint}")
+            })?;
+            self.is_field = false;
+        }
+    }
+
+    fn unary(&mut self) -> Read {
+        let mut signs = Vec::new();
+        while let Some(sign) = self.takes(&["!", "-"]) {
+            if signs.first().is_some_and(|first| *first != sign) {
+                return Err(format!("`{sign}` should not be there"));
+            }
+            signs.push(sign);
+        }
+        let found = self.member()?;
+        let good = match signs.first() {
+            None => return Ok(found),
+            Some(&"!") => matches!(found, Bool | Dynamic),
+            Some(_) => matches!(found, Int | Double | Dynamic),
+        };
+        self.is_field = false;
+        if good { Ok(found) } else { Err(format!("`{}` cannot be before {found}", signs[0])) }
+    }
+
+    fn member(&mut self) -> Read {
+        let start = self.at;
+        let mut found = self.primary()?;
+        loop {
+            if self.takes(&["."]).is_some() {
+                let optional = self.takes(&["?"]).is_some();
+                let Some(Token::Name(name)) = self.peek().cloned() else {
+                    return Err("ends behind a dot, where a name should be".into());
+                };
+                self.at += 1;
+                let owner = match self.tokens.get(self.at.saturating_sub(3)) {
+                    Some(Token::Name(owner)) => format!("`{owner}`"),
+                    _ => found.to_string(),
+                };
+                found = if self.peek() == Some(&Token::Sign("(")) {
+                    self.is_field = false;
+                    self.method(found, &name)?
+                } else {
+                    self.is_field = true;
+                    let of_type = self.field(found, &owner, &name)?;
+                    if optional { Dynamic } else { of_type }
+                };
+            } else if self.takes(&["["]).is_some() {
+                let optional = self.takes(&["?"]).is_some();
+                let key = self.expression()?;
+                self.needs("]")?;
+                self.is_field = false;
+                found = match found {
+                    List(element) if joined(key, Int).is_some() => *element,
+                    Map | Dynamic => Dynamic,
+                    _ => return Err(format!("{found} cannot be asked for [{key}]")),
+                };
+                if optional {
+                    found = Dynamic;
+                }
+            } else if self.at > start && found == Dynamic && self.takes(&["{"]).is_some() {
+                // A message with its fields, of which nothing is known here.
+                while self.takes(&["}"]).is_none() {
+                    self.takes(&["?"]);
+                    self.at += 1;
+                    self.needs(":")?;
+                    self.expression()?;
+                    if self.takes(&[","]).is_none() && self.peek() != Some(&Token::Sign("}")) {
+                        return Err("ends where `}` should be".into());
+                    }
+                }
+            } else {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn field(&self, of: Type, owner: &str, name: &str) -> Read {
+        match of {
+            Fields(fields) => match fields.iter().find(|(known, ..)| *known == name) {
+                Some((_, found, since)) if *since <= self.minor => Ok(*found),
+                Some((.., since)) => Err(later(&format!("{owner} has no `{name}`"), self.minor, *since)),
+                None => {
+                    let hint = meant(name, fields.iter().map(|(known, ..)| *known));
+                    Err(format!("{owner} has no `{name}`{hint}"))
+                }
+            },
+            Map | Dynamic => Ok(Dynamic),
+            _ => Err(format!("{of} has no fields, so no `{name}`")),
+        }
+    }
+
+    /// Values in brackets.
+    fn values(&mut self, end: &'static str) -> Result<Vec<Type>, String> {
+        let mut values = Vec::new();
+        while self.takes(&[end]).is_none() {
+            self.takes(&["?"]);
+            values.push(self.expression()?);
+            if self.takes(&[","]).is_none() {
+                self.needs(end)?;
+                break;
+            }
+        }
+        Ok(values)
+    }
+
+    fn method(&mut self, of: Type, name: &str) -> Read {
+        self.needs("(")?;
+        if let ("all" | "exists" | "exists_one" | "existsOne" | "map" | "filter", Some(Token::Name(local))) =
+            (name, self.peek().cloned())
+        {
+            self.at += 1;
+            self.needs(",")?;
+            let element = match of {
+                List(element) => *element,
+                Map | Dynamic => Dynamic,
+                _ => return Err(format!("`{name}` cannot be asked of {of}")),
+            };
+            self.local.push((local, element));
+            let values = self.values(")")?;
+            self.local.pop();
+            return match (name, &values[..]) {
+                ("map", [_] | [_, _]) => Ok(values.last().map_or(Dynamic, |last| list_of(*last))),
+                ("map", _) => Err("`map` takes 2 or 3 values".into()),
+                (_, [says]) if joined(*says, Bool).is_none() => {
+                    Err(format!("`{name}` asks for {says}, where true or false has to be"))
+                }
+                ("filter", [_]) => Ok(of),
+                (_, [_]) => Ok(Bool),
+                _ => Err(format!("`{name}` takes 2 values")),
+            };
+        }
+        let values = self.values(")")?;
+        let fits = |wanted: &[Type]| {
+            wanted.len() == values.len() && wanted.iter().zip(&values).all(|(a, b)| joined(*a, *b).is_some())
+        };
+        let found = match (name, of) {
+            (_, Dynamic) if METHODS.contains(&name) => Some(match name {
+                "contains" | "startsWith" | "endsWith" | "matches" | "hasValue" => Bool,
+                "size" => Int,
+                _ => Dynamic,
+            }),
+            ("contains" | "startsWith" | "endsWith" | "matches", Text) => fits(&[Text]).then_some(Bool),
+            ("size", Text | Bytes | List(_) | Map) => fits(&[]).then_some(Int),
+            (_, Duration | Timestamp) if name.starts_with("get") && METHODS.contains(&name) => Some(Int),
+            _ if METHODS.contains(&name) => None,
+            _ => return Err(format!("there is no function `{name}`{}", meant(name, METHODS.into_iter()))),
+        };
+        found.ok_or_else(|| format!("`{name}` cannot be asked of {of} like this"))
+    }
+
+    fn function(&mut self, name: &str) -> Read {
+        self.needs("(")?;
+        let values = self.values(")")?;
+        let own = ["glob", "mac", "multiply_qos_vectors"].contains(&name);
+        let known = FUNCTIONS.iter().find(|(known, _)| *known == name);
+        let (Some((_, count)), Some(since)) = (known, if own { self.about.function(name) } else { Some(0) })
+        else {
+            let names = FUNCTIONS.iter().map(|(known, _)| *known);
+            return Err(
+                format!("there is no function `{name}`{} here", meant(name, names)).replace("? here", "?")
+            );
+        };
+        if since > self.minor {
+            return Err(later(&format!("there is no function `{name}`"), self.minor, since));
+        }
+        if values.len() != *count {
+            return Err(format!("`{name}` takes {count} value{}", if *count == 1 { "" } else { "s" }));
+        }
+        let first = values[0];
+        let wrong = || Err(format!("`{name}` cannot be asked of {first} like this"));
+        let all = |wanted: Type| values.iter().all(|value| joined(*value, wanted).is_some());
+        match name {
+            "has" if self.is_field => {}
+            "has" => return Err("`has` takes a field, such as `has(disk.model)`".into()),
+            "glob" | "matches" if !all(Text) => return wrong(),
+            "mac" if !all(Bytes) => return wrong(),
+            "size" if matches!(first, Bool | Int | Uint | Double | Fields(_)) => return wrong(),
+            "bool" if !matches!(first, Bool | Text | Dynamic) => return wrong(),
+            "int" | "uint" | "double" if matches!(first, Bool | Bytes | List(_) | Map | Fields(_)) => {
+                return wrong();
+            }
+            "string" | "bytes" | "duration" | "timestamp" if matches!(first, List(_) | Map | Fields(_)) => {
+                return wrong();
+            }
+            _ => {}
+        }
+        self.is_field = false;
+        Ok(match name {
+            "size" | "int" => Int,
+            "uint" => Uint,
+            "double" | "multiply_qos_vectors" => Double,
+            "string" | "mac" => Text,
+            "bytes" => Bytes,
+            "bool" | "matches" | "glob" | "has" => Bool,
+            "duration" => Duration,
+            "timestamp" => Timestamp,
+            _ => Dynamic,
+        })
+    }
+
+    fn primary(&mut self) -> Read {
+        self.is_field = false;
+        self.takes(&["."]);
+        let Some(token) = self.peek().cloned() else { return Err("ends where a value should be".into()) };
+        self.at += 1;
+        match token {
+            Token::Int => Ok(Int),
+            Token::Uint => Ok(Uint),
+            Token::Double => Ok(Double),
+            Token::Text => Ok(Text),
+            Token::Bytes => Ok(Bytes),
+            Token::Sign("(") => {
+                let found = self.expression()?;
+                self.needs(")")?;
+                Ok(found)
+            }
+            Token::Sign("[") => {
+                let values = self.values("]")?;
+                let same = values.iter().copied().map(Some).reduce(|a, b| joined(a?, b?)).flatten();
+                self.is_field = false;
+                Ok(list_of(same.unwrap_or(Dynamic)))
+            }
+            Token::Sign("{") => {
+                while self.takes(&["}"]).is_none() {
+                    self.takes(&["?"]);
+                    self.expression()?;
+                    self.needs(":")?;
+                    self.expression()?;
+                    if self.takes(&[","]).is_none() {
+                        self.needs("}")?;
+                        break;
+                    }
+                }
+                self.is_field = false;
+                Ok(Map)
+            }
+            Token::Sign(sign) => Err(format!("`{sign}` stands where a value should be")),
+            Token::Name(name) => self.name(&name),
+        }
+    }
+
+    fn name(&mut self, name: &str) -> Read {
+        let is_call = self.peek() == Some(&Token::Sign("("));
+        match name {
+            "true" | "false" => return Ok(Bool),
+            "null" => return Ok(Null),
+            _ if RESERVED.contains(&name) || name == "in" => {
+                return Err(format!("`{name}` is a word that the language keeps for itself"));
+            }
+            _ if is_call => return self.function(name),
+            _ => {}
+        }
+        if let Some((_, found)) = self.local.iter().rev().find(|(local, _)| local == name) {
+            return Ok(*found);
+        }
+        match self.about.name(name) {
+            Some((found, since)) if since <= self.minor => Ok(found),
+            Some((_, since)) => Err(later(&format!("`{name}` is not known here"), self.minor, since)),
+            None if TYPES.contains(&name) => Ok(Dynamic),
+            None => {
+                let known = self.about.names().iter().map(|(known, ..)| *known);
+                let local: Vec<&str> = self.local.iter().map(|(local, _)| local.as_str()).collect();
+                Err(format!("`{name}` is not known here{}", meant(name, known.chain(local))))
+            }
+        }
+    }
+}
+
+fn later(what: &str, minor: u32, since: u32) -> String {
+    format!("{what} in Talos v1.{minor}; it came with v1.{since}")
+}
+
+/// What an operator makes of two values.
+fn between(left: Type, sign: &str, right: Type) -> Option<Type> {
+    let same = joined(left, right);
+    match (sign, same) {
+        ("&&" | "||", _) => (joined(left, Bool).is_some() && joined(right, Bool).is_some()).then_some(Bool),
+        ("==" | "!=", _) => same.map(|_| Bool),
+        ("in", _) => match right {
+            List(element) => joined(left, *element).map(|_| Bool),
+            Map | Dynamic => Some(Bool),
+            _ => None,
+        },
+        ("<" | "<=" | ">" | ">=", Some(List(_) | Map | Fields(_) | Null)) => None,
+        ("<" | "<=" | ">" | ">=", same) => same.map(|_| Bool),
+        ("+", Some(Int | Uint | Double | Text | Bytes | List(_) | Duration | Dynamic)) => same,
+        ("-", Some(Int | Uint | Double | Duration | Dynamic)) => same,
+        ("-", Some(Timestamp)) => Some(Duration),
+        ("*" | "/", Some(Int | Uint | Double | Dynamic)) | ("%", Some(Int | Uint | Dynamic)) => same,
+        ("+" | "-", None) if left == Timestamp && right == Duration => Some(Timestamp),
+        ("+", None) if left == Duration && right == Timestamp => Some(Timestamp),
+        _ => None,
+    }
+}
