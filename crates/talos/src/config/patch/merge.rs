@@ -202,6 +202,10 @@ fn url(left: &str, right: &str) -> String {
     if right.is_empty() {
         return left.to_owned();
     }
+    // `host:port` is taken for a scheme with something behind it, beside which nothing else counts.
+    if crate::config::url::Url::parse(right).is_ok_and(|url| url.is_opaque) {
+        return right.to_owned();
+    }
     let (left, right) = (Url::of(left), Url::of(right));
     let part = |right: &'_ str, left: &'_ str| -> String {
         if right.is_empty() { left.to_owned() } else { right.to_owned() }
@@ -234,7 +238,8 @@ impl<'a> Url<'a> {
     fn of(text: &'a str) -> Self {
         let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
         let (text, query) = text.split_once('?').unwrap_or((text, ""));
-        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+        let scheme = text.split_once("://").filter(|(scheme, _)| !scheme.contains('/'));
+        let (scheme, rest) = scheme.unwrap_or(("", text));
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None if scheme.is_empty() => ("", rest),
