@@ -76,7 +76,7 @@ pub(crate) struct Field {
     format: Option<Format>,
     /// Not there at all unless set, rather than there and empty.
     pub(crate) is_optional: bool,
-    /// The Talos 1.x that began it; of fields only what came after 1.12 is known.
+    /// The Talos 1.x that began it; 8 for those that are older.
     pub(crate) since: u32,
     /// Whether this or anything below that is always there is unset by patches that leave it out.
     pub(crate) unsets: bool,
@@ -294,8 +294,7 @@ fn look(
                 let before = path.len();
                 push(path, key);
                 match field.child(key) {
-                    // Of fields, the table knows only what came after v1.12.
-                    Some(below) if below.since > minor.max(12) => {
+                    Some(below) if below.since > minor => {
                         let message = format!("is a key that {}", began(below, minor));
                         found.push(Misfit { path: path.clone(), message });
                     }
@@ -439,5 +438,16 @@ mod tests {
             ["trim is a key that Talos v1.13 does not know; it came with v1.14"]
         );
         assert_eq!(of_version("UserVolumeConfig", "name: a\ntrim: {}", 14), Vec::<String>::new());
+        for (text, kind, since) in [
+            ("machine: {install: {grubUseUKICmdline: true}}", "", 12),
+            ("machine: {features: {imageCache: {}}}", "", 9),
+            ("machine: {network: {searchDomains: [a]}}", "", 9),
+            ("name: EPHEMERAL\nencryption: {provider: luks2}", "VolumeConfig", 11),
+            ("name: a\nvolumeType: disk", "UserVolumeConfig", 12),
+        ] {
+            let found = of_version(kind, text, since - 1);
+            assert!(matches!(&found[..], [one] if one.ends_with(&format!("it came with v1.{since}"))), "{found:?}");
+            assert_eq!(of_version(kind, text, since), Vec::<String>::new());
+        }
     }
 }
