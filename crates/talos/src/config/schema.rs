@@ -446,7 +446,10 @@ mod tests {
             ("name: a\nvolumeType: disk", "UserVolumeConfig", 12),
         ] {
             let found = of_version(kind, text, since - 1);
-            assert!(matches!(&found[..], [one] if one.ends_with(&format!("it came with v1.{since}"))), "{found:?}");
+            assert!(
+                matches!(&found[..], [one] if one.ends_with(&format!("it came with v1.{since}"))),
+                "{found:?}"
+            );
             assert_eq!(of_version(kind, text, since), Vec::<String>::new());
         }
     }

@@ -89,7 +89,17 @@ fn what_stands_beside_its_successor_is_judged_as_the_library_does() {
         "cluster: {secretboxEncryptionSecret: c2VjcmV0}",
         "cluster: {aescbcEncryptionSecret: c2VjcmV0}",
         "cluster: {id: other}",
+        "machine: {network: {searchDomains: []}}",
+        "machine: {time: {bootTimeout: 0s}}",
         "apiVersion: v1alpha1\nkind: ResolverConfig\nnameservers: [{address: 10.0.0.1}]",
+        "apiVersion: v1alpha1\nkind: KubeSpanConfig\nenabled: true",
+        "machine: {network: {kubespan: {enabled: true}}}\n---\napiVersion: v1alpha1\nkind: KubeSpanConfig\nenabled: true",
+        "machine: {features: {imageCache: {localEnabled: true}}}\n---\napiVersion: v1alpha1\nkind: ImageCacheConfig",
+        "machine: {baseRuntimeSpecOverrides: {process: {noNewPrivileges: true}}}\n---\napiVersion: v1alpha1\nkind: CRIBaseRuntimeSpecConfig",
+        "machine: {features: {kubernetesTalosAPIAccess: {enabled: true}}}\n---\napiVersion: v1alpha1\nkind: KubeTalosAPIAccessConfig\nallowedRoles: ['os:reader']",
+        "machine: {kubelet: {credentialProviderConfig: {kind: CredentialProviderConfig}}}\n---\napiVersion: v1alpha1\nkind: KubeCredentialProviderConfig",
+        "machine: {systemDiskEncryption: {state: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}}}\n---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: STATE\nencryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}",
+        "machine: {systemDiskEncryption: {state: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}}}\n---\napiVersion: v1alpha1\nkind: VolumeConfig\nname: EPHEMERAL\nencryption: {provider: luks2, keys: [{slot: 0, nodeID: {}}]}",
     ];
     let mut tally = Tally::new("lint: fields beside the documents that took their place");
     let mut refused = 0;
