@@ -158,7 +158,7 @@ impl About {
             };
             match parts.split_first() {
                 _ if pressure(&parts) => return Some((Double, 12)),
-                Some((&"qos", [rest @ ..])) if pressure(rest) => return Some((Dynamic, 12)),
+                Some((&"qos", rest)) if pressure(rest) => return Some((Dynamic, 12)),
                 Some((&"qos", ["memory", "current" | "peak" | "max"])) => return Some((Dynamic, 12)),
                 _ => {}
             }

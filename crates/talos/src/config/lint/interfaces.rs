@@ -153,7 +153,7 @@ fn lint_bond(name: &str, bond: &Value, found: &mut Findings) {
             0 if number(key) != 0 => wrong(format!("cannot have `{key}` without `miimon`")),
             0 => {}
             every if number(key) % every != 0 => {
-                wrong(format!("needs a `{key}` that is a multiple of `miimon`"))
+                wrong(format!("needs a `{key}` that is a multiple of `miimon`"));
             }
             _ => {}
         }

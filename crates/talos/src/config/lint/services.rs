@@ -190,7 +190,7 @@ impl MachineConfig {
                     !matches!(text(Some(server), "protocol").to_ascii_lowercase().as_str(), "" | "do53");
                 match (encrypted, text(Some(server), "tlsServerName").is_empty()) {
                     (true, true) => {
-                        found.error("ResolverConfig", "has an encrypted name server without `tlsServerName`")
+                        found.error("ResolverConfig", "has an encrypted name server without `tlsServerName`");
                     }
                     (false, false) => {
                         found.error(

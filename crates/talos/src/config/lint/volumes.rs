@@ -244,12 +244,6 @@ pub(super) fn lint_selector(
                 found.error(place, &format!("has an expression that selects nothing: {fault} (in `{text}`)"));
             }
         }
-        // Numbers and flags select nothing either.
-        None if selector.is_some_and(|value| is_set(value) && value.as_str().is_none()) => {
-            if selector.and_then(Value::as_bool).is_none() {
-                found.error(place, "has an expression that says neither true nor false");
-            }
-        }
         None if needed => found.error(place, "needs an expression that selects what it is on"),
         None => {}
     }

@@ -118,7 +118,7 @@ fn is_flag(value: &Value) -> bool {
 fn is_number(value: &Value, format: Format, minor: u32) -> bool {
     let Value::Number(number) = value else { return false };
     let (least, most) = match format {
-        Format::Unsigned(bits) => (0, i128::MAX.min((1_i128 << bits) - 1)),
+        Format::Unsigned(bits) => (0, (1_i128 << bits) - 1),
         Format::Signed(bits) => (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1),
         _ => return true,
     };
@@ -193,7 +193,7 @@ fn text_fault(text: &str, format: Format, minor: u32) -> Option<String> {
         Format::Endpoint => text.parse::<SocketAddr>().is_ok(),
         Format::Hex => {
             let digits = text.replace(':', "");
-            digits.len() % 2 == 0 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+            digits.len().is_multiple_of(2) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
         }
         Format::Bytes | Format::Size => return size_fault(text, format == Format::Size, minor),
         Format::Table => {
