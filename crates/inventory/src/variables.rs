@@ -57,6 +57,11 @@ pub(crate) fn replaced(text: &str, value: impl Fn(&str) -> Option<String>) -> St
 }
 
 impl Patch {
+    /// A patch for nodes of either role, with nothing of the environment in it.
+    pub fn new(origin: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { origin: origin.into(), text: text.into(), role: None, from_environment: Vec::new() }
+    }
+
     /// Whether it is for nodes of a role.
     pub fn is_for(&self, role: Role) -> bool {
         self.role.is_none_or(|only| only == role)

@@ -167,11 +167,7 @@ async fn a_member_is_known_by_its_own_word_wherever_etcd_is() {
         let link = format!(
             "apiVersion: v1alpha1\nkind: LinkConfig\nname: net0\naddresses: [{{address: 172.16.0.{last}/24}}]\n"
         );
-        node.patches.push(Patch {
-            origin: "another network".into(),
-            text: format!("{subnets}{link}"),
-            role: None,
-        });
+        node.patches.push(Patch::new("another network", format!("{subnets}{link}")));
     }
     assert_done(&bench.apply().await, "apply");
     bench.assert_converged("apply").await;
