@@ -33,7 +33,7 @@ pub(super) fn fits(asked: &Asked<'_>) -> Outcome<()> {
     let others = asked.those(&nodes, |talos| matches!(talos, TalosView::OtherCluster));
     if !others.is_empty() {
         let why = format!("{} runs on other secrets than {}", others.join(", "), asked.source.display());
-        return Err(refused(why).hint(RIGHT_ONES));
+        return Err(refused(&why).hint(RIGHT_ONES));
     }
     let silent = asked.those(&nodes, |talos| !matches!(talos, TalosView::Configured { .. }));
     if asked.how == How::Replacing && !silent.is_empty() {
@@ -43,14 +43,14 @@ pub(super) fn fits(asked: &Asked<'_>) -> Outcome<()> {
         };
         let (silent, source) = (silent.join(", "), asked.source.display());
         let why = format!("{silent} {may}: nothing answers to those of {source} there");
-        return Err(refused(why)
+        return Err(refused(&why)
             .hint("Start them, or take them out of the cluster, and change their authority first."));
     }
     if silent.len() == nodes.len() {
         let nodes: Vec<&str> = nodes.into_iter().collect();
         let why =
             format!("the cluster has VMs ({}), and none of them answers to these secrets", nodes.join(", "));
-        return Err(refused(why).hint(format!("Start them first; {UNCHECKED}")));
+        return Err(refused(&why).hint(format!("Start them first; {UNCHECKED}")));
     }
     let answering = nodes.into_iter().filter(|name| !silent.contains(name)).collect();
     asked.configs_agree(answering)
@@ -59,13 +59,13 @@ pub(super) fn fits(asked: &Asked<'_>) -> Outcome<()> {
 const RIGHT_ONES: &str = "The right ones are in a control plane's machine config: `talosctl get machineconfig v1alpha1 -o \
                           jsonpath={.spec}`.";
 
-fn refused(why: String) -> Failure {
+fn refused(why: &str) -> Failure {
     Failure::new(Exit::Failed, format!("nothing was imported: {why}"))
 }
 
 impl<'a> Asked<'a> {
     /// A refusal that somebody who overwrites nothing may set aside.
-    fn doubtful(&self, why: String) -> Failure {
+    fn doubtful(&self, why: &str) -> Failure {
         match self.how {
             How::New => refused(why).hint(UNCHECKED),
             How::Replacing | How::Unchecked => refused(why),
@@ -79,7 +79,7 @@ impl<'a> Asked<'a> {
             let hosts = hosts.join(", ");
             let why =
                 format!("{hosts} did not list its VMs, so a node that runs on other secrets may be there");
-            return Err(self.doubtful(why).hint(format!(
+            return Err(self.doubtful(&why).hint(format!(
                 "Bring {hosts} back, or let the token see its VMs (VM.Audit on /vms), and run it again."
             )));
         }
@@ -98,7 +98,7 @@ impl<'a> Asked<'a> {
             };
             let (vmid, host) = (guest.vmid, &guest.host);
             let why = format!("VM {vmid} on {host} may be a node that runs on other secrets: {why}");
-            return Err(self.doubtful(why).hint(hint));
+            return Err(self.doubtful(&why).hint(hint));
         }
         Ok(())
     }
@@ -110,11 +110,11 @@ impl<'a> Asked<'a> {
         }
         let why = format!("no node of cluster {} is there to ask what it runs on", self.cluster.name);
         Err(match self.replaces {
-            true => refused(why).hint(
+            true => refused(&why).hint(
                 "If the cluster is gone for good, move secrets.yaml.age away and import without --replace.",
             ),
             false => {
-                refused(why).hint("No secrets are kept that could be replaced: import without --replace.")
+                refused(&why).hint("No secrets are kept that could be replaced: import without --replace.")
             }
         })
     }
@@ -153,7 +153,7 @@ impl<'a> Asked<'a> {
         if !others.is_empty() {
             let (source, others) = (self.source.display(), others.join("; "));
             let why = format!("these nodes run on other secrets than {source}: {others}");
-            return Err(refused(why).hint(RIGHT_ONES));
+            return Err(refused(&why).hint(RIGHT_ONES));
         }
         for node in answering {
             let why = match self.runs_on.get(node) {
@@ -162,7 +162,7 @@ impl<'a> Asked<'a> {
                 None => "nobody knows where it is",
             };
             let why = format!("what {node} runs on could not be read: {why}");
-            return Err(self.doubtful(why).hint("When the node answers, run it again."));
+            return Err(self.doubtful(&why).hint("When the node answers, run it again."));
         }
         Ok(())
     }

@@ -150,7 +150,7 @@ pub async fn run(command: SecretsCommand, format: Format, color: bool) -> Outcom
                 (false, true) => import::How::Replacing,
                 (false, false) => import::How::New,
             };
-            import::run(&source, &target, how, format, color).await
+            Box::pin(import::run(&source, &target, how, format, color)).await
         }
         SecretsCommand::Export { target, to } => mint::export(&target, &to, format, color).await,
         SecretsCommand::Talosconfig { target, role, ttl, to } => {
