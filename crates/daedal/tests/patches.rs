@@ -31,7 +31,10 @@ fn patches_from_a_folder_for_roles_pools_and_nodes_reach_the_nodes() {
         ),
         ("patches/README.md", "not: [a patch"),
         ("workers.yaml", "machine: {nodeLabels: {role: '${node.role}-of-${cluster.name}'}}"),
-        ("own.yaml", "machine: {nodeLabels: {near: node, rack: '${env.RACK}', left: '$${x}'}}"),
+        (
+            "own.yaml",
+            "machine: {nodeLabels: {near: node, rack: '${env.RACK}'}, nodeAnnotations: {left: '$${x}'}}",
+        ),
     ] {
         std::fs::write(folder.join(name), format!("{text}\n")).unwrap();
     }
@@ -43,7 +46,8 @@ fn patches_from_a_folder_for_roles_pools_and_nodes_reach_the_nodes() {
     run(&["apply", "--yes"]);
     let labels = |file: &str| {
         let config = MachineConfig::from_yaml(&run(&["outputs", file])).unwrap();
-        let label = |key: &str| config.text(&format!("machine.nodeLabels.{key}")).map(str::to_owned);
+        let at = |map: &str, key: &str| config.text(&format!("machine.{map}.{key}")).map(str::to_owned);
+        let label = |key: &str| at("nodeLabels", key).or_else(|| at("nodeAnnotations", key));
         ["order", "name", "near", "role", "pool", "rack", "left"]
             .map(|key| label(key).unwrap_or_else(|| "-".to_owned()))
     };

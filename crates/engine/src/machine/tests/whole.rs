@@ -2,7 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::LazyLock;
 
+use base64::Engine as _;
 use daedal_inventory::{Cluster, Files, Source, load};
 use daedal_talos::config::MachineConfig;
 use serde_json::{Value as Json, json};
@@ -10,13 +12,16 @@ use serde_json::{Value as Json, json};
 use super::secrets;
 use crate::machine::patched;
 
-const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-const KEY: &str = "-----BEGIN PRIVATE KEY-----\nBBBB\n-----END PRIVATE KEY-----\n";
+/// Some certificate and its key.
+static PAIR: LazyLock<(String, String)> = LazyLock::new(|| {
+    let pair = secrets().k8s;
+    (pair.crt.clone(), pair.key.expose().to_owned())
+});
 
-/// The same in base64, as Talos wants them under `machine`.
-const CERTIFICATE_BASE64: &str =
-    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
-const KEY_BASE64: &str = "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCkJCQkIKLS0tLS1FTkQgUFJJVkFURSBLRVktLS0tLQo=";
+/// The same as Talos wants it under `machine`.
+fn base64(pem: &str) -> String {
+    base64::engine::general_purpose::STANDARD.encode(pem)
+}
 
 /// What stands beside the inventory.
 struct Beside;
@@ -24,8 +29,8 @@ struct Beside;
 impl Files for Beside {
     fn read(&self, path: &Path) -> io::Result<String> {
         match path.to_str() {
-            Some("ca.pem" | "client.pem") => Ok(CERTIFICATE.to_owned()),
-            Some("client.key") => Ok(KEY.to_owned()),
+            Some("ca.pem" | "client.pem") => Ok(PAIR.0.clone()),
+            Some("client.key") => Ok(PAIR.1.clone()),
             _ => Err(io::Error::from(io::ErrorKind::NotFound)),
         }
     }
@@ -219,11 +224,11 @@ fn registries_resolvers_and_clocks_reach_every_version() {
                     "config": {
                         "one.lan": {
                             "auth": {"username": "me", "password": "the PASSWORD"},
-                            "tls": {"ca": CERTIFICATE_BASE64},
+                            "tls": {"ca": base64(&PAIR.0)},
                         },
                         "two.lan": {
                             "auth": {"auth": "the AUTH"},
-                            "tls": {"clientIdentity": {"crt": CERTIFICATE_BASE64, "key": KEY_BASE64}},
+                            "tls": {"clientIdentity": {"crt": base64(&PAIR.0), "key": base64(&PAIR.1)}},
                         },
                         "three.lan": {
                             "auth": {"identityToken": "the TOKEN"},
@@ -251,8 +256,8 @@ fn registries_resolvers_and_clocks_reach_every_version() {
             (("RegistryAuthConfig", "one.lan", "/password"), json!("the PASSWORD")),
             (("RegistryAuthConfig", "two.lan", "/auth"), json!("the AUTH")),
             (("RegistryAuthConfig", "three.lan", "/identityToken"), json!("the TOKEN")),
-            (("RegistryTLSConfig", "one.lan", "/ca"), json!(CERTIFICATE)),
-            (("RegistryTLSConfig", "two.lan", "/clientIdentity"), json!({"cert": CERTIFICATE, "key": KEY})),
+            (("RegistryTLSConfig", "one.lan", "/ca"), json!(PAIR.0)),
+            (("RegistryTLSConfig", "two.lan", "/clientIdentity"), json!({"cert": PAIR.0, "key": PAIR.1})),
             (("RegistryTLSConfig", "three.lan", "/insecureSkipVerify"), json!(true)),
             (("TimeSyncConfig", "", "/ntp/servers"), time.clone()),
             (
