@@ -4,9 +4,10 @@
 //! evaluated. Where this knows less than Talos, it lets pass.
 
 mod check;
+mod language;
 mod token;
 
-use check::Type::{self, Bool, Bytes, Double, Dynamic, Int, Text, Uint};
+use language::Type::{self, Bool, Bytes, Double, Dynamic, Int, Text, Uint};
 
 /// What an expression is about, which decides what it may speak of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
