@@ -368,11 +368,6 @@ impl Error {
             ),
             Self::OtherCluster { node, .. } => Some(daedal_planner::strangers_address(node)),
             Self::StillMember { .. } => Some("run again: it will leave etcd first".to_owned()),
-            // It may well fit every node, which have more than what they have in common.
-            Self::Patch { whose: Whose::Role(_), .. }
-            | Self::InvalidConfig { whose: Whose::Role(_), patch: Some(_), .. } => {
-                Some("a patch that needs what single nodes have belongs under the `patches` of their pools".to_owned())
-            }
             Self::SharedAddress { patch: Some(_), .. } => {
                 Some("give each node its own by a patch under the node, or make it of `${node.address}`".to_owned())
             }

@@ -353,6 +353,14 @@ fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) {
     }
 }
 
+/// The file with what all nodes of a role have in common.
+pub(crate) fn role_file(role: Role) -> &'static str {
+    match role {
+        Role::ControlPlane => "controlplane.yaml",
+        Role::Worker => "worker.yaml",
+    }
+}
+
 /// Every file by name, with its content.
 fn files(
     cluster: &Cluster,
@@ -365,11 +373,8 @@ fn files(
     files.push((IGNORE.to_owned(), Secret::new("*\n".to_owned())));
     files.push(("secrets.yaml".to_owned(), secrets.to_yaml()));
     for role in [Role::ControlPlane, Role::Worker] {
-        let name = match role {
-            Role::ControlPlane => "controlplane.yaml",
-            Role::Worker => "worker.yaml",
-        };
-        files.push((name.to_owned(), machine::role_config(cluster, role, secrets)?.to_yaml()));
+        let config = machine::role_config(cluster, role, secrets)?.config;
+        files.push((role_file(role).to_owned(), config.to_yaml()));
     }
     for node in &cluster.nodes {
         files.push((format!("nodes/{}.yaml", node.name), machine::config(cluster, node, secrets)?));

@@ -66,7 +66,7 @@ impl Roll {
             members: world
                 .members
                 .iter()
-                .filter(|one| !one.name.is_empty())
+                .filter(|one| !one.name.is_empty() && !one.guessed)
                 .filter_map(|one| Some((member(&one.id)?, one.name.clone())))
                 .collect(),
             called: called.collect(),

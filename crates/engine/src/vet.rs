@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::machine;
+use crate::outputs::role_file;
 
 /// Stands for an endpoint that nobody can know before the first control plane is up.
 const UNKNOWN_ENDPOINT: &str = "endpoint.invalid";
@@ -54,9 +55,17 @@ pub fn vet(cluster: &Cluster) -> Result<Vec<SecondLook>, Error> {
             doubts.entry(doubt).or_default().push(node.name.clone());
         }
     }
-    // What is doubtful about a card that only nodes have is no news here, and everything else was said of the nodes.
     for role in [Role::ControlPlane, Role::Worker] {
-        machine::role_config(&cluster, role, &secrets)?;
+        let nodes: Vec<String> =
+            cluster.nodes.iter().filter(|node| node.role == role).map(|node| node.name.clone()).collect();
+        let left_out = machine::role_config(&cluster, role, &secrets)?.left_out;
+        for patch in left_out.iter().filter(|_| !nodes.is_empty()) {
+            let text = format!(
+                "the patch {patch} fits each node, but not what they have in common: {} is written without it",
+                role_file(role)
+            );
+            doubts.entry(text).or_default().extend(nodes.iter().cloned());
+        }
     }
     Ok(doubts.into_iter().map(|(text, nodes)| SecondLook { text, nodes }).collect())
 }

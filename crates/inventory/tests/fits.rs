@@ -77,7 +77,7 @@ fn a_volume_without_a_disk_is_doubted_where_it_is_asked_for() {
 #[test]
 fn what_contradicts_itself_is_refused() {
     for (kubernetes, words) in [
-        ("cni: none\n    cniManifests: ['https://example.org/cni.yaml']", "two are asked for"),
+        ("cni: none\n    cniManifests: ['https://example.org/cni.yaml']", "exclude each other"),
         ("discovery: false\n    discoveryService: 'https://discovery.example.org/'", "a service is named"),
     ] {
         let found = said(&[("  kubernetes:\n", &format!("  kubernetes:\n    {kubernetes}\n"))]);

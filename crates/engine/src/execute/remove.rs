@@ -246,14 +246,12 @@ impl Executor<'_> {
             if member.name.is_empty() {
                 return Err(format!("member {:x} does not vote yet", member.id));
             }
-            let who = match self.roll.of_member(member, None).name {
-                nobodys if nobodys.is_empty() => member.name.clone(),
-                who => who,
-            };
+            let who = self.roll.of_member(member, None).name;
+            let declared = self.cluster.node(&who).and_then(|node| self.addresses.of(node));
+            let who = if who.is_empty() { member.name.clone() } else { who };
             if member.learner {
                 return Err(format!("member {who} does not vote yet"));
             }
-            let declared = self.cluster.node(&who).and_then(|node| self.addresses.of(node));
             let Some(address) = declared.or(member.addresses.first().copied()) else {
                 return Err(format!("nobody knows where member {who} is"));
             };

@@ -85,14 +85,35 @@ pub(crate) fn address_from(
     Recipe::of_node(cluster, node)?.brought_by(secrets, has)
 }
 
-/// What all nodes of a role have in common, as `talosctl gen config` would write it: no name, no addresses. It is found
-/// valid before anything is done, so that it can be written at the end.
+/// What all nodes of a role have in common, as `talosctl gen config` would write it.
+pub(crate) struct RoleConfig {
+    /// The config: no name, no addresses.
+    pub(crate) config: MachineConfig,
+    /// The patches that fit single nodes only, and are not in it.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// What all nodes of a role have in common. Patches that fit the nodes but not this (because they need what single nodes have, or
+/// are about the other role while this one has no nodes) are left out of it.
 pub(crate) fn role_config(
     cluster: &Cluster,
     role: Role,
     secrets: &SecretsBundle,
-) -> Result<MachineConfig, Error> {
-    Ok(Recipe::of_role(cluster, role)?.judged(secrets)?.config)
+) -> Result<RoleConfig, Error> {
+    let recipe = Recipe::of_role(cluster, role)?;
+    let mut config = recipe.unjudged(secrets, 0)?;
+    let mut left_out = Vec::new();
+    for (origin, text) in &recipe.patches {
+        let mut next = config.clone();
+        let contract = recipe.release.contract;
+        let applied = Patch::for_contract(text, contract).and_then(|patch| next.apply_patch(&patch));
+        let before = recipe.judge(&config).0;
+        match applied {
+            Ok(_) if recipe.judge(&next).0.iter().all(|fault| before.contains(fault)) => config = next,
+            _ => left_out.push((*origin).to_owned()),
+        }
+    }
+    Ok(RoleConfig { config, left_out })
 }
 
 /// All that a machine config is made from, the secrets apart.

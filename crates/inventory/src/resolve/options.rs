@@ -42,14 +42,14 @@ pub(crate) fn cluster(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>
     }
     if kubernetes.cni.is_some() && kubernetes.cni_manifests.as_ref().is_some_and(|list| !list.is_empty()) {
         let help = "Remove `cni`: the manifests bring the network plugin. Or remove `cniManifests`.";
-        cx.error("cni", &at.key("cni"), "There is one network plugin, and two are asked for.", help);
+        cx.error("cni", &at.key("cni"), "`cni` and `cniManifests` exclude each other.", help);
     }
     if kubernetes.discovery == Some(false) && kubernetes.discovery_service.is_some() {
         let help = "Remove `discovery: false`, or the `discoveryService`.";
         cx.error("discovery", &at.key("discovery"), "Discovery is off, and yet a service is named.", help);
     }
     if kubernetes.kubespan == Some(true) && kubernetes.discovery == Some(false) {
-        let help = "Remove `discovery: false`, or name a `discoveryService` of your own.";
+        let help = "Remove `discovery: false`.";
         cx.error("kubespan", &at.key("kubespan"), "KubeSpan needs discovery.", help);
     }
 }

@@ -16,6 +16,15 @@ pub(crate) struct Url {
 }
 
 impl Url {
+    /// An address without what may be secret in it: no user, no query. For messages.
+    pub(crate) fn harmless(text: &str) -> String {
+        let text = text.split(['?', '#']).next().unwrap_or_default();
+        match text.split_once("://") {
+            Some((scheme, rest)) => format!("{scheme}://{}", rest.rsplit('@').next().unwrap_or_default()),
+            None => text.rsplit('@').next().unwrap_or_default().to_owned(),
+        }
+    }
+
     /// Reads an address; an error says what is wrong with it, as a sentence without its subject.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
@@ -130,7 +139,8 @@ fn host(authority: &str) -> Result<&str, String> {
         }
         None => authority,
     };
-    let wrong_port = || Err(format!("has a port that is no number: {authority}"));
+    // Without its text: user and password may be in it.
+    let wrong_port = || Err("has a port that is no number".to_owned());
     let is_port = |port: &str| {
         port.is_empty()
             || port.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))

@@ -44,7 +44,7 @@ fn of_one_document(mut cluster: Cluster) -> Cluster {
 }
 
 fn both(cluster: &Cluster) -> [MachineConfig; 2] {
-    [Role::ControlPlane, Role::Worker].map(|role| role_config(cluster, role, &secrets()).unwrap())
+    [Role::ControlPlane, Role::Worker].map(|role| role_config(cluster, role, &secrets()).unwrap().config)
 }
 
 #[test]
@@ -150,13 +150,24 @@ fn patches_of_what_is_declared_fit_role_configs() {
 
 /// What fits nodes only is refused before anything is done, by the patch's name and the file's, with the way out.
 #[test]
-fn a_patch_that_fits_nodes_alone_is_refused_up_front() {
+fn a_patch_that_fits_nodes_alone_is_left_out_and_told() {
     let of_a_card = "[{op: add, path: /machine/network/interfaces/0/mtu, value: 9000}]";
-    let cluster = cluster("v1.11.0", &format!("[{{role: worker, inline: '{of_a_card}'}}]"));
-    let error = vet(&of_one_document(cluster)).unwrap_err();
-    let said = error.to_string();
-    assert!(said.contains("spec.patches[0].inline") && said.contains("worker.yaml"), "{said}");
-    assert!(error.fix().unwrap().contains("`patches` of their pools"), "{error:?}");
+    let cluster = of_one_document(cluster("v1.11.0", &format!("[{{role: worker, inline: '{of_a_card}'}}]")));
+    let doubts = vet(&cluster).unwrap();
+    let told = doubts.iter().find(|doubt| doubt.text.contains("spec.patches[0].inline")).unwrap();
+    assert!(told.text.contains("worker.yaml is written without it"), "{told:?}");
+    assert!(both(&cluster)[1].get("machine.network.interfaces").is_none());
+}
+
+/// What only control planes may have is no fault of a cluster that has no workers, nor is a half that each pool completes.
+#[test]
+fn a_cluster_whose_nodes_are_all_valid_is_not_refused_for_its_role_files() {
+    let mut alone =
+        cluster("v1.12.0", "[{inline: 'cluster: {etcd: {extraArgs: {quota-backend-bytes: \"1\"}}}'}]");
+    alone.nodes.retain(|node| node.role == Role::ControlPlane);
+    assert!(vet(&alone).unwrap().iter().all(|doubt| !doubt.text.contains("written without")));
+    assert!(both(&alone)[0].text("cluster.etcd.extraArgs.quota-backend-bytes").is_some());
+    assert!(both(&alone)[1].get("cluster.etcd").is_none());
 }
 
 /// An address that a patch gives to two nodes is refused, by both names and the patch's; what is shared on purpose is not.

@@ -184,7 +184,10 @@ impl MachineConfig {
             if external.and_then(|of| of.get("enabled")).and_then(Value::as_bool) != Some(true) {
                 found.error(place, "cannot be there while the provider is not enabled");
             }
-            found.errors(place, Url::endpoint_fault(manifest).map(|fault| format!("`{manifest}` {fault}")));
+            found.errors(
+                place,
+                Url::endpoint_fault(manifest).map(|fault| format!("`{}` {fault}", Url::harmless(manifest))),
+            );
         }
         for part in ["apiServer", "controllerManager", "scheduler"] {
             if let Some(of) = self.get(&format!("cluster.{part}")) {
@@ -220,7 +223,10 @@ impl MachineConfig {
         }
         if name == "custom" {
             for url in urls {
-                found.errors(place, Url::endpoint_fault(url).map(|fault| format!("`{url}` {fault}")));
+                found.errors(
+                    place,
+                    Url::endpoint_fault(url).map(|fault| format!("`{}` {fault}", Url::harmless(url))),
+                );
             }
         }
     }

@@ -111,7 +111,7 @@ impl MachineConfig {
             }
         }
         for interface in self.legacy_interfaces() {
-            let Some(vip) = interface.get("vip") else { continue };
+            let Some(vip) = interface.get("vip").filter(|vip| !vip.is_null()) else { continue };
             if self.role() == Some(Role::Worker) {
                 found.error("machine.network.interfaces", "a virtual address must not be on a worker");
             }

@@ -28,6 +28,8 @@ const LAST_WORDS: [&str; 11] = [
     "cookie",
     "authorization",
 ];
+/// A kernel argument with a whole machine config in it.
+const INLINE_CONFIG: &str = "talos.config.inline";
 /// What holds the user's own variables, headers or data.
 const CARRIERS: [&str; 8] = [
     "env",
@@ -43,7 +45,9 @@ const CARRIERS: [&str; 8] = [
 /// Whether a name says that its value is secret.
 pub(super) fn tells(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    ENDS.iter().any(|end| lower.ends_with(end)) || LAST_WORDS.contains(&last_word(name).as_str())
+    ENDS.iter().any(|end| lower.ends_with(end))
+        || lower == INLINE_CONFIG
+        || LAST_WORDS.contains(&last_word(name).as_str())
 }
 
 /// Whether a name says that below it are values that may be anything.
@@ -70,6 +74,11 @@ fn last_word(name: &str) -> String {
         before = c;
     }
     name[start..].to_ascii_lowercase()
+}
+
+/// Where what follows the last such character begins; the beginning where there is none.
+fn behind_last(text: &str, is_such: impl Fn(char) -> bool) -> usize {
+    text.char_indices().rev().find(|(_, c)| is_such(*c)).map_or(0, |(at, c)| at + c.len_utf8())
 }
 
 /// A text with marks for the users and queries of URLs, for what is assigned to telling names, and for what follows them.
@@ -101,21 +110,24 @@ fn masked_line(line: &str, mark: &dyn Fn(&str) -> String) -> String {
 fn masked_word(word: &str, mark: &dyn Fn(&str) -> String) -> (String, bool) {
     // What is assigned in the query of a URL is hidden with it.
     let query = word.find("://").and_then(|at| Some(at + word[at..].find(['?', '#'])?)).unwrap_or(word.len());
-    for (at, _) in word[..query].match_indices('=') {
+    for (at, sign) in word[..query].match_indices(['=', ':']) {
         let (name, value) = (&word[..at], &word[at + 1..]);
-        let compares = name.ends_with(['=', '!', '<', '>']) || value.starts_with('=');
-        let start = name.rfind(|c: char| !(c.is_ascii_alphanumeric() || "_.-".contains(c)));
-        let own = start.map_or(name, |start| &name[start + 1..]);
+        let compares =
+            name.ends_with(['=', '!', '<', '>']) || value.starts_with('=') || value.starts_with("//");
+        // In JSON, names are quoted.
+        let unquoted = name.trim_end_matches(['"', '\'']);
+        let own = &unquoted[behind_last(unquoted, |c| !(c.is_ascii_alphanumeric() || "_.-".contains(c)))..];
         if !compares && !value.is_empty() && tells(own) {
             let quote = value.chars().next().filter(|c| ['"', '\''].contains(c));
             let is_open = quote.is_some_and(|quote| value.len() == 1 || !value.ends_with(quote));
-            return (format!("{}={}", masked_urls(name, mark), mark(value)), is_open);
+            return (format!("{}{sign}{}", masked_urls(name, mark), mark(value)), is_open);
         }
     }
     let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let last = bare[behind_last(bare, |c| [':', '='].contains(&c))..].to_ascii_lowercase();
     let is_open = (word.ends_with(':') && tells(bare))
         || is_telling_flag(word)
-        || ["bearer", "basic"].contains(&bare.to_ascii_lowercase().as_str());
+        || ["bearer", "basic"].contains(&last.as_str());
     (masked_urls(word, mark), is_open)
 }
 
@@ -126,7 +138,7 @@ fn masked_urls(word: &str, mark: &dyn Fn(&str) -> String) -> String {
     // The next URL, if there are several in one word, begins with its scheme.
     let end = rest.find(SIGN).map_or(rest.len(), |next| {
         let scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-        rest[..next].rfind(|c| !scheme(c)).map_or(next, |at| at + 1)
+        behind_last(&rest[..next], |c| !scheme(c))
     });
     let (url, further) = rest.split_at(end);
     format!("{before}{}{}", masked_url(url, mark), masked_urls(further, mark))
@@ -215,6 +227,13 @@ mod tests {
             ("disk.key == 'x' && a != b", "disk.key == 'x' && a != b"),
             ("ghcr.io/a/b@sha256:0a:tag", "ghcr.io/a/b@sha256:0a:tag"),
             ("one\n  two\n", "one\n  two\n"),
+            ("Zürich=1 a–b=1", "Zürich=1 a–b=1"),
+            ("http://a/ühttp://u@b", "http://a/ühttp://<1>@b"),
+            ("{\"password\":\"abc\",\"user\":\"x\"}", "{\"password\":<17>"),
+            ("password:abc", "password:<3>"),
+            ("X-Header:Bearer abc", "X-Header:Bearer <3>"),
+            ("talos.config.inline=abc quiet", "talos.config.inline=<3> quiet"),
+            ("10.0.0.1:6443 http://a:80", "10.0.0.1:6443 http://a:80"),
         ] {
             assert_eq!(shown(text), expected, "{text}");
         }

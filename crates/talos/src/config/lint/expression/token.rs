@@ -99,11 +99,9 @@ fn escape(text: &str) -> Result<usize, String> {
 fn number(rest: &str) -> Result<(Token, usize), String> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let hex = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X"));
-    let (mut length, mut double) =
-        match hex.map(|rest| rest.bytes().take_while(u8::is_ascii_hexdigit).count()) {
-            Some(count) if count > 0 => (2 + count, false),
-            _ => (digits(rest), false),
-        };
+    let hex = hex.map(|rest| &rest[..rest.bytes().take_while(u8::is_ascii_hexdigit).count()]);
+    let hex = hex.filter(|digits| !digits.is_empty());
+    let (mut length, mut double) = (hex.map_or_else(|| digits(rest), |hex| 2 + hex.len()), false);
     let number = &rest[..length];
     if hex.is_none() {
         if rest[length..].starts_with('.') && digits(&rest[length + 1..]) > 0 {
@@ -123,7 +121,7 @@ fn number(rest: &str) -> Result<(Token, usize), String> {
         return Ok((Token::Double, length));
     }
     let value = match hex {
-        Some(_) => u64::from_str_radix(&number[2..], 16),
+        Some(hex) => u64::from_str_radix(hex, 16),
         None => number.parse::<u64>(),
     };
     let unsigned = rest[length..].starts_with(['u', 'U']);
