@@ -182,6 +182,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_wrong_is_said_without_user_and_query() {
+        for url in ["https://me:s3cret@reg.lan:50o0/v2", "https://me:s3cret/x@reg.lan"] {
+            let fault = Url::parse(url).err().unwrap_or_default();
+            assert!(!fault.contains("s3cret"), "{fault}");
+        }
+        assert_eq!(Url::harmless("https://me:s3cret@reg.lan/a?token=s3cret#b"), "https://reg.lan/a");
+        assert_eq!(Url::harmless("me:s3cret@reg.lan"), "reg.lan");
+    }
+
+    #[test]
     fn addresses_are_read_as_talos_reads_them() {
         let url = Url::parse("TCP://user:a@[fd00::1]:514/").unwrap();
         assert_eq!((url.scheme.as_str(), url.hostname(), url.port()), ("tcp", "fd00::1", "514"));

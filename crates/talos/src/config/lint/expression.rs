@@ -193,6 +193,14 @@ mod tests {
     use super::{About, fault};
 
     #[test]
+    fn a_number_without_its_digits_is_a_fault() {
+        for bad in ["0x", "disk.size > 0xGB", "0X", "disk.size > 0xü"] {
+            assert!(fault(bad, About::Disks, 12).is_some(), "{bad}");
+        }
+        assert_eq!(fault("disk.size > 0xFFu", About::Disks, 12), None);
+    }
+
+    #[test]
     fn what_talos_documents_is_understood() {
         for good in [
             "system_disk",
