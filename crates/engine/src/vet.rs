@@ -80,12 +80,19 @@ fn own_addresses(config: &MachineConfig) -> Vec<IpAddr> {
         entries.filter_map(text).collect()
     };
     let interfaces = config.get("machine.network.interfaces").and_then(|list| list.as_sequence());
-    let dummies = interfaces
-        .into_iter()
-        .flatten()
-        .filter(|link| link.get("dummy").and_then(|is| is.as_bool()) == Some(true));
+    // A bridge without links is each node's own, for what runs on it.
+    let leads_nowhere = |bridge: &yaml_serde::Value, links: &str| {
+        bridge.get(links).and_then(|links| links.as_sequence()).is_none_or(|links| links.is_empty())
+    };
+    let apart = interfaces.into_iter().flatten().filter(|link| {
+        link.get("dummy").and_then(|is| is.as_bool()) == Some(true)
+            || link
+                .get("bridge")
+                .is_some_and(|bridge| !bridge.is_null() && leads_nowhere(bridge, "interfaces"))
+    });
+    let bridges = config.of_kind("BridgeConfig").filter(|bridge| leads_nowhere(bridge, "links"));
     let announced: Vec<String> =
-        dummies.chain(config.of_kind("DummyLinkConfig")).flat_map(texts_of).collect();
+        apart.chain(config.of_kind("DummyLinkConfig")).chain(bridges).flat_map(texts_of).collect();
     let shared = config.virtual_addresses();
     let local = |address: IpAddr| match address {
         IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),

@@ -186,7 +186,8 @@ fn no_two_final_configs_have_one_address() {
     let dummy = document("DummyLinkConfig", "name: dummy0, addresses: [{address: 10.8.0.1/24}]");
     let anycast = document("LinkConfig", "name: lo, addresses: [{address: 10.9.0.53/32}]");
     let local = document("LinkConfig", "name: net0, addresses: [{address: fe80::1/64}]");
-    for shared in [dummy, anycast, local] {
+    let bridge = document("BridgeConfig", "name: br0, addresses: [{address: 192.168.100.1/24}]");
+    for shared in [dummy, anycast, local, bridge] {
         vet(&cluster("v1.12.0", &format!("[{{inline: '{shared}'}}]"))).unwrap();
     }
 }
