@@ -102,15 +102,14 @@ pub(crate) fn role_config(
 ) -> Result<RoleConfig, Error> {
     let recipe = Recipe::of_role(cluster, role)?;
     let mut config = recipe.unjudged(secrets, 0)?;
+    let mut faults = recipe.judge(&config).0;
     let mut left_out = Vec::new();
     for (origin, text) in &recipe.patches {
         let mut next = config.clone();
-        let contract = recipe.release.contract;
-        let applied = Patch::for_contract(text, contract).and_then(|patch| next.apply_patch(&patch));
-        let before = recipe.judge(&config).0;
-        match applied {
-            Ok(_) if recipe.judge(&next).0.iter().all(|fault| before.contains(fault)) => config = next,
-            _ => left_out.push((*origin).to_owned()),
+        let fits = recipe.apply(&mut next, text).is_ok().then(|| recipe.judge(&next).0);
+        match fits.filter(|then| then.iter().all(|fault| faults.contains(fault))) {
+            Some(then) => (config, faults) = (next, then),
+            None => left_out.push((*origin).to_owned()),
         }
     }
     Ok(RoleConfig { config, left_out })
@@ -186,14 +185,16 @@ impl<'a> Recipe<'a> {
         (words(faults), words(doubts))
     }
 
+    fn apply(&self, config: &mut MachineConfig, patch: &str) -> Result<(), daedal_talos::Error> {
+        config.apply_patch(&Patch::for_contract(patch, self.release.contract)?)
+    }
+
     /// The config with the first so many patches applied, whatever came of it.
     fn unjudged(&self, secrets: &SecretsBundle, patches: usize) -> Result<MachineConfig, Error> {
         let mut config = MachineConfig::generate(secrets, &self.cluster, &self.machine)
             .map_err(|source| Error::MachineConfig { whose: self.whose.clone(), source: Box::new(source) })?;
         for (origin, text) in self.patches.iter().take(patches) {
-            let applied =
-                Patch::for_contract(text, self.release.contract).and_then(|patch| config.apply_patch(&patch));
-            applied.map_err(|source| Error::Patch {
+            self.apply(&mut config, text).map_err(|source| Error::Patch {
                 whose: self.whose.clone(),
                 patch: (*origin).to_owned(),
                 source: Box::new(source),
