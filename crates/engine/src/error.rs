@@ -263,6 +263,14 @@ pub enum Error {
         /// Where it ceases to be.
         source: std::str::Utf8Error,
     },
+    /// A node does not take its machine config.
+    #[error("node {node} refuses its machine config: {why}")]
+    ConfigRefused {
+        /// Which node.
+        node: String,
+        /// In its own words, but for the secrets that they quote.
+        why: String,
+    },
     /// A node runs on another config than the one the plan was made for; it was not touched.
     #[error("node {node} runs on another config than when the plan was made")]
     ConfigMoved {

@@ -24,12 +24,13 @@ impl Executor<'_> {
         let (node, limits) = (self.node(step)?, &self.engine.parts.limits);
         let (nodes, secrets) = (self.nodes().await?, self.secrets().await?);
         let cluster = self.located();
-        let config = machine::patched(&cluster, cluster.node(&node.name).unwrap_or(node), &secrets)?;
-        if config.digest() != declared {
+        let located = cluster.node(&node.name).unwrap_or(node);
+        let made = machine::patched(&cluster, located, &secrets)?;
+        if made.digest() != declared {
             let why = format!("the machine config of {} is not the one it was made for", node.name);
             return Err(Error::Plan { why });
         }
-        let config = config.to_yaml();
+        let config = made.to_yaml();
         // A reboot that the plan does not tell of does not happen.
         let mode = if reboot { ApplyMode::Auto } else { ApplyMode::NoReboot };
         let what = format!("{} to run on its new config", node.name);
@@ -66,11 +67,9 @@ impl Executor<'_> {
                         // Asked again only if it still runs on the old one: the same config twice is once.
                         Configured::NotYet(why) | Configured::Unknown(why) => wait.pause(why).await?,
                         Configured::Refused(source) => {
-                            return Err(Error::Talos {
-                                what: "change the machine config",
-                                node: node.name.clone(),
-                                source: Box::new(source),
-                            });
+                            let marks = machine::marks(&cluster, located, &secrets);
+                            let why = machine::refusal(&made, &marks, &source);
+                            return Err(Error::ConfigRefused { node: node.name.clone(), why });
                         }
                     }
                 }

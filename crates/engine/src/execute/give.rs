@@ -62,15 +62,19 @@ impl Executor<'_> {
         let what = format!("{} to wait for its config", node.name);
         let mut wait = Waiter::new(self, step, what, parts.limits.boot);
         let giving = async {
-            let config = loop {
+            let (made, marks) = loop {
                 let cluster = self.located();
                 let located = cluster.node(&node.name).filter(|node| node.address.is_some());
                 match (located, &cluster.kubernetes.endpoint_host) {
-                    (Some(node), Some(_)) => break machine::config(&cluster, node, &secrets)?,
+                    (Some(node), Some(_)) => {
+                        let made = machine::patched(&cluster, node, &secrets)?;
+                        break (made, machine::marks(&cluster, node, &secrets));
+                    }
                     (None, _) => wait.pause("its guest agent has not said where it is".to_owned()).await?,
                     (_, None) => wait.pause("the first control plane has no address yet".to_owned()).await?,
                 }
             };
+            let config = made.to_yaml();
             let mut asked = false;
             loop {
                 let look = |patience| self.meet(nodes, node, heard, console.then_some(printed), patience);
@@ -94,11 +98,8 @@ impl Executor<'_> {
                         return Ok(Outcome::Done);
                     }
                     Ok(Err(error)) if error.kind().is_some_and(|kind| !kind.may_pass()) => {
-                        return Err(Error::Talos {
-                            what: "give its config",
-                            node: node.name.clone(),
-                            source: Box::new(error),
-                        });
+                        let why = machine::refusal(&made, &marks, &error);
+                        return Err(Error::ConfigRefused { node: node.name.clone(), why });
                     }
                     // It may have got it all the same; the next look tells.
                     Ok(Err(error)) => wait.pause(chain(&error)).await?,

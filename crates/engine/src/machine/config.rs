@@ -6,14 +6,14 @@ use std::net::IpAddr;
 use daedal_inventory::options::Machine;
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_talos::config::{
-    ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig,
+    ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig, Marks,
     NodeOptions, Patch, RegistryMirror, Release, Role as TalosRole, Route, Severity,
 };
 use daedal_talos::nocloud::Cidata;
 use daedal_talos::{Secret, SecretsBundle};
 use zeroize::Zeroizing;
 
-use crate::error::{Error, Whose};
+use crate::error::{Error, Whose, chain};
 use crate::image;
 use crate::settings;
 
@@ -69,9 +69,15 @@ fn patches<'a>(cluster: &'a Cluster, node: &'a Node) -> impl Iterator<Item = &'a
     cluster.patches.iter().chain(&node.patches).filter(|patch| patch.is_for(node.role))
 }
 
-/// What environment variables put into a node's config by way of its patches.
-pub(crate) fn patch_secrets<'a>(cluster: &'a Cluster, node: &'a Node) -> impl Iterator<Item = &'a str> {
-    patches(cluster, node).flat_map(daedal_inventory::Patch::secret_texts)
+/// The marks for what a node's config may not show.
+pub(crate) fn marks<'a>(cluster: &Cluster, node: &Node, secrets: &'a SecretsBundle) -> Marks<'a> {
+    Marks::new(&secrets.cluster_secret)
+        .hiding(patches(cluster, node).flat_map(daedal_inventory::Patch::secret_texts))
+}
+
+/// Why a node refuses a config, in its own words, but for the secrets that they quote.
+pub(crate) fn refusal(config: &MachineConfig, marks: &Marks<'_>, error: &daedal_talos::Error) -> String {
+    config.quoted(&chain(error), marks)
 }
 
 /// The patch by which a node has an address, if it is one.

@@ -4,7 +4,7 @@ use daedal_inventory::{Cluster, Node};
 use daedal_planner::{ConfigView, DocumentChange, FieldChange};
 use daedal_talos::SecretsBundle;
 use daedal_talos::client::ApplyMode;
-use daedal_talos::config::{DocumentDifference, MachineConfig, Marks};
+use daedal_talos::config::{DocumentDifference, MachineConfig};
 
 use crate::error::chain;
 use crate::limits::Limits;
@@ -27,7 +27,7 @@ pub(super) async fn look(
         return Ok(ConfigView::AsDeclared);
     }
     let running = MachineConfig::from_yaml(found.expose()).map_err(|error| chain(&error))?;
-    let marks = Marks::new(&secrets.cluster_secret).hiding(machine::patch_secrets(cluster, node));
+    let marks = machine::marks(cluster, node, secrets);
     let differences = running.differences(&declared, &marks);
     if differences.is_empty() {
         return Ok(ConfigView::AsDeclared);
@@ -51,7 +51,8 @@ pub(super) async fn look(
             changes: differences.into_iter().map(change).collect(),
         }),
         Configured::Refused(error) => {
-            Ok(ConfigView::Held { why: format!("the node refuses it ({}).", chain(&error)) })
+            let why = format!("the node refuses it ({}).", machine::refusal(&declared, &marks, &error));
+            Ok(ConfigView::Held { why })
         }
         Configured::NotYet(why) | Configured::Unknown(why) => Err(why),
     }

@@ -4,6 +4,7 @@
 //! and in what is left, users and queries of URLs, private keys and whatever is assigned to a telling name are hidden too.
 
 mod given;
+mod quoted;
 #[cfg(test)]
 mod tests;
 mod words;
