@@ -215,7 +215,9 @@ impl Outputs {
         secrets: &SecretsBundle,
         hosts: &Hosts,
     ) -> bool {
-        let (folder, basis) = (self.folder.clone(), basis(cluster, secrets, hosts));
+        let folder = self.folder.clone();
+        // What cannot be made is not there.
+        let Ok(basis) = basis(cluster, secrets, hosts) else { return false };
         // Without a key at hand nothing can be written, and so nothing is planned.
         let key = self.key(cluster).ok();
         let look = move || {
@@ -250,7 +252,7 @@ impl Outputs {
             self.put(effects, file).await?;
         }
         let manifest =
-            Manifest { basis: basis(cluster, secrets, hosts), files: digests, key: self.key(cluster)? };
+            Manifest { basis: basis(cluster, secrets, hosts)?, files: digests, key: self.key(cluster)? };
         for name in before.into_iter().flat_map(with_plain_one) {
             if !manifest.files.contains_key(&name) {
                 self.remove(effects, &name).await?;
@@ -369,6 +371,18 @@ fn files(
     rng: &mut StdRng,
     now: Timestamp,
 ) -> Result<Vec<(String, Secret)>, Error> {
+    let mut files = lasting_files(cluster, secrets, hosts)?;
+    let admin = admin_files(cluster, secrets, DEFAULT_LIFETIME, rng, now)?;
+    files.extend(admin.map(|(name, content)| (name.to_owned(), content)));
+    Ok(files)
+}
+
+/// Those that are the same whenever they are made.
+fn lasting_files(
+    cluster: &Cluster,
+    secrets: &SecretsBundle,
+    hosts: &Hosts,
+) -> Result<Vec<(String, Secret)>, Error> {
     let mut files = Vec::with_capacity(cluster.nodes.len() + 7);
     files.push((IGNORE.to_owned(), Secret::new("*\n".to_owned())));
     files.push(("secrets.yaml".to_owned(), secrets.to_yaml()));
@@ -380,8 +394,6 @@ fn files(
         files.push((format!("nodes/{}.yaml", node.name), machine::config(cluster, node, secrets)?));
     }
     files.push((MACHINES.to_owned(), Secret::new(machines(cluster, hosts))));
-    let admin = admin_files(cluster, secrets, DEFAULT_LIFETIME, rng, now)?;
-    files.extend(admin.map(|(name, content)| (name.to_owned(), content)));
     Ok(files)
 }
 
@@ -419,15 +431,16 @@ fn machines(cluster: &Cluster, hosts: &Hosts) -> String {
     serde_json::to_string_pretty(&machines).unwrap_or_default() + "\n"
 }
 
-/// Digest of all that goes into the files. Of the secrets only a digest enters.
-fn basis(cluster: &Cluster, secrets: &SecretsBundle, hosts: &Hosts) -> String {
+/// Digest of all that goes into the files, and of those that are the same whenever they are made: another release may make
+/// them otherwise.
+fn basis(cluster: &Cluster, secrets: &SecretsBundle, hosts: &Hosts) -> Result<String, Error> {
     let mut hash = Sha256::new();
     hash.update(daedal_planner::intent(cluster));
-    hash.update(sha256(secrets.to_yaml().expose().as_bytes()));
-    // The intent holds only where these are.
-    cluster.secret_texts().for_each(|text| hash.update(sha256(text.as_bytes())));
-    hash.update(machines(cluster, hosts));
-    hex::encode(hash.finalize())
+    for (name, content) in lasting_files(cluster, secrets, hosts)? {
+        hash.update(name);
+        hash.update(sha256(content.expose().as_bytes()));
+    }
+    Ok(hex::encode(hash.finalize()))
 }
 
 fn sha256(bytes: &[u8]) -> String {

@@ -15,7 +15,7 @@ pub use crate::arch::Arch;
 pub use crate::boot::{Boot, BootConfig, BootFrom, DiskFormat, Templates};
 pub use crate::image::{Bootloader, Overlay, OverlayOption};
 pub use crate::node::{Disk, Nic, Node, Role};
-use crate::options::{Hidden, Machine, Registry, RegistryMirror, SecretText, Text};
+use crate::options::{Hidden, Machine, Registry, RegistryMirror};
 
 /// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -351,34 +351,6 @@ impl Cluster {
         hosts.flat_map(|(templates, at, host)| {
             [Role::ControlPlane, Role::Worker].map(|role| (templates.vmid(role, at), role, host))
         })
-    }
-
-    /// Every secret text that was read with the inventory, in a fixed order. Nothing that is shown or kept of a cluster has
-    /// them in it, so whoever must know whether one has changed asks here.
-    pub fn secret_texts(&self) -> impl Iterator<Item = &str> {
-        let registries = self.registries.values().flat_map(|registry| {
-            let (auth, tls) = (registry.auth.as_ref(), registry.tls.as_ref());
-            let secrets = [
-                auth.and_then(|auth| auth.password.as_ref()),
-                auth.and_then(|auth| auth.auth.as_ref()),
-                auth.and_then(|auth| auth.identity_token.as_ref()),
-                tls.and_then(|tls| tls.client_key.as_ref()),
-            ];
-            let texts =
-                [tls.and_then(|tls| tls.ca.as_ref()), tls.and_then(|tls| tls.client_certificate.as_ref())];
-            let texts = texts.into_iter().flatten().map(Text::expose);
-            secrets.into_iter().flatten().map(SecretText::expose).chain(texts)
-        });
-        let machines = std::iter::once(&self.machine).chain(self.nodes.iter().map(|node| &node.machine));
-        let services = machines.flat_map(|machine| &machine.extension_services);
-        let of_services = services.flat_map(|service| {
-            service
-                .environment
-                .values()
-                .chain(service.files.iter().map(|file| &file.content))
-                .map(Text::expose)
-        });
-        registries.chain(of_services)
     }
 
     /// The control planes, the first of which is bootstrapped.
