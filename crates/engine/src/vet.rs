@@ -73,11 +73,10 @@ pub fn vet(cluster: &Cluster) -> Result<Vec<SecondLook>, Error> {
 /// The addresses that must be one node's alone. Others are shared on purpose: virtual ones, those of a single host or of a
 /// dummy link, which are announced from several places; or belong to a link only.
 fn own_addresses(config: &MachineConfig) -> Vec<IpAddr> {
-    let texts_of = |link: &yaml_serde::Value| -> Vec<String> {
+    let nets_of = |link: &yaml_serde::Value| -> Vec<_> {
         let entries = link.get("addresses").and_then(|list| list.as_sequence()).into_iter().flatten();
-        let text =
-            |entry: &yaml_serde::Value| Some(entry.get("address").unwrap_or(entry).as_str()?.to_owned());
-        entries.filter_map(text).collect()
+        let net = |entry: &yaml_serde::Value| entry.get("address").unwrap_or(entry).as_str()?.parse().ok();
+        entries.filter_map(net).collect()
     };
     let interfaces = config.get("machine.network.interfaces").and_then(|list| list.as_sequence());
     // A bridge without links is each node's own, for what runs on it.
@@ -91,15 +90,15 @@ fn own_addresses(config: &MachineConfig) -> Vec<IpAddr> {
                 .is_some_and(|bridge| !bridge.is_null() && leads_nowhere(bridge, "interfaces"))
     });
     let bridges = config.of_kind("BridgeConfig").filter(|bridge| leads_nowhere(bridge, "links"));
-    let announced: Vec<String> =
-        apart.chain(config.of_kind("DummyLinkConfig")).chain(bridges).flat_map(texts_of).collect();
+    let announced: Vec<_> =
+        apart.chain(config.of_kind("DummyLinkConfig")).chain(bridges).flat_map(nets_of).collect();
     let shared = config.virtual_addresses();
     let local = |address: IpAddr| match address {
         IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
         IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
     };
     let own = config.addresses().into_iter().filter(|net| {
-        net.prefix_len() < net.max_prefix_len() && !announced.contains(&net.to_string()) && !local(net.addr())
+        net.prefix_len() < net.max_prefix_len() && !announced.contains(net) && !local(net.addr())
     });
     own.map(|net| net.addr()).filter(|address| !shared.contains(address)).collect()
 }

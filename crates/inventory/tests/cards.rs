@@ -77,6 +77,11 @@ fn vlans_count_their_addresses_from_the_pools_first_node() {
     let cluster = with("{}", &[(from, &to), ("count: 2\n", listed)]).expect("loads");
     assert_eq!(vlan_addresses(&cluster)[0], ["10.100.0.11/24", "fd00:100::b/64"]);
     assert_eq!(vlan_addresses(&cluster)[1], ["10.100.0.99/24"]);
+    // And it takes none of the pool's: the last one may be the first node's.
+    let (from, last) = of_workers("{vlans: [{id: 100, addresses: [10.100.0.254/24]}]}");
+    let cluster = with("{}", &[(from, &last), ("count: 2\n", listed)]).expect("loads");
+    assert_eq!(vlan_addresses(&cluster), [["10.100.0.254/24"], ["10.100.0.99/24"]]);
+    assert!(with("{}", &[(from, &last)]).is_err());
 }
 
 #[test]

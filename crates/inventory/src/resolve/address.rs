@@ -50,7 +50,7 @@ pub(crate) fn of_all_pools(spec: &document::Spec, at: &Path<'_>, cx: &mut Contex
     }
 }
 
-/// Says so if a pool of so many nodes runs out of a VLAN's addresses.
+/// Says so if a pool runs out of a VLAN's addresses, of whose nodes so many may have one.
 pub(crate) fn check_vlans(machine: &Machine, nodes: usize, at: &Path<'_>, cx: &mut Context<'_>) {
     let machine_at = at.key("machine");
     let vlans_at = machine_at.key("vlans");

@@ -167,7 +167,13 @@ fn pool_nodes<'d>(
     let mut machine = everywhere.clone();
     options::machine(pool.machine.as_ref(), &mut machine, at, cx);
     if let Some(own) = &pool.machine {
-        address::check_vlans(own, count, at, cx);
+        // Nodes with VLANs of their own count nothing on.
+        let has_own = |i: usize| {
+            let listed = pool.nodes.as_ref().and_then(|nodes| nodes.get(i));
+            listed.and_then(|node| node.machine.as_ref()).is_some_and(|machine| !machine.vlans.is_empty())
+        };
+        let counting = (0..count).rfind(|i| !has_own(*i)).map_or(0, |last| last + 1);
+        address::check_vlans(own, counting, at, cx);
     }
     let nodes_at = at.key("nodes");
     let mut short_of = Shortage::default();

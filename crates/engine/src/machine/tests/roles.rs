@@ -187,7 +187,8 @@ fn no_two_final_configs_have_one_address() {
     let anycast = document("LinkConfig", "name: lo, addresses: [{address: 10.9.0.53/32}]");
     let local = document("LinkConfig", "name: net0, addresses: [{address: fe80::1/64}]");
     let bridge = document("BridgeConfig", "name: br0, addresses: [{address: 192.168.100.1/24}]");
-    for shared in [dummy, anycast, local, bridge] {
+    let spelled = document("DummyLinkConfig", "name: dummy0, addresses: [{address: FD00:0::8/64}]");
+    for shared in [dummy, spelled, anycast, local, bridge] {
         vet(&cluster("v1.12.0", &format!("[{{inline: '{shared}'}}]"))).unwrap();
     }
 }
