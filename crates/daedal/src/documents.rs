@@ -52,7 +52,8 @@ pub fn parse(path: PathBuf, text: String, keys: &KeyArgs, color: bool) -> Outcom
             Ok(Inventory { loaded, path, folder })
         }
         Err(found) => {
-            let mut failure = Failure::new(Exit::BadDocument, found.to_string());
+            let exit = if found.only_lacks_secrets() { Exit::MissingSecret } else { Exit::BadDocument };
+            let mut failure = Failure::new(exit, found.to_string());
             failure.causes = found.iter().map(one_line).collect();
             let texts: Vec<String> = found.iter().map(|d| render(d, color)).collect();
             failure.rendered = Some(format!("{}\n{found}\n", texts.join("\n")));

@@ -35,6 +35,23 @@ fn every_example_passes_the_offline_check() {
 }
 
 #[test]
+fn a_secret_that_is_missing_is_78_unless_the_inventory_is_wrong_besides() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = std::fs::read_to_string(common::root().join("examples/home/cluster.yaml")).unwrap();
+    let file = folder.path().join("cluster.yaml");
+    let lacks = format!(
+        "{good}\n  registries: {{ghcr.io: {{auth: {{username: me, password: {{env: NO_SUCH_PASSWORD}}}}}}}}\n"
+    );
+    for (text, exit) in [(lacks.replace("count: 3", "count: 4"), 65), (lacks, 78)] {
+        std::fs::write(&file, text).unwrap();
+        let run = daedal(["check", "-f", &file.display().to_string()]);
+        let said = common::text(&run.stderr);
+        assert_eq!(run.status.code(), Some(exit), "{said}");
+        assert!(said.contains("NO_SUCH_PASSWORD is not set"), "{said}");
+    }
+}
+
+#[test]
 fn a_missing_inventory_is_66_and_says_what_to_do() {
     let run = daedal(["check", "-f", "no/such/file.yaml"]);
     assert_eq!(run.status.code(), Some(66));

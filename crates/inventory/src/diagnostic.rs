@@ -34,6 +34,9 @@ pub struct Place {
     pub length: usize,
 }
 
+/// The code of what is said of a secret that is not where the inventory says.
+pub(crate) const MISSING_SECRET: &str = "missing-secret";
+
 /// Another place that a diagnostic speaks of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Related {
@@ -120,6 +123,12 @@ impl Diagnostics {
     /// The findings.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()
+    }
+
+    /// Whether the inventory is in order but for secrets that are not where it says.
+    pub fn only_lacks_secrets(&self) -> bool {
+        let mut errors = self.list.iter().filter(|d| d.severity == Severity::Error).peekable();
+        errors.peek().is_some() && errors.all(|d| d.code == MISSING_SECRET)
     }
 
     /// How many of them are errors.

@@ -112,9 +112,11 @@ pub struct UserVolume {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
     /// Smallest size, such as `10GiB`.
+    #[schemars(example = &"10GiB")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_size: Option<String>,
     /// Largest size, such as `100GiB`.
+    #[schemars(example = &"100GiB")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_size: Option<String>,
     /// Whether it takes what is free.

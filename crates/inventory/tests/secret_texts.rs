@@ -65,12 +65,12 @@ fn secrets_are_read_where_they_are_and_shown_nowhere() {
 #[test]
 fn what_is_missing_or_makes_no_sense_is_named() {
     for (more, words) in [
-        (SERVICES.replace("env: TS_AUTHKEY", "env: NO_SUCH"), "NO_SUCH, which holds a secret, is not set"),
-        (SERVICES.replace("env: TS_AUTHKEY", "file: empty"), "The secret is empty"),
+        (SERVICES.replace("env: TS_AUTHKEY", "env: NO_SUCH"), "NO_SUCH is not set"),
+        (SERVICES.replace("env: TS_AUTHKEY", "file: empty"), "What is there is empty"),
         (SERVICES.replace("{env: TS_AUTHKEY}", "{env: TS_AUTHKEY, file: empty}"), "takes only one of"),
         (SERVICES.replace("name: tailscale", "name: tail scale"), "not the name of a service"),
         ("  machine: {extensionServices: [{name: tailscale}]}".to_owned(), "told nothing"),
-        (REGISTRIES.replace("registry.password", "nowhere"), "nowhere, which holds a secret, cannot be read"),
+        (REGISTRIES.replace("registry.password", "nowhere"), "nowhere cannot be read"),
         (REGISTRIES.replace("username: me, ", ""), "exactly one way"),
         (REGISTRIES.replace("ghcr.io:", "https://ghcr.io:"), "not the host of a registry"),
         (REGISTRIES.replace("{file: ca.pem}", "{file: registry.password}"), "not a certificate"),
@@ -80,6 +80,9 @@ fn what_is_missing_or_makes_no_sense_is_named() {
         ),
         ("  machine: {installDisk: {}}".to_owned(), "Any disk would do"),
         ("  machine: {installDisk: {minSize: big}}".to_owned(), "not an amount"),
+        ("  machine: {installDisk: {minSize: 20}}".to_owned(), "for example `20GiB`"),
+        ("  machine: {userVolumes: [{name: data, minSize: 10}]}".to_owned(), "for example `10GiB`"),
+        ("  machine: {userVolumes: [{name: data, maxSize: '10'}]}".to_owned(), "`10` has no unit"),
     ] {
         let found = with(&more).expect_err(&more);
         assert!(found.contains(words), "{words}: {found}");

@@ -361,6 +361,13 @@ impl<'s> Checker<'s> {
             (_, Some(text)) if version && text.split('.').count() == 2 => {
                 format!("Write the exact version with a `v`: v{text}.0, or the newest patch of v{text}.")
             }
+            // A size is no size in quotes either.
+            (_, Some(text))
+                if integer(text).is_some()
+                    && choices.iter().find_map(|s| example(s)).is_some_and(|size| size.ends_with("GiB")) =>
+            {
+                format!("Say which unit you mean, for example `{text}GiB`.")
+            }
             (wanted, Some(text)) if wanted.contains(&"string") => format!("Put it in quotes: \"{text}\"."),
             (["array"], Some(text)) => format!("Write it as a list: [{text}]."),
             (["array"], None) => {

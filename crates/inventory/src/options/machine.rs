@@ -39,6 +39,7 @@ pub struct ServiceFile {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DiskSelector {
     /// At least so large, such as `20GiB`.
+    #[schemars(example = &"20GiB")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_size: Option<String>,
     /// Model.

@@ -98,6 +98,15 @@ fn check(machine: &Machine, at: &Path<'_>, cx: &mut Context<'_>) {
             let message = format!("`{}` is not a name for a volume.", volume.name);
             cx.error("volume", &at.key("name"), message, "Use 1 to 34 letters, digits and hyphens.");
         }
+        for (key, size) in [("minSize", &volume.min_size), ("maxSize", &volume.max_size)] {
+            // Talos would count bytes.
+            if let Some(size) = size
+                && size.bytes().all(|b| b.is_ascii_digit())
+            {
+                let help = format!("Say which you mean, for example `{size}GiB`.");
+                cx.error("size", &at.key(key), format!("`{size}` has no unit."), help);
+            }
+        }
         if let Some(encryption) = &volume.encryption {
             keys(encryption, &at.key("encryption"), cx);
         }

@@ -5,7 +5,7 @@ use std::path::Path as FilePath;
 use super::Context;
 use crate::Source;
 use crate::cluster::Patch;
-use crate::diagnostic::Finding;
+use crate::diagnostic::{Finding, MISSING_SECRET};
 use crate::document;
 use crate::options::Hidden;
 use crate::path::Path;
@@ -84,7 +84,7 @@ fn with_environment(
                     None => {
                         let message =
                             format!("The patch {origin} needs the environment variable {variable}.");
-                        cx.error("patch", at, message, format!("Set it: export {variable}=…"));
+                        cx.error(MISSING_SECRET, at, message, format!("Set it: export {variable}=…"));
                         good = false;
                     }
                 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 
 use super::Context;
+use crate::diagnostic::MISSING_SECRET;
 use crate::document;
 use crate::options::{Hidden, Machine, Registry, SecretText, Text};
 use crate::path::Path;
@@ -161,24 +162,24 @@ fn look(secret: &SecretText, at: &Path<'_>, cx: &mut Context<'_>) {
             (Some(name), _) => format!("Set it: export {name}=…"),
             _ => "Paths are relative to the inventory.".to_owned(),
         };
-        cx.error("secret", at, why, help);
+        cx.error(MISSING_SECRET, at, why, help);
     }
 }
 
 /// What is where a secret is said to be, without the line break at its end.
 fn read(secret: &SecretText, cx: &Context<'_>) -> Result<String, String> {
     let text = match (&secret.env, &secret.file) {
-        (Some(name), None) => cx
+        (Some(name), None) => {
+            cx.files.variable(name).ok_or_else(|| format!("The environment variable {name} is not set."))?
+        }
+        (None, Some(file)) => cx
             .files
-            .variable(name)
-            .ok_or_else(|| format!("The environment variable {name}, which holds a secret, is not set."))?,
-        (None, Some(file)) => cx.files.read(FilePath::new(file)).map_err(|error| {
-            format!("The file {file}, which holds a secret, cannot be read ({}).", error.kind())
-        })?,
+            .read(FilePath::new(file))
+            .map_err(|error| format!("The file {file} cannot be read ({}).", error.kind()))?,
         _ => return Err("A secret is in exactly one place.".to_owned()),
     };
     match text.trim_end_matches(['\n', '\r']) {
-        "" => Err("The secret is empty.".to_owned()),
+        "" => Err("What is there is empty.".to_owned()),
         text => Ok(text.to_owned()),
     }
 }
