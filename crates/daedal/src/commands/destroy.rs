@@ -31,23 +31,28 @@ pub async fn run(target: &Target, confirm: Option<String>, format: Format, color
     consent(&session.cluster.name, confirm)?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
     execute::conclude(&plan, &report, &apply::command(target, "destroy"))?;
-    if verdict == Exit::Done {
-        forget_outputs(&session).await?;
-    }
+    let forgotten = match verdict {
+        Exit::Done => forget_outputs(&session).await?,
+        _ => false,
+    };
     match format {
         Format::Json => console::json(&execute::as_json(&plan, &report)),
-        Format::Text => console::result(&summary(&plan, &world, &report)),
+        Format::Text => console::result(&summary(&plan, &world, &report, forgotten)),
     }
     Ok(verdict)
 }
 
-/// What leads to a cluster that is gone leads nowhere. The secrets themselves are kept elsewhere and stay.
-async fn forget_outputs(session: &Session) -> Outcome<()> {
-    session.engine.outputs().forget().await.map_err(|error| engine_failure(&error))
+/// What leads to a cluster that is gone leads nowhere. The secrets themselves are kept elsewhere and stay. Returns whether there
+/// was anything.
+async fn forget_outputs(session: &Session) -> Outcome<bool> {
+    let outputs = session.engine.outputs();
+    let any = !outputs.names().is_empty();
+    outputs.forget().await.map_err(|error| engine_failure(&error))?;
+    Ok(any)
 }
 
 /// How it went, and what stays: no more than is true.
-fn summary(plan: &Plan, world: &World, report: &Report) -> String {
+fn summary(plan: &Plan, world: &World, report: &Report, forgotten: bool) -> String {
     let state = if plan::has_problems(plan) { "is not all gone: see the problems above" } else { "is gone" };
     let images = world.volumes.iter().any(|volume| volume.content == "import");
     let stays = match (images, world.secrets_stored) {
@@ -56,8 +61,9 @@ fn summary(plan: &Plan, world: &World, report: &Report) -> String {
         (false, true) => " Secrets stay.",
         (false, false) => "",
     };
+    let outputs = if forgotten { " Its outputs, which led to it, are deleted." } else { "" };
     format!(
-        "\nCluster {} {state}, {} in {:.1} s.{stays} The next apply gives the same VMIDs, MACs and \
+        "\nCluster {} {state}, {} in {:.1} s.{outputs}{stays} The next apply gives the same VMIDs, MACs and \
          addresses.\n",
         plan.cluster,
         count(report.steps.len(), "step"),

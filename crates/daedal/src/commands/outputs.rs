@@ -128,7 +128,7 @@ impl Place {
     fn files(&self, target: &Target) -> Outcome<Vec<String>> {
         let names = self.outputs.names();
         if names.is_empty() {
-            let message = format!("there are no outputs in {} yet", self.outputs.folder().display());
+            let message = format!("there are no outputs in {}", self.outputs.folder().display());
             return Err(Failure::new(Exit::NoInput, message)
                 .hint(format!("They are written by: {}", command(target, "apply"))));
         }
