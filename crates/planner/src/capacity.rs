@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use daedal_inventory::{Capacity, Cluster, Host, Node};
 
 use crate::error::{Resource, UnusableHost};
+use crate::hardware::further_disks;
 use crate::names;
 use crate::plan::{Budget, HostBudget};
 use crate::size;
@@ -110,12 +111,19 @@ pub(crate) struct Rooms {
     pub(crate) rooms: Vec<Room>,
     pools: Vec<Pool>,
     index: HashMap<String, usize>,
+    /// Where the system disks are.
+    storage: String,
 }
 
 impl Rooms {
     /// Counts what is there. Declared hosts come first, in declared order; then others that hold VMs of ours.
     pub(crate) fn count(cluster: &Cluster, world: &World, survey: &Survey<'_>) -> Self {
-        let mut rooms = Self { rooms: Vec::new(), pools: Vec::new(), index: HashMap::new() };
+        let mut rooms = Self {
+            rooms: Vec::new(),
+            pools: Vec::new(),
+            index: HashMap::new(),
+            storage: cluster.proxmox.disks_storage.clone(),
+        };
         let mut shared_pool = None;
         for host in &cluster.proxmox.hosts {
             rooms.open(cluster, world, &host.name, Some(host), &mut shared_pool);
@@ -191,7 +199,7 @@ impl Rooms {
             room.before.cores += awake.cores;
             room.before.memory += awake.memory;
             if matches!(guest.ownership, Ownership::Ours { .. } | Ownership::HalfMade { .. }) {
-                let disk = guest.system_disk();
+                let disk = guest.disk_in_all(&self.storage);
                 ours[at].add(Need { disk, ..awake });
                 ours_in_pool[room.pool] += disk;
             } else if !guest.running && !guest.template {
@@ -250,21 +258,25 @@ impl Rooms {
     /// Gives back what a VM took that goes away.
     pub(crate) fn release(&mut self, guest: &GuestView) {
         let Some(at) = self.at(&guest.host) else { return };
-        let need = Need { disk: guest.system_disk(), ..Need::awake(guest) };
+        let need = Need { disk: guest.disk_in_all(&self.storage), ..Need::awake(guest) };
         let pool = self.rooms[at].pool;
         self.rooms[at].before = self.rooms[at].before.minus(need);
         self.pools[pool].before = self.pools[pool].before.saturating_sub(need.disk);
     }
 
     /// What an existing node will take beyond what it takes now.
-    pub(crate) fn growth(node: &Node, state: &State<'_>) -> Need {
+    pub(crate) fn growth(&self, node: &Node, state: &State<'_>) -> Need {
         let (guest, disk) = match state {
-            State::Creating { guest, .. } => (guest, guest.disk),
-            State::Present(present) => (&present.guest, present.config.disk),
+            // Its further disks are made with it, and not all is known of it yet.
+            State::Creating { guest, .. } => (guest, node.disk.saturating_sub(guest.disk)),
+            State::Present(present) => {
+                let has = further_disks(&present.config.hardware, &self.storage);
+                let further = (node.disk_in_all() - node.disk).saturating_sub(has);
+                (&present.guest, node.disk.saturating_sub(present.config.disk) + further)
+            }
             State::Absent | State::Blocked { .. } => return Need::default(),
         };
-        // Extra disks are made with the VM only.
-        Need { disk: node.disk, ..Need::of(node) }.minus(Need { disk, ..Need::awake(guest) })
+        Need { disk, ..Need::of(node).minus(Need::awake(guest)) }
     }
 
     /// The table of the plan. `before` is the count before the plan was made.

@@ -139,11 +139,33 @@ pub(crate) fn differences(
 
 /// Whether a disk becomes larger on the storage where it is.
 fn grows(is: &str, wanted: &str) -> bool {
-    let part = |words: &str| {
-        let (bytes, storage) = words.split_once(" on ")?;
-        Some((size::read(bytes)?, storage.to_owned()))
-    };
-    matches!((part(is), part(wanted)), (Some((old, at)), Some((new, to))) if at == to && new > old)
+    let (is, wanted) = (read_disk(is), read_disk(wanted));
+    matches!((is, wanted), (Some((old, at)), Some((new, to))) if at == to && new > old)
+}
+
+/// The bytes and the storage of what [`disk_words`] says.
+fn read_disk(words: &str) -> Option<(u64, &str)> {
+    let (bytes, storage) = words.split_once(" on ")?;
+    Some((size::read(bytes)?, storage))
+}
+
+/// Bytes by which a change adds to a storage, if it is one of a disk.
+pub(crate) fn added(change: &Change, storage: &str) -> u64 {
+    let on = |words: &str| read_disk(words).filter(|(_, on)| *on == storage).map_or(0, |(bytes, _)| bytes);
+    match further(&change.option, "scsi") {
+        true => on(&change.to).saturating_sub(on(&change.from)),
+        false => 0,
+    }
+}
+
+/// Bytes of the disks on a storage, the system disk aside.
+pub(crate) fn further_disks(view: &HardwareView, storage: &str) -> u64 {
+    let disks = view.iter().filter(|(option, _)| further(option, "scsi"));
+    disks
+        .filter_map(|(_, words)| read_disk(words))
+        .filter(|(_, on)| *on == storage)
+        .map(|(bytes, _)| bytes)
+        .sum()
 }
 
 #[cfg(test)]

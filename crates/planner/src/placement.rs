@@ -58,7 +58,7 @@ pub(crate) fn place<'w>(
             },
             (state @ (State::Creating { .. } | State::Present(_)), _) => {
                 if let Some(at) = sight.host().and_then(|host| rooms.at(host)) {
-                    force(at, Rooms::growth(node, state));
+                    force(at, rooms.growth(node, state));
                 }
             }
         }

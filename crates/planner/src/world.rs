@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use daedal_inventory::{Arch, Boot, Node, Role};
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::HardwareView;
+use crate::hardware::{self, HardwareView};
 use crate::names;
 use crate::plan::DocumentChange;
 
@@ -177,6 +177,12 @@ impl GuestView {
     /// Bytes of its system disk: as its config says it, or else as it is listed.
     pub fn system_disk(&self) -> u64 {
         self.config.as_ref().map_or(self.disk, |config| config.disk)
+    }
+
+    /// Bytes of all its disks on the storage of the system disks.
+    pub fn disk_in_all(&self, storage: &str) -> u64 {
+        let further = self.config.as_ref().map(|config| hardware::further_disks(&config.hardware, storage));
+        self.system_disk() + further.unwrap_or(0)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Checker, Rule};
+use crate::hardware::added;
 use crate::plan::{Action, Purpose};
 use crate::world::Ownership;
 
@@ -55,7 +56,7 @@ impl Checker<'_> {
                 None => {}
             }
             if node.is_some() {
-                load.disk += guest.system_disk();
+                load.disk += guest.disk_in_all(&self.cluster.proxmox.disks_storage);
             }
         }
         for step in &self.plan.steps {
@@ -78,6 +79,15 @@ impl Checker<'_> {
                         let has = guest.system_disk();
                         ours.entry(host).or_default().disk += size.saturating_sub(has);
                         *new_disk.entry(host).or_default() += size.saturating_sub(has);
+                        loaded.insert(host);
+                    }
+                }
+                Action::UpdateVm { changes, .. } => {
+                    let storage = &self.cluster.proxmox.disks_storage;
+                    let more: u64 = changes.iter().map(|change| added(change, storage)).sum();
+                    if more > 0 {
+                        ours.entry(host).or_default().disk += more;
+                        *new_disk.entry(host).or_default() += more;
                         loaded.insert(host);
                     }
                 }

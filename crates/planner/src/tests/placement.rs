@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use daedal_inventory::{Capacity, Cluster};
+use daedal_inventory::{Capacity, Cluster, Disk};
 use proptest::prelude::*;
 
 use super::simulator::Sim;
@@ -168,6 +168,19 @@ fn a_declared_capacity_bounds_only_what_is_ours() {
         let [short] = &room.shortfalls[..] else { panic!("{room:?}") };
         assert_eq!((short.resource, short.wanted, short.free), (resource, wanted, free));
     }
+}
+
+#[test]
+fn a_disk_that_is_added_to_a_vm_needs_room_too() {
+    let mut cluster = fixture::cluster("home", &["a"], 1, 0);
+    let world = Sim::made(&cluster, &fixture::empty_world(&[("a", 64, 256, 100)])).world;
+    let disk = |size: u64| Disk { size: size * GIB, storage: None };
+    cluster.nodes[0].disks = vec![disk(60)];
+    assert!(plan(&cluster, &world).is_ok(), "40 + 60 = 100");
+    cluster.nodes[0].disks = vec![disk(30), disk(31)];
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("the disks do not fit") };
+    let [short] = &room.shortfalls[..] else { panic!("{room:?}") };
+    assert_eq!((short.resource, short.wanted, short.free), (Resource::Disk, 61 * GIB, 60 * GIB));
 }
 
 #[test]
