@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::Context;
 use super::node::Draft;
+use super::{Context, size};
 use crate::boot::Boot;
 use crate::diagnostic::{Finding, Severity};
 use crate::document;
@@ -33,12 +33,21 @@ pub(crate) fn check(spec: &document::Spec, boot: Option<&Boot>, drafts: &[Draft<
                 .as_deref()
                 .is_none_or(|disk| disk.split_whitespace().collect::<String>() == "!system_disk")
         });
-        for volume in elsewhere.filter(|_| draft.disks.is_empty()) {
+        let largest = draft.disks.iter().map(|disk| disk.size).max();
+        for volume in elsewhere {
+            let least = volume.min_size.as_deref().and_then(|text| size::parse(text, size::Of::Memory).ok());
+            let message = match (largest, least) {
+                (None, _) => "This volume needs a disk besides the system disk, and the VM is given none.",
+                (Some(largest), Some(least)) if least > largest => {
+                    "This volume is larger than every disk that the VM has besides the system disk."
+                }
+                _ => continue,
+            };
             let span = point("userVolumes", spec, draft, cx);
-            let message = "This volume needs a disk besides the system disk, and the VM is given none.";
             if said.insert((span, message)) {
+                let size = volume.min_size.as_deref().unwrap_or("100GiB");
                 let help = format!(
-                    "Add for example `hardware: {{disks: [{{size: 100GiB}}]}}` to the pool `{}`; `{}` waits for a disk until then.",
+                    "Add for example `hardware: {{disks: [{{size: {size}}}]}}` to the pool `{}`; `{}` waits for a disk until then.",
                     draft.pool, volume.name
                 );
                 let finding = Finding::error("volume", span, message).help(help);
