@@ -134,9 +134,18 @@ pub async fn summary(session: &Session, target: &Target, plan: &Plan, report: &R
     )
 }
 
+/// This program as it was called, if that was by a path: `daedal` alone may lead nowhere, or to another.
+fn program() -> String {
+    let called = std::env::args_os().next().map(|called| called.to_string_lossy().into_owned());
+    match called {
+        Some(path) if path.contains('/') && !path.contains(char::is_whitespace) => path,
+        _ => "daedal".to_owned(),
+    }
+}
+
 /// The command line for another command on the same target.
 pub fn command(target: &Target, name: &str) -> String {
-    let mut text = format!("daedal {name}");
+    let mut text = format!("{} {name}", program());
     if target.lab {
         text.push_str(" --lab");
         if target.lab_options.lab_dir.as_os_str() != ".daedal/lab" {
