@@ -268,8 +268,8 @@ fn what_an_inventory_refers_to_may_be_encrypted() {
     std::fs::write(bench.changed.file(), document.replacen("spec:\n", auth, 1)).unwrap();
     let ran = bench.changed.run(&bench.lab, &["check"]);
     let said = text(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(65), "{said}");
-    assert!(said.contains("password.age"), "{said}");
+    assert_eq!(ran.status.code(), Some(78), "{said}");
+    assert!(said.contains("password.age") && said.contains("key"), "{said}");
     good(&bench.run(&["apply", "--yes"]));
     assert!(good(&bench.run(&["outputs", "cp-1.yaml"])).contains("s3cret-of-the-registry"));
 }

@@ -1,6 +1,7 @@
 //! Secret texts of machine settings and registries: where they are is checked, and what is there is read.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path as FilePath;
 
 use super::Context;
@@ -172,10 +173,11 @@ fn read(secret: &SecretText, cx: &Context<'_>) -> Result<String, String> {
         (Some(name), None) => {
             cx.files.variable(name).ok_or_else(|| format!("The environment variable {name} is not set."))?
         }
-        (None, Some(file)) => cx
-            .files
-            .read(FilePath::new(file))
-            .map_err(|error| format!("The file {file} cannot be read ({}).", error.kind()))?,
+        (None, Some(file)) => cx.files.read(FilePath::new(file)).map_err(|error| match error.kind() {
+            // Another's words, such as that a key is missing.
+            ErrorKind::Other => format!("The file {file} cannot be read: {error}."),
+            kind => format!("The file {file} cannot be read ({kind})."),
+        })?,
         _ => return Err("A secret is in exactly one place.".to_owned()),
     };
     match text.trim_end_matches(['\n', '\r']) {
