@@ -17,6 +17,9 @@ use crate::world::{
 struct Basis<'w> {
     guests: Vec<Guest<'w>>,
     nodes: Vec<(&'w str, &'static str, &'w EtcdView, Option<bool>, &'w str)>,
+    /// Members of etcd that do not serve or do not vote: they decide who may be interrupted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    silent: Vec<&'w str>,
     volumes: Vec<(&'w str, &'w str, u64)>,
     online: Vec<&'w str>,
     unlisted: Vec<&'w str>,
@@ -73,6 +76,7 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
         .map(|volume| (volume.host.as_str(), volume.volid.as_str(), volume.size))
         .collect();
     volumes.sort_unstable();
+    let silent = world.members.iter().filter(|member| member.learner || !member.serves);
     digest::of(&Basis {
         guests: world.guests.values().filter(concerns).map(guest).collect(),
         nodes: world
@@ -80,6 +84,7 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
             .iter()
             .map(|(name, view)| (name.as_str(), talos(view), &view.etcd, view.ready, config(view)))
             .collect(),
+        silent: silent.map(|member| member.id.as_str()).collect(),
         volumes,
         online: world.hosts.iter().filter(|(_, host)| host.online).map(|(name, _)| name.as_str()).collect(),
         unlisted: world.unlisted_hosts.iter().map(String::as_str).collect(),

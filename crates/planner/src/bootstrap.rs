@@ -63,6 +63,7 @@ pub(crate) fn judge(
 /// Whether something can only be so because this cluster has an etcd.
 pub(crate) fn exists(cluster: &Cluster, world: &World) -> bool {
     world.endpoint_answers
+        || !world.members.is_empty()
         || cluster
             .nodes
             .iter()
@@ -70,12 +71,16 @@ pub(crate) fn exists(cluster: &Cluster, world: &World) -> bool {
             .any(|view| view.ready.is_some() || matches!(view.etcd, EtcdView::Member | EtcdView::Learner))
 }
 
-/// How many control planes vote.
+/// How many control planes vote, and how many members etcd counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Voters {
     all: usize,
     members: usize,
     learners: usize,
+    /// The voting members that etcd lists, whoever they are; none where nobody told.
+    listed: usize,
+    /// Those of them that serve for sure.
+    serving: usize,
 }
 
 /// What happens to etcd if one control plane loses its network for a moment.
@@ -90,12 +95,19 @@ pub(crate) enum Interruption {
 }
 
 impl Voters {
-    pub(crate) fn count(survey: &Survey<'_>) -> Self {
+    pub(crate) fn count(world: &World, survey: &Survey<'_>) -> Self {
         let of_role = || survey.nodes.iter().filter(|sight| sight.node.role == Role::ControlPlane);
         // The others may list one as a member that is long gone: only those that answer vote for sure.
         let members = of_role().filter(|sight| sight.view.etcd == EtcdView::Member && sight.up()).count();
-        let learners = of_role().filter(|sight| sight.view.etcd == EtcdView::Learner).count();
-        Self { all: of_role().count(), members, learners }
+        let learning = of_role().filter(|sight| sight.view.etcd == EtcdView::Learner).count();
+        let (learners, voters): (Vec<_>, Vec<_>) = world.members.iter().partition(|member| member.learner);
+        Self {
+            all: of_role().count(),
+            members,
+            learners: learning.max(learners.len()),
+            listed: voters.len(),
+            serving: voters.iter().filter(|member| member.serves).count(),
+        }
     }
 
     /// Judges an interruption of a running control plane by what its etcd says. One that does not answer may vote all
@@ -104,18 +116,50 @@ impl Voters {
         let spare = self.learners == 0 && (self.all == 1 || self.all >= 3);
         match sight.view.etcd {
             EtcdView::NotJoined if self.learners == 0 => Interruption::Harmless,
-            EtcdView::Member if sight.up() && spare && self.members == self.all => Interruption::OneByOne,
+            EtcdView::Member if sight.up() && spare && self.members == self.all && self.bears(1) => {
+                Interruption::OneByOne
+            }
             EtcdView::Member if sight.up() => Interruption::Risky,
-            EtcdView::Member | EtcdView::Unknown if spare && self.members + 1 == self.all => {
+            EtcdView::Member | EtcdView::Unknown
+                if spare && self.members + 1 == self.all && self.bears(0) =>
+            {
                 Interruption::Harmless
             }
             _ => Interruption::Risky,
         }
     }
+
+    /// Whether members are in the way that are no control planes.
+    fn dead(&self) -> bool {
+        self.members == self.all && self.serving < self.listed
+    }
+
+    /// What the user can do so that one may be interrupted.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self.dead() {
+            true => {
+                "bring the other members back, or take those that are gone out of etcd: their ids are in `talosctl etcd \
+                 members`, and `talosctl etcd remove-member ID` removes one"
+            }
+            false => "bring all control planes back into etcd",
+        }
+    }
+
+    /// Whether etcd keeps its quorum without so many of those that serve. Members that are dead or nobody's count as well as
+    /// any; a single one has nobody to lose.
+    fn bears(&self, lost: usize) -> bool {
+        self.listed <= 1 || self.serving.saturating_sub(lost) > self.listed / 2
+    }
 }
 
 impl fmt::Display for Voters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} control planes are known to vote", self.members, self.all)
+        write!(f, "{} of {} control planes are known to vote", self.members, self.all)?;
+        match self.dead() {
+            true => {
+                write!(f, ", but only {} of the {} members that etcd counts serve", self.serving, self.listed)
+            }
+            false => Ok(()),
+        }
     }
 }

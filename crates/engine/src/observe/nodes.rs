@@ -213,14 +213,22 @@ impl Etcd {
         }
     }
 
-    /// What a node is to etcd, by the members' word or else by its own.
+    /// What a node is to etcd. Its own word counts: what the others list under its name may be what it was before it was made
+    /// anew, and is dead then. Where it was not asked, only theirs is left.
     fn view(&self, node: &Node, own: Option<&Membership>) -> EtcdView {
-        let mut members = self.named(&node.name).peekable();
-        match (members.peek().is_some(), own) {
-            (true, _) if members.any(|member| member.learner) => EtcdView::Learner,
-            (true, _) => EtcdView::Member,
-            (false, Some(Membership::NotJoined(_) | Membership::Of { .. })) => EtcdView::NotJoined,
-            (false, Some(Membership::Unreachable(_)) | None) => EtcdView::Unknown,
+        let is = |member: &Member| if member.learner { EtcdView::Learner } else { EtcdView::Member };
+        if let Some(Membership::Of { own: Some(id), .. }) = own {
+            // Who is in an etcd that the others do not know has told nothing of theirs.
+            return self.listed.get(id).map_or(EtcdView::Unknown, |(_, member)| is(member));
+        }
+        let mut named = self.named(&node.name).peekable();
+        let listed = named.peek().is_some();
+        match own {
+            _ if named.any(|member| member.learner) => EtcdView::Learner,
+            None if listed => EtcdView::Member,
+            Some(Membership::NotJoined(_)) if !listed => EtcdView::NotJoined,
+            Some(Membership::Of { members, .. }) if !listed && members.is_empty() => EtcdView::NotJoined,
+            _ => EtcdView::Unknown,
         }
     }
 
@@ -420,13 +428,17 @@ mod tests {
         Member { id, name: name.into(), addresses, learner: false }
     }
 
-    /// A control plane was made anew and got another name from DHCP: what it was before is not its member any more.
-    #[test]
-    fn who_says_which_member_it_is_has_no_other() {
+    fn declared() -> Cluster {
         let text = include_str!("../../../../examples/home/cluster.yaml").to_owned();
         let source = daedal_inventory::Source { name: "cluster.yaml".into(), text };
         let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let mut cluster = daedal_inventory::load(&[source], &no_files).unwrap().cluster;
+        daedal_inventory::load(&[source], &no_files).unwrap().cluster
+    }
+
+    /// A control plane was made anew and got another name from DHCP: what it was before is not its member any more.
+    #[test]
+    fn who_says_which_member_it_is_has_no_other() {
+        let mut cluster = declared();
         for node in &mut cluster.nodes {
             node.machine.hostname = Some(daedal_inventory::options::HostnameFrom::Dhcp);
         }
@@ -468,5 +480,48 @@ mod tests {
                 ("cp-3", false, guessed)
             ])
         );
+    }
+
+    /// What etcd lists under a node's name may be what it was before: only the node itself can say that it votes.
+    #[test]
+    fn a_node_is_to_etcd_what_it_says_itself() {
+        let cluster = declared();
+        let planes: Vec<&Node> = cluster.control_planes().collect();
+        let learner = |id, name| Member { learner: true, ..member(id, name, "10.0.0.12") };
+        let list =
+            [member(1, "cp-1", "10.0.0.11"), member(2, "cp-2", "10.0.0.12"), member(3, "cp-2", "10.0.0.12")];
+        let view = |list: &[Member], own: Option<Membership>| {
+            let first = Membership::Of { members: list.to_vec(), own: Some(1) };
+            let answers =
+                [Some(first), own.clone()].map(|etcd| Answer { etcd, ..Answer::of(Probe::Maintenance) });
+            let roll = Roll::new(&cluster, &World::default(), Addresses::default());
+            let etcd = Etcd::of(&planes[..2], &answers, &roll, &KubeNodes::default(), &Blinds::default());
+            etcd.view(planes[1], own.as_ref())
+        };
+        let of = |members: &[Member], own| Some(Membership::Of { members: members.to_vec(), own });
+        let waits = || Some(Membership::NotJoined("its etcd waits".to_owned()));
+        let silent = || Some(Membership::Unreachable("its etcd does not answer".to_owned()));
+        let (alone, elsewhere) = (&list[..1], [member(9, "cp-2", "10.0.0.12")]);
+        for (listed, own, expected) in [
+            (&list[..], of(&list, Some(3)), EtcdView::Member),
+            (&list, waits(), EtcdView::Unknown),
+            (&list, silent(), EtcdView::Unknown),
+            (&list, of(&list, None), EtcdView::Unknown),
+            (&list, of(&elsewhere, Some(9)), EtcdView::Unknown),
+            // Nobody asked it.
+            (&list, None, EtcdView::Member),
+            (alone, waits(), EtcdView::NotJoined),
+            (alone, of(&[], None), EtcdView::NotJoined),
+            // It has an etcd, under whatever name.
+            (alone, of(alone, None), EtcdView::Unknown),
+            (alone, silent(), EtcdView::Unknown),
+            (alone, None, EtcdView::Unknown),
+        ] {
+            assert_eq!(view(listed, own.clone()), expected, "{own:?} beside {listed:?}");
+        }
+        let learning = [list[0].clone(), list[1].clone(), learner(3, "cp-2")];
+        assert_eq!(view(&learning, of(&learning, Some(3))), EtcdView::Learner);
+        assert_eq!(view(&learning, of(&learning, Some(2))), EtcdView::Member);
+        assert_eq!(view(&learning, silent()), EtcdView::Learner, "it may be the one that learns");
     }
 }

@@ -19,6 +19,7 @@ mod images;
 mod lateness;
 mod names;
 mod privileges;
+mod quorum;
 mod realities;
 mod removal;
 mod scale;

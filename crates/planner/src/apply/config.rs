@@ -43,7 +43,7 @@ impl<'w> Planner<'w> {
                      could lose its quorum ({}). Not done.",
                     self.voters
                 );
-                let fix = "bring all control planes back into etcd".to_owned();
+                let fix = self.voters.remedy().to_owned();
                 self.notes.add(Level::Warning, sight.node.name.clone(), text, Some(fix));
                 continue;
             }
@@ -51,7 +51,8 @@ impl<'w> Planner<'w> {
             let applied =
                 self.apply_config(survey, *at, config.action, config.mark, config.reboot, [previous]);
             previous = Some(applied);
-            if member {
+            // What does not say that it votes may all the same.
+            if sight.view.etcd != EtcdView::NotJoined {
                 let subject = Subject { node: Some(&sight.node.name), host: None };
                 let reason = "etcd must be whole before the next one";
                 joined[*at] = Some(self.graph.add(subject, Action::AwaitEtcd, reason, [previous]));

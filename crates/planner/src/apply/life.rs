@@ -45,6 +45,9 @@ impl<'w> Planner<'w> {
             let reason = match (track.created, &verdict) {
                 (_, Verdict::Here(target)) if target == at => "the others join it",
                 (true, _) => "it joins etcd by itself",
+                (false, _) if sight.up() && sight.view.etcd == EtcdView::Unknown => {
+                    "it does not say that it votes"
+                }
                 (false, _) => "it is not a voting member",
             };
             let subject = Subject { node: Some(&sight.node.name), host: None };

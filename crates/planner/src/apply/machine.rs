@@ -242,8 +242,7 @@ impl<'w> Planner<'w> {
                         "Its network card should become {}, but etcd could lose its quorum ({}). Not done.",
                         change.to, self.voters
                     );
-                    let fix =
-                        "bring all control planes back into etcd, or change the card by hand".to_owned();
+                    let fix = format!("{}, or change the card by hand", self.voters.remedy());
                     self.notes.add(Level::Warning, node.name.clone(), text, Some(fix));
                 }
             }

@@ -45,7 +45,7 @@ pub fn plan_restore(
                    folder back, or import them (daedal secrets import)";
         return Err(refused(why.to_owned()));
     }
-    if bootstrap::exists(cluster, world) || !world.members.is_empty() {
+    if bootstrap::exists(cluster, world) {
         let why = "its etcd lives, and what it holds would be lost. If a restore that was interrupted began it, \
                    `daedal apply` brings up the rest; else destroy the cluster first";
         return Err(refused(why.to_owned()));
@@ -107,7 +107,7 @@ fn plan(
         digests: NodeDigests::new(cluster),
         graph: Graph::default(),
         notes: Notes(survey.notes.clone()),
-        voters: Voters::count(&survey),
+        voters: Voters::count(world, &survey),
         control_planes_possible,
         secrets: None,
         volumes: Volumes::new(cluster, world),

@@ -19,6 +19,7 @@ impl Checker<'_> {
         self.demand(control_plane, Rule::Etcd, step, "etcd is bootstrapped on a worker");
         self.demand(self.bootstrap == Some(step.id), Rule::Etcd, step, "etcd is bootstrapped twice");
         let lives = self.world.endpoint_answers
+            || !self.world.members.is_empty()
             || self.world.nodes.values().any(|view| {
                 view.ready.is_some() || matches!(view.etcd, EtcdView::Member | EtcdView::Learner)
             });

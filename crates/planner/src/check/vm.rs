@@ -345,11 +345,16 @@ impl Checker<'_> {
     fn interrupts_member(&mut self, step: &Step, name: &str) {
         let etcd = |name: &str| self.world.nodes.get(name).map_or(&EtcdView::Unknown, |view| &view.etcd);
         let others = || self.cluster.control_planes().filter(|node| node.name != name);
-        let none_learns = self.cluster.control_planes().all(|node| *etcd(&node.name) != EtcdView::Learner);
+        let none_learns = self.cluster.control_planes().all(|node| *etcd(&node.name) != EtcdView::Learner)
+            && self.world.members.iter().all(|member| !member.learner);
         // Whatever does not say that it has not joined may vote.
         let may_vote = *etcd(name) != EtcdView::NotJoined;
         let votes = |name: &str| *etcd(name) == EtcdView::Member && is_up(self.world, name);
-        let spare = others().all(|node| votes(&node.name)) && others().count() != 1;
+        // Whoever it is that is listed counts, and who does not serve counts as lost.
+        let listed = self.world.members.len();
+        let serve = self.world.members.iter().filter(|member| member.serves && member.name != name).count();
+        let borne = listed <= 1 || serve * 2 > listed;
+        let spare = others().all(|node| votes(&node.name)) && others().count() != 1 && borne;
         self.demand(none_learns && (!may_vote || spare), Rule::Etcd, step, "etcd could lose its quorum");
         self.one_by_one(step, name);
     }

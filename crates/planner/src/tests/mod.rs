@@ -4,6 +4,7 @@ mod golden;
 mod laws;
 mod mutations;
 mod placement;
+mod quorum;
 mod removal;
 mod rules;
 mod simulator;
