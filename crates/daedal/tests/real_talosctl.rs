@@ -199,6 +199,72 @@ fn rotates(program: PathBuf, versions: &[(&str, &str)], version: &str) {
 }
 
 #[test]
+fn talosctl_1_12_changes_the_authority_of_kubernetes() {
+    let Some(program) = client("DAEDAL_TALOSCTL") else { return };
+    rotates_kubernetes(program, &[], "v1.12");
+}
+
+#[test]
+fn talosctl_1_13_changes_the_authority_of_kubernetes() {
+    let Some(program) = client("DAEDAL_TALOSCTL_1_13") else { return };
+    rotates_kubernetes(program, TO_1_13, "v1.13");
+}
+
+/// The same for the authority of Kubernetes: API servers and kubelets follow, and until the kept secrets have, an apply ends with
+/// what to do.
+fn rotates_kubernetes(program: PathBuf, versions: &[(&str, &str)], version: &str) {
+    let lab = Lab::new();
+    let inventory = Changed::new("home", versions);
+    good(&inventory.run(&lab, &["apply", "--yes"]));
+    let talosctl = Talosctl::new(program, &lab);
+    let mut table = Table::default();
+    let check = format!("talosctl {version}: rotate-ca of Kubernetes, and the kept secrets follow");
+    let nodes =
+        ["--control-plane-nodes", "10.0.0.11,10.0.0.12,10.0.0.13", "--worker-nodes", "10.0.0.21,10.0.0.22"];
+    let rotate = ["rotate-ca", "--talos=false"];
+    let plan = || inventory.run(&lab, &["plan", "--detailed-exitcode"]);
+    let dry = talosctl.run("10.0.0.11", &[&rotate[..], &nodes[..]].concat());
+    table.case(&check, dry.status.success(), || text(&dry.stderr));
+    table.case(&check, plan().status.code() == Some(0), || "a dry run changed something".into());
+
+    let kubeconfig = lab.dir().join("clusters/home/outputs/kubeconfig");
+    let old = std::fs::read_to_string(&kubeconfig).unwrap();
+    let rotated = talosctl.run("10.0.0.11", &[&rotate[..], &["--dry-run=false"], &nodes[..]].concat());
+    table.case(&check, rotated.status.success(), || text(&rotated.stderr));
+    let ready = text(&rotated.stderr).matches("OK (5 nodes ready)").count()
+        + text(&rotated.stdout).matches("OK (5 nodes ready)").count();
+    table.case(&check, ready == 3, || "not all nodes were ready in each phase".into());
+
+    let begin = Instant::now();
+    let held = inventory.run(&lab, &["apply", "--yes"]);
+    let said = text(&held.stdout) + &text(&held.stderr);
+    table.case(&check, !held.status.success() && said.contains("secrets import --replace"), || said.clone());
+    table.case(&check, begin.elapsed() < Duration::from_secs(60), || "it waited for nothing".into());
+
+    let show = ["get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}"];
+    let config = talosctl.file("control-plane.yaml");
+    std::fs::write(&config, good(&talosctl.run("10.0.0.11", &show))).unwrap();
+    good(&inventory.run(&lab, &["secrets", "import", "--replace", &config]));
+    good(&inventory.run(&lab, &["apply", "--yes"]));
+    table.case(&check, plan().status.code() == Some(0), || text(&plan().stdout));
+    let new = std::fs::read_to_string(&kubeconfig).unwrap();
+    table.case(&check, new != old, || "the kubeconfig is the old one".into());
+    if let Some(kubectl) = client("DAEDAL_KUBECTL") {
+        let asks = |config: &str| {
+            let file = talosctl.folder.join("kubeconfig-to-try");
+            std::fs::write(&file, config).unwrap();
+            let mut kubectl = Command::new(&kubectl);
+            let get = ["get", "nodes", "-o", "name", "--request-timeout=20s"];
+            kubectl.args(get).env("KUBECONFIG", &file).env("HOME", &talosctl.folder).output().unwrap()
+        };
+        table.case(&check, good(&asks(&new)).lines().count() == 5, || text(&asks(&new).stderr));
+        let refused = text(&asks(&old).stderr);
+        table.case(&check, refused.contains("certificate signed by unknown authority"), || refused.clone());
+    }
+    table.finish();
+}
+
+#[test]
 fn talosctl_1_12_begins_anew_in_maintenance_mode() {
     let Some(program) = client("DAEDAL_TALOSCTL") else { return };
     begins_anew(program, &[], "v1.12");

@@ -152,6 +152,12 @@ pub enum Error {
         /// Why it failed.
         source: Box<kube::Error>,
     },
+    /// What answers where Kubernetes should is of an authority that nobody kept; it was sent nothing.
+    #[error("the API server at {target} shows a certificate of an authority that is not the kept one")]
+    OtherAuthority {
+        /// Where.
+        target: String,
+    },
     /// The Image Factory failed.
     #[error("cannot {what}")]
     Factory {
@@ -372,6 +378,12 @@ impl Error {
             Self::EtcdExists { .. } => Some(
                 "if a restore that was interrupted began it, `daedal apply` brings up the rest; else destroy the \
                  cluster first"
+                    .to_owned(),
+            ),
+            Self::OtherAuthority { .. } => Some(
+                "if Kubernetes' authority was changed (`talosctl rotate-ca`), let the kept secrets follow: `daedal secrets \
+                 import --replace FILE`, where FILE is the machine config that a control plane runs on; else another machine \
+                 has the address"
                     .to_owned(),
             ),
             Self::OtherCluster { node, .. } => Some(daedal_planner::strangers_address(node)),

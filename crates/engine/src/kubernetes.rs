@@ -1,5 +1,6 @@
 //! The Kubernetes side: a client over dialled streams with credentials minted from the secrets, and a shared watch.
 
+use std::error::Error as StdError;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,7 +115,7 @@ impl Kubernetes {
             Ok(Err(kube::Error::Api(status))) if !unready(&status.message).is_empty() => {
                 Err(Error::ApiNotReady { target: target.to_string(), checks: unready(&status.message) })
             }
-            Ok(Err(source)) => Err(Error::Kubernetes { what, source: Box::new(source) }),
+            Ok(Err(source)) => Err(failure(what, target, source)),
             Err(_) => Err(Error::Deadline {
                 what: format!("the API server at {target}"),
                 after: patience,
@@ -134,7 +135,7 @@ impl Kubernetes {
         let what = format!("list nodes at {target}");
         match tokio::time::timeout(patience, api.list(&ListParams::default())).await {
             Ok(Ok(list)) => Ok(KubeNodes::new(list.items.iter().filter_map(seen), roll)),
-            Ok(Err(source)) => Err(Error::Kubernetes { what, source: Box::new(source) }),
+            Ok(Err(source)) => Err(failure(what, target, source)),
             Err(_) => Err(Error::Deadline {
                 what: format!("the API server at {target}"),
                 after: patience,
@@ -158,10 +159,7 @@ impl Kubernetes {
                 let name = known.of(node).map(|(name, _)| name.to_owned());
                 Ok(list.items.into_iter().find(|one| name.is_some() && one.metadata.name == name))
             }
-            Ok(Err(source)) => Err(Error::Kubernetes {
-                what: format!("read node {node} at {target}"),
-                source: Box::new(source),
-            }),
+            Ok(Err(source)) => Err(failure(format!("read node {node} at {target}"), target, source)),
             Err(_) => Err(late(target, patience)),
         }
     }
@@ -209,7 +207,7 @@ impl Beginning {
         let Self { api, target, nodes, version } = self;
         let failed = |source| failed(&target, source);
         let late = || late(&target, patience);
-        publish.send_modify(|followed| *followed = Followed { nodes, trouble: None });
+        publish.send_modify(|followed| *followed = Followed { nodes, ..Followed::default() });
         // The server ends a watch by itself well before a silent connection would be noticed.
         let params = WatchParams::default().timeout(60);
         let opened =
@@ -236,7 +234,32 @@ impl Beginning {
 }
 
 fn failed(target: &Target, source: kube::Error) -> Error {
-    Error::Kubernetes { what: format!("watch nodes at {target}"), source: Box::new(source) }
+    failure(format!("watch nodes at {target}"), target, source)
+}
+
+/// Why something failed. Whoever is not of the kept authority will not become so by waiting.
+fn failure(what: String, target: &Target, source: kube::Error) -> Error {
+    match distrusts(&source) {
+        true => Error::OtherAuthority { target: target.to_string() },
+        false => Error::Kubernetes { what, source: Box::new(source) },
+    }
+}
+
+/// Whether the certificate that was shown is another authority's. rustls hides inside of `io::Error`, where `source()` does not
+/// lead to it.
+pub(crate) fn distrusts(error: &(dyn StdError + 'static)) -> bool {
+    use rustls::CertificateError::{BadSignature, UnknownIssuer};
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let hidden = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let tls = hidden.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        let tls = tls.or_else(|| error.downcast_ref());
+        if matches!(tls, Some(rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature))) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn late(target: &Target, patience: Duration) -> Error {
@@ -266,6 +289,8 @@ pub(crate) struct Followed {
     pub(crate) nodes: KubeNodes,
     /// Why nothing is seen at the moment.
     pub(crate) trouble: Option<String>,
+    /// An API server of another authority, if all are: nothing will be seen.
+    pub(crate) stranger: Option<String>,
 }
 
 fn seen(node: &Node) -> Option<(String, KubeNode)> {

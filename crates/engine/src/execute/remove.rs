@@ -12,7 +12,7 @@ use crate::effects::EffectKind;
 use crate::error::{Error, chain};
 use crate::execute::waiting::Waiter;
 use crate::execute::{Executor, Outcome};
-use crate::kubernetes::API_SERVER_PORT;
+use crate::kubernetes::{API_SERVER_PORT, distrusts};
 use crate::nodes::{Changed, Former, Member, Membership, Nodes, Peer};
 
 /// Between two looks at what is on its way out.
@@ -273,13 +273,21 @@ impl Executor<'_> {
         let began = tokio::time::Instant::now();
         loop {
             let mut last = None;
+            let mut strangers_only = true;
             for node in self.cluster.control_planes() {
                 let target = self.addresses.target(node, API_SERVER_PORT);
                 match kubernetes.answers(&target, limits.probe_timeout).await {
                     Ok(()) => return kubernetes.client(&target),
-                    Err(error) => last = Some(chain(&error)),
+                    Err(error) => {
+                        strangers_only &= matches!(error, Error::OtherAuthority { .. });
+                        last = Some(error);
+                    }
                 }
             }
+            let last = match last {
+                Some(stranger) if strangers_only => return Err(stranger),
+                last => last.map(|error| chain(&error)),
+            };
             if began.elapsed() >= limits.endpoint {
                 let what = "an API server to answer".to_owned();
                 return Err(Error::Deadline { what, after: limits.endpoint, last });
@@ -315,6 +323,7 @@ fn refusal(what: &'static str, error: kube::Error) -> Result<String, Error> {
         kube::Error::Api(status) if matches!(status.code, 400..=408 | 410..=428) => {
             Err(Error::Kubernetes { what: what.to_owned(), source: Box::new(error) })
         }
+        _ if distrusts(&error) => Err(Error::Kubernetes { what: what.to_owned(), source: Box::new(error) }),
         _ => Ok(chain(&error)),
     }
 }

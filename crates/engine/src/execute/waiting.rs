@@ -1,5 +1,6 @@
 //! Waits: for a node's API, for etcd, for the endpoint, for Ready. Each ends within a moment of what it waits for.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -256,6 +257,7 @@ impl Executor<'_> {
         let look = |patience| async move {
             match kubernetes.answers(target, patience).await {
                 Ok(()) => Look::Ended(Ok(())),
+                Err(error @ Error::OtherAuthority { .. }) => Look::Ended(Err(error)),
                 Err(error) => Look::NotYet(chain(&error)),
             }
         };
@@ -279,6 +281,10 @@ impl Executor<'_> {
                     }
                     (Some(seen), _) if seen.ready => {
                         return Ok(if first { Outcome::AlreadyDone } else { Outcome::Done });
+                    }
+                    _ if now.stranger.is_some() => {
+                        let target = now.stranger.clone().unwrap_or_default();
+                        return Err(Error::OtherAuthority { target });
                     }
                     (Some(_), _) => "it is NotReady".to_owned(),
                     (None, Some(trouble)) => trouble.clone(),
@@ -353,6 +359,7 @@ impl Readiness {
         limits: &Limits,
     ) -> Beginning {
         let mut asked = FuturesUnordered::new();
+        let mut strangers = HashSet::new();
         let mut turns = targets.iter().cycle();
         let mut tick =
             tokio::time::interval(limits.attempt_every / u32::try_from(targets.len()).unwrap_or(1).max(1));
@@ -362,7 +369,16 @@ impl Readiness {
                 biased;
                 Some(answer) = asked.next(), if !asked.is_empty() => match answer {
                     Ok(beginning) => return beginning,
-                    Err(error) => self.trouble(chain(&error)),
+                    Err(error) => {
+                        self.trouble(chain(&error));
+                        // While one is of the kept authority, be it silent, there is somebody to wait for.
+                        if let Error::OtherAuthority { target } = error
+                            && strangers.insert(target.clone())
+                            && strangers.len() == targets.len()
+                        {
+                            self.followed.send_modify(|followed| followed.stranger = Some(target));
+                        }
+                    }
                 },
                 _ = tick.tick(), if asked.len() < TRIES * targets.len().max(1) => {
                     if let Some(target) = turns.next() {

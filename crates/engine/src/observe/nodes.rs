@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::addresses::{self, Addresses};
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::kubernetes::{API_SERVER_PORT, KubeNode, Kubernetes};
 use crate::limits::Limits;
 use crate::nodes::{Former, Member, Membership, Nodes, PREPARING_PASSES, Probe};
@@ -63,6 +64,10 @@ pub(crate) async fn look(
         kubernetes.answers(&endpoint, limits.probe_timeout),
     );
     question.ask_again(&running, &mut answers).await;
+    if let Err(error @ Error::OtherAuthority { .. }) = &endpoint {
+        let fix = error.fix().unwrap_or_default();
+        blinds.say("Kubernetes", format!("{error}; {fix}"));
+    }
 
     let mut seen =
         Seen { endpoint_answers: endpoint.is_ok(), kubernetes_told: known.is_some(), ..Seen::default() };

@@ -21,7 +21,7 @@ use rcgen::KeyPair;
 use rustls::ServerConfig;
 
 pub(crate) use api::handler;
-pub(crate) use pods::new_cluster;
+pub(crate) use pods::{new_cluster, publish_authorities};
 pub use store::SavedStore;
 pub(crate) use store::{Key, Store};
 
@@ -62,14 +62,5 @@ pub(crate) fn tls(
     names.addresses.sort();
     names.addresses.dedup();
     let chain = authority.server(key, &names)?;
-    let mut cas = vec![ca];
-    for accepted in
-        config.whole().pointer("/cluster/acceptedCAs").and_then(|v| v.as_array()).into_iter().flatten()
-    {
-        cas.extend(accepted.get("crt").and_then(|c| c.as_str()).and_then(|c| {
-            use base64::Engine as _;
-            String::from_utf8(base64::engine::general_purpose::STANDARD.decode(c).ok()?).ok()
-        }));
-    }
-    server_config(chain, key, Clients::Optional(cas), &[b"h2", b"http/1.1"], pace)
+    server_config(chain, key, Clients::Optional(config.kubernetes_cas()), &[b"h2", b"http/1.1"], pace)
 }

@@ -1,5 +1,7 @@
 //! What a fresh cluster holds by itself: namespaces, system workloads, and the pods of each node.
 
+use std::convert::Infallible;
+
 use serde_json::{Value, json};
 
 use super::store::{Key, Store, timestamp};
@@ -20,7 +22,7 @@ pub(crate) fn new_cluster(config: &MachineConfig, now: i64) -> Store {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "kube-root-ca.crt", "namespace": name},
-            "data": {"ca.crt": config.pem_at("/cluster/ca/crt").unwrap_or_default()},
+            "data": {"ca.crt": config.kubernetes_cas().concat()},
         });
         store.put(&Key::new("configmaps", name, "kube-root-ca.crt"), object, now);
     }
@@ -48,6 +50,22 @@ pub(crate) fn new_cluster(config: &MachineConfig, now: i64) -> Store {
         daemon_set(&store, "kube-proxy", "kube-proxy", &image, now);
     }
     store
+}
+
+/// Tells the pods of all namespaces by which authorities they know the API servers.
+pub(crate) fn publish_authorities(store: &Store, config: &MachineConfig, now: i64) {
+    let wanted = json!(config.kubernetes_cas().concat());
+    for object in store.list("configmaps", None).0 {
+        let stale = object["metadata"]["name"] == "kube-root-ca.crt" && object["data"]["ca.crt"] != wanted;
+        let Some(namespace) = object["metadata"]["namespace"].as_str().filter(|_| stale) else { continue };
+        let _ = store.change(&Key::new("configmaps", namespace, "kube-root-ca.crt"), now, |existing| {
+            let mut object = existing.cloned();
+            if let Some(object) = &mut object {
+                object["data"]["ca.crt"] = wanted.clone();
+            }
+            Ok::<_, Infallible>(object)
+        });
+    }
 }
 
 fn daemon_set(store: &Store, name: &str, label: &str, image: &str, now: i64) {

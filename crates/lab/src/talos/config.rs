@@ -68,10 +68,10 @@ pub struct MachineConfig {
 struct Keys {
     trust: Trust,
     etcd: String,
-    kubernetes: String,
+    kubernetes: Trust,
 }
 
-/// What makes machines trust each other's node API.
+/// What makes machines trust each other: for their node APIs, or for Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trust {
     token: String,
@@ -82,7 +82,17 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Whether both believe the other's authority, and have the same token for trustd.
+    /// What a section of a configuration says. Authorities are compared all the time, so only their digests are kept.
+    fn of(config: &MachineConfig, section: &str) -> Self {
+        let digest = |pem: String| hex::encode(Sha256::digest(pem));
+        Self {
+            token: config.text_at(&format!("{section}/token")).unwrap_or_default().to_owned(),
+            issuing: config.pem_at(&format!("{section}/ca/crt")).map(digest),
+            believed: config.authorities(section).into_iter().map(digest).collect(),
+        }
+    }
+
+    /// Whether both believe the other's authority, and have the same token to be let in with.
     pub(crate) fn is_mutual(&self, other: &Self) -> bool {
         let believes = |one: &Self, other: &Self| {
             other.issuing.as_ref().is_some_and(|issuing| one.believed.contains(issuing))
@@ -118,13 +128,9 @@ impl MachineConfig {
         let whole = fold::whole(&documents);
         let mut config = Self { text: text.to_owned(), documents, whole, role, keys: Keys::default() };
         config.keys = Keys {
-            trust: Trust {
-                token: config.text_at("/machine/token").unwrap_or_default().to_owned(),
-                issuing: config.pem_at("/machine/ca/crt"),
-                believed: config.client_cas(),
-            },
+            trust: Trust::of(&config, "/machine"),
             etcd: config.digest(&["/cluster/etcd/ca/crt", "/cluster/id", "/cluster/secret"]),
-            kubernetes: config.digest(&["/cluster/ca/crt", "/cluster/token"]),
+            kubernetes: Trust::of(&config, "/cluster"),
         };
         let problems = validate::rules(&config);
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
@@ -172,11 +178,19 @@ impl MachineConfig {
 
     /// Certificates that clients of the node API may be signed by.
     pub fn client_cas(&self) -> Vec<String> {
-        let accepted = self.whole().pointer("/machine/acceptedCAs").and_then(Value::as_array);
-        self.pem_at("/machine/ca/crt")
-            .into_iter()
-            .chain(accepted.into_iter().flatten().filter_map(|ca| decode_pem(ca.get("crt")?)))
-            .collect()
+        self.authorities("/machine")
+    }
+
+    /// Certificates that clients of Kubernetes may be signed by, and its API servers as well.
+    pub fn kubernetes_cas(&self) -> Vec<String> {
+        self.authorities("/cluster")
+    }
+
+    /// The authorities that are accepted, and after them the one that signs.
+    fn authorities(&self, section: &str) -> Vec<String> {
+        let accepted = self.whole().pointer(&format!("{section}/acceptedCAs")).and_then(Value::as_array);
+        let accepted = accepted.into_iter().flatten().filter_map(|ca| decode_pem(ca.get("crt")?));
+        accepted.chain(self.pem_at(&format!("{section}/ca/crt"))).collect()
     }
 
     /// Which machines it trusts, and which trust it.
@@ -189,8 +203,8 @@ impl MachineConfig {
         &self.keys.etcd
     }
 
-    /// Names the Kubernetes cluster whose API server this kubelet trusts and may register with.
-    pub fn kubernetes_key(&self) -> &str {
+    /// Which API servers its kubelet trusts and may register with, and which kubelets its API server lets in.
+    pub(crate) fn kubernetes_trust(&self) -> &Trust {
         &self.keys.kubernetes
     }
 

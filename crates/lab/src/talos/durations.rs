@@ -31,6 +31,8 @@ pub struct Durations {
     pub kubelet_first: Duration,
     /// Until a node is Ready that starts while the API server answers.
     pub kubelet: Duration,
+    /// Until a kubelet runs again that is restarted with other certificates.
+    pub kubelet_restart: Duration,
     /// Until the shared address answers at another control plane.
     pub vip: Duration,
     /// Until Kubernetes calls a silent node NotReady.
@@ -60,6 +62,7 @@ impl Default for Durations {
             api_server: ms(4_000),
             kubelet_first: ms(35_000),
             kubelet: ms(7_000),
+            kubelet_restart: ms(3_000),
             vip: ms(2_000),
             node_grace: ms(40_000),
             stop: ms(3_000),

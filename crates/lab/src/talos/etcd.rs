@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::config::MachineConfig;
+use super::config::{MachineConfig, Trust};
 use super::network::Link;
 use super::node::Node;
 use super::world::World;
@@ -27,7 +27,6 @@ pub(crate) struct Member {
 pub(crate) struct Cluster {
     pub(crate) id: u64,
     pub(crate) etcd_key: String,
-    pub(crate) kubernetes_key: String,
     pub(crate) name: String,
     pub(crate) members: Vec<Member>,
     pub(crate) leader: Option<u64>,
@@ -47,7 +46,6 @@ impl Cluster {
         Self {
             id,
             etcd_key: config.etcd_key().to_owned(),
-            kubernetes_key: config.kubernetes_key().to_owned(),
             name: config.cluster_name().to_owned(),
             leader: None,
             members: vec![member],
@@ -87,6 +85,10 @@ pub(crate) fn member_id(seed: u64, disk: &str, cluster: u64, address: IpAddr) ->
     digest.first_chunk::<8>().map_or(1, |bytes| u64::from_be_bytes(*bytes))
 }
 
+fn believes(plane: &Node, kubelet: &Trust) -> bool {
+    plane.state().config.as_ref().is_some_and(|config| config.kubernetes_trust().is_mutual(kubelet))
+}
+
 impl World {
     /// Whether the member's etcd runs.
     pub(crate) fn healthy(&self, member: &Member) -> bool {
@@ -119,15 +121,25 @@ impl World {
             .map(|c| c.id)
     }
 
-    /// A cluster with an answering API server that a kubelet with these secrets can register with.
-    pub(crate) fn kubernetes(&self, kubernetes_key: &str) -> Option<&Cluster> {
-        self.clusters.values().find(|c| c.kubernetes_key == kubernetes_key && self.api_answers(c))
+    /// A cluster with an answering API server that a kubelet with this trust can register with.
+    pub(crate) fn kubernetes(&self, kubelet: &Trust) -> Option<&Cluster> {
+        let serves = |node: &Arc<Node>| node.state().api_server && believes(node, kubelet);
+        self.clusters.values().find(|c| self.has_quorum(c) && self.planes(c).any(serves))
+    }
+
+    /// Whether some API server, be it up or not, is of an authority that such a kubelet trusts, and the other way round.
+    pub(crate) fn believes(&self, kubelet: &Trust) -> bool {
+        self.clusters.values().any(|c| self.planes(c).any(|node| believes(node, kubelet)))
+    }
+
+    /// The running machines with the members of a cluster.
+    fn planes<'w>(&'w self, cluster: &'w Cluster) -> impl Iterator<Item = &'w Arc<Node>> {
+        cluster.members.iter().filter_map(|member| self.node_on(&member.disk))
     }
 
     /// Whether an API server of the cluster answers.
     pub(crate) fn api_answers(&self, cluster: &Cluster) -> bool {
-        self.has_quorum(cluster)
-            && cluster.members.iter().any(|m| self.node_on(&m.disk).is_some_and(|n| n.state().api_server))
+        self.has_quorum(cluster) && self.planes(cluster).any(|node| node.state().api_server)
     }
 
     /// Drops clusters of which no disk holds data any more.

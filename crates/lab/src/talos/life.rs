@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::config::MachineConfig;
 use super::firmware::{self, Verdict};
+use super::kubelet;
 use super::media::{self, Cidata};
 use super::node::{Node, Order, Stage};
 use super::services;
@@ -40,7 +41,7 @@ async fn boots(shared: &Arc<Shared>, node: &Arc<Node>, orders: &mut mpsc::Unboun
         };
         shared.silence(node);
         node.resumed.store(false, Ordering::Relaxed);
-        services::mark_lost(shared, node);
+        kubelet::mark_lost(shared, node);
         match next {
             Next::Reboot => {}
             Next::Off => {

@@ -10,9 +10,9 @@ use rcgen::KeyPair;
 use serde::{Deserialize, Serialize};
 
 use super::etcd::{Cluster, Member};
+use super::kubelet;
 use super::life;
 use super::node::{Node, Order};
-use super::services;
 use super::world::{Ground, SavedDisk, Shared, World};
 use crate::kubernetes::{SavedStore, Store};
 use crate::{GuestInterface, Guests, Hardware, Lines};
@@ -37,7 +37,6 @@ pub struct SavedMachines {
 struct SavedCluster {
     id: u64,
     etcd_key: String,
-    kubernetes_key: String,
     name: String,
     members: Vec<Member>,
     term: u64,
@@ -53,7 +52,6 @@ impl Machines {
             let cluster = Cluster {
                 id: c.id,
                 etcd_key: c.etcd_key,
-                kubernetes_key: c.kubernetes_key,
                 name: c.name,
                 members: c.members,
                 leader: None,
@@ -86,7 +84,6 @@ impl Machines {
                 .map(|c| SavedCluster {
                     id: c.id,
                     etcd_key: c.etcd_key.clone(),
-                    kubernetes_key: c.kubernetes_key.clone(),
                     name: c.name.clone(),
                     members: c.members.clone(),
                     term: c.term,
@@ -156,7 +153,7 @@ impl Guests for Machines {
         let Some(node) = removed else { return };
         node.power.cancel();
         self.shared.silence(&node);
-        services::mark_lost(&self.shared, &node);
+        kubelet::mark_lost(&self.shared, &node);
     }
 
     fn shut_down(&self, vmid: u32) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {

@@ -10,6 +10,7 @@ mod firmware;
 mod fold;
 mod iso9660;
 pub(crate) mod keys;
+mod kubelet;
 mod life;
 mod machines;
 pub(crate) mod media;

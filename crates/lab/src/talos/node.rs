@@ -134,6 +134,8 @@ pub(crate) struct NodeState {
     pub(crate) kubelet: bool,
     /// Kubernetes knows the node.
     pub(crate) registered: bool,
+    /// What cluster it last reported to.
+    pub(crate) registered_in: Option<Arc<crate::kubernetes::Store>>,
     /// The guest has powered itself off.
     pub(crate) halted: bool,
     /// Everything of this boot ends with this.
@@ -321,6 +323,15 @@ impl Node {
             health: Some(health),
         };
         self.event("machine.ServiceStateEvent", &event, "", now);
+    }
+
+    /// A service is stopped and taken away; what comes after it under its name is another.
+    pub(crate) fn withdraw(&self, id: &'static str) {
+        self.update(|s| {
+            s.services.remove(id);
+            s.versions.remove(&("Services.v1alpha1.talos.dev".to_owned(), id.to_owned()));
+            s.kubelet &= id != "kubelet";
+        });
     }
 
     /// Why a booting or running machine is not ready, as (condition, reason), in the words of Talos.

@@ -1,16 +1,16 @@
 //! The services of a configured machine: node API, etcd, API server, kubelet.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use daedal_talos::proto::machine::{PhaseEvent, SequenceEvent, TaskEvent};
 
 use super::apid;
 use super::config::{MachineConfig, Trust};
 use super::etcd::{Cluster, Member, advertised, member_id};
+use super::kubelet;
 use super::node::{Node, Stage};
 use super::world::{EtcdData, Shared};
-use crate::kubernetes::{self, Store, kubelet};
+use crate::kubernetes::{self, Store};
 use crate::moments::Occasion;
 
 /// Runs all services of this boot. Never returns by itself.
@@ -46,10 +46,10 @@ pub(super) async fn run(shared: &Arc<Shared>, node: &Arc<Node>, config: &Arc<Mac
     node.service("kubelet", "Preparing", false, now());
     // A control plane has booted once its etcd runs; before the bootstrap that is never.
     if config.is_control_plane() {
-        tokio::join!(etcd(shared, node), run_kubelet(shared, node));
+        tokio::join!(etcd(shared, node), kubelet::run(shared, node));
     } else {
         node.set_stage(Stage::Running, now());
-        run_kubelet(shared, node).await;
+        kubelet::run(shared, node).await;
     }
 }
 
@@ -109,7 +109,7 @@ async fn etcd(shared: &Arc<Shared>, node: &Arc<Node>) {
     }
 }
 
-async fn changed(changes: &mut tokio::sync::watch::Receiver<u64>) {
+pub(super) async fn changed(changes: &mut tokio::sync::watch::Receiver<u64>) {
     if changes.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -187,9 +187,23 @@ async fn serve_member(shared: &Arc<Shared>, node: &Arc<Node>) {
     }
     shared.faults.happened(Occasion::EtcdVotes, name);
     let mut changes = shared.watch();
-    let mut started = false;
+    let mut started: Option<Arc<MachineConfig>> = None;
     loop {
         changes.mark_unchanged();
+        let config = { node.state().config.clone() };
+        let presents = |config: &MachineConfig| {
+            (config.kubernetes_trust().clone(), config.list_at("/cluster/apiServer/certSANs"))
+        };
+        let stale = |was: &Arc<MachineConfig>, is: &Arc<MachineConfig>| {
+            !Arc::ptr_eq(was, is) && presents(was) != presents(is)
+        };
+        if started.as_ref().zip(config.as_ref()).is_some_and(|(was, is)| stale(was, is)) {
+            // It is made anew with other certificates.
+            node.update(|s| s.api_server = false);
+            shared.settle();
+            started = None;
+            continue;
+        }
         let (member, quorum, seen) = {
             let world = shared.world();
             match world.cluster_of_disk(&disk) {
@@ -200,8 +214,8 @@ async fn serve_member(shared: &Arc<Shared>, node: &Arc<Node>) {
         if !member {
             return;
         }
-        if quorum && !started {
-            started = true;
+        if quorum && started.is_none() {
+            started = config;
             let wait = if seen { shared.durations.api_server } else { shared.durations.api_server_first };
             shared.pass(node, wait).await;
             {
@@ -213,9 +227,18 @@ async fn serve_member(shared: &Arc<Shared>, node: &Arc<Node>) {
             }
             node.update(|s| s.api_server = true);
             shared.settle();
+            publish(shared, &disk, started.as_deref());
             continue;
         }
         changed(&mut changes).await;
+    }
+}
+
+/// Tells the pods of a cluster which authorities its API servers have.
+fn publish(shared: &Arc<Shared>, disk: &str, config: Option<&MachineConfig>) {
+    let store = { shared.world().cluster_of_disk(disk).map(|cluster| cluster.store.clone()) };
+    if let Some((store, config)) = store.zip(config) {
+        kubernetes::publish_authorities(&store, config, shared.pace.now());
     }
 }
 
@@ -281,93 +304,4 @@ pub(super) fn leave_etcd(shared: &Arc<Shared>, node: &Arc<Node>) {
         world.forget_empty_clusters();
     }
     shared.settle();
-}
-
-/// The kubelet: waits for an API server, registers the node, reports Ready.
-async fn run_kubelet(shared: &Arc<Shared>, node: &Arc<Node>) {
-    let now = || shared.pace.now();
-    node.service("kubelet", "Running", true, now());
-    node.update(|s| s.kubelet = true);
-    let Some(config) = ({ node.state().config.clone() }) else { return };
-    let key = config.kubernetes_key();
-    let mut changes = shared.watch();
-    let mut waited = false;
-    let store = loop {
-        changes.mark_unchanged();
-        let found = { shared.world().kubernetes(key).map(|c| c.store.clone()) };
-        if let Some(store) = found {
-            break store;
-        }
-        waited = true;
-        changed(&mut changes).await;
-    };
-    let wait = if waited { shared.durations.kubelet_first } else { shared.durations.kubelet };
-    shared.pass(node, wait.mul_f64(0.6)).await;
-    let facts = kubelet::Facts::of(node, &config);
-    kubelet::register(&store, &facts, now());
-    node.update(|s| s.registered = true);
-    shared.pass(node, wait.mul_f64(0.4)).await;
-    await_network_plugin(&store, &config).await;
-    kubelet::ready(&store, &facts, now());
-    node.update(|s| s.ready = true);
-    shared.faults.happened(Occasion::Ready, &facts.name);
-    node.resumed.store(false, Ordering::Relaxed);
-    node.tell_status(now());
-    node.console(format!("[talos] node {} is ready", facts.name));
-    // A machine's labels follow its configuration without a reboot.
-    let mut watch = node.watch();
-    loop {
-        watch.mark_unchanged();
-        let config = { node.state().config.clone() };
-        if let Some(config) = config {
-            kubelet::follow(&store, &kubelet::Facts::of(node, &config), now());
-        }
-        if watch.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-async fn await_network_plugin(store: &Store, config: &MachineConfig) {
-    if config.cni() == "flannel" {
-        return;
-    }
-    let mut changes = store.watch();
-    loop {
-        changes.mark_unchanged();
-        if kubelet::network_plugin_present(store) {
-            return;
-        }
-        if changes.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// Lets Kubernetes find out, after its patience, that a machine has gone silent.
-pub(super) fn mark_lost(shared: &Arc<Shared>, node: &Arc<Node>) {
-    let (config, name) = {
-        let state = node.state();
-        (state.config.clone(), state.hostname.clone())
-    };
-    let Some(config) = config else { return };
-    let (shared, node) = (shared.clone(), node.clone());
-    let runtime = shared.runtime.clone();
-    runtime.spawn(async move {
-        shared.pace.pass(shared.durations.node_grace).await;
-        let store = {
-            let world = shared.world();
-            let back = world.nodes.values().any(|n| {
-                let state = n.state();
-                state.hostname == name
-                    && state.ready
-                    && state.config.as_ref().is_some_and(|c| c.kubernetes_key() == config.kubernetes_key())
-            });
-            if back { None } else { world.kubernetes(config.kubernetes_key()).map(|c| c.store.clone()) }
-        };
-        if let Some(store) = store {
-            kubelet::lost(&store, &name, shared.pace.now());
-        }
-        drop(node);
-    });
 }

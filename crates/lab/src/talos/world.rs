@@ -83,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) resuming: std::sync::atomic::AtomicBool,
     /// Whether machines know nothing of their firmware, as containers do.
     pub(crate) without_firmware: std::sync::atomic::AtomicBool,
+    /// How often authorities of API servers have changed.
+    pub(crate) authorities: std::sync::atomic::AtomicU64,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) faults: Faults,
     /// Which extensions a schematic holds, once the factory knows it.
@@ -126,6 +128,7 @@ impl Shared {
             changed: watch::Sender::new(0),
             resuming: std::sync::atomic::AtomicBool::new(false),
             without_firmware: std::sync::atomic::AtomicBool::new(false),
+            authorities: std::sync::atomic::AtomicU64::new(0),
             runtime: tokio::runtime::Handle::current(),
         }
     }
@@ -285,6 +288,14 @@ impl Shared {
             if let Some(address) = address {
                 self.fabric.close(&Target::new(address.to_string(), KUBERNETES_PORT));
             }
+        }
+    }
+
+    /// Lets every kubelet look whether it and some API server still trust each other.
+    pub(crate) fn authorities_changed(&self) {
+        self.authorities.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        for node in self.world().nodes.values() {
+            node.touch();
         }
     }
 

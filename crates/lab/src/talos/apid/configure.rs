@@ -214,7 +214,7 @@ impl Api {
             }
         }
         network::ask_dhcp(&mut links, &self.shared.fabric);
-        let (moved, tls_changed) = self.node.update(|s| {
+        let (moved, tls_changed, authorities) = self.node.update(|s| {
             let address = links.iter().flat_map(|l| &l.addresses).next().map(|n| n.addr());
             let moved = address != s.address;
             s.links = links;
@@ -223,8 +223,17 @@ impl Api {
             }
             let before = s.config.replace(config.clone());
             let cas = |c: &MachineConfig| (c.trust().clone(), c.list_at("/machine/certSANs"));
-            (moved, before.is_some_and(|b| cas(&b) != cas(config)))
+            let is_another =
+                |before: &Arc<MachineConfig>| before.kubernetes_trust() != config.kubernetes_trust();
+            (
+                moved,
+                before.as_ref().is_some_and(|b| cas(b) != cas(config)),
+                before.as_ref().is_some_and(is_another),
+            )
         });
+        if authorities && config.is_control_plane() {
+            self.shared.authorities_changed();
+        }
         if moved {
             // The machine moves to another address: everything of it starts anew there.
             let _ = self.node.orders.send(Order::Reboot { actor: "address-change".into() });

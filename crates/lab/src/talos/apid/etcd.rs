@@ -247,7 +247,7 @@ impl Api {
         let text = format!(
             "apiVersion: v1\nkind: Config\nclusters:\n- name: {cluster}\n  cluster:\n    server: {}\n    certificate-authority-data: {}\nusers:\n- name: admin@{cluster}\n  user:\n    client-certificate-data: {}\n    client-key-data: {}\ncontexts:\n- context:\n    cluster: {cluster}\n    namespace: default\n    user: admin@{cluster}\n  name: admin@{cluster}\ncurrent-context: admin@{cluster}\n",
             config.endpoint(),
-            STANDARD.encode(ca),
+            STANDARD.encode(config.kubernetes_cas().concat()),
             STANDARD.encode(crt),
             STANDARD.encode(key),
         );

@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status};
 
 use super::Api;
 use crate::kubernetes::Store;
-use crate::talos::config::Role;
+use crate::talos::config::{MachineConfig, Role, Trust};
 use crate::talos::node::{Node, Stage};
 use crate::talos::world::World;
 
@@ -72,7 +72,7 @@ impl From<bool> for Outcome {
 /// The machines that are to be healthy: addresses, and whether each is a control plane.
 type Wanted = Vec<(IpAddr, Role)>;
 
-fn judge(check: Check, world: &World, disk: &str, key: &str, wanted: &Wanted) -> Outcome {
+fn judge(check: Check, world: &World, disk: &str, trust: &Trust, wanted: &Wanted) -> Outcome {
     let at = |address: &IpAddr| world.addresses.get(address).and_then(|vmid| world.nodes.get(vmid));
     let nodes: Vec<(Role, Option<&Arc<Node>>)> = wanted.iter().map(|(ip, role)| (*role, at(ip))).collect();
     let all = |holds: &dyn Fn(&Node) -> bool| nodes.iter().all(|(_, node)| node.is_some_and(|n| holds(n)));
@@ -81,7 +81,7 @@ fn judge(check: Check, world: &World, disk: &str, key: &str, wanted: &Wanted) ->
         planes.all(|(_, node)| node.is_some_and(|n| holds(n)))
     };
     let service = |id: &'static str| move |n: &Node| n.state().services.get(id).is_some_and(|s| s.healthy);
-    let store: Option<&Arc<Store>> = world.kubernetes(key).map(|c| &c.store);
+    let store: Option<&Arc<Store>> = world.kubernetes(trust).map(|c| &c.store);
     let exists = |resource: &str, name: &str| {
         let (objects, _) = store.map(|s| s.list(resource, Some("kube-system"))).unwrap_or_default();
         objects.iter().any(|o| o["metadata"]["name"] == name)
@@ -127,7 +127,6 @@ impl ClusterService for Api {
         let wait = request.wait_timeout.map_or(0, |d| d.seconds.max(0) as u64);
         let deadline = tokio::time::Instant::now() + Duration::from_secs(wait);
         let disk = self.node.disk.clone().unwrap_or_default();
-        let key = config.kubernetes_key().to_owned();
         let wanted = self.wanted(&request)?;
         let listed: Vec<String> = wanted.iter().map(|(ip, _)| format!("\"{ip}\"")).collect();
         let (send, receive) = tokio::sync::mpsc::channel(8);
@@ -142,7 +141,8 @@ impl ClusterService for Api {
                 }
                 loop {
                     changes.mark_unchanged();
-                    let outcome = { judge(check, &api.shared.world(), &disk, &key, &wanted) };
+                    let outcome =
+                        { judge(check, &api.shared.world(), &disk, config.kubernetes_trust(), &wanted) };
                     let end = match outcome {
                         Outcome::Holds => "OK",
                         Outcome::Skipped => "SKIP",
@@ -186,7 +186,8 @@ impl Api {
         let world = self.shared.world();
         let found = world.nodes.values().filter_map(|other| {
             let state = other.state();
-            let config = state.config.as_ref().filter(|c| c.kubernetes_key() == own.kubernetes_key())?;
+            let ours = |c: &&Arc<MachineConfig>| c.kubernetes_trust().is_mutual(own.kubernetes_trust());
+            let config = state.config.as_ref().filter(ours)?;
             Some((state.address?, config.role()))
         });
         Ok(found.collect())

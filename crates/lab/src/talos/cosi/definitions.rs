@@ -292,6 +292,15 @@ pub(super) const KINDS: &[Kind] = &[
     ),
     kind("MachineConfigs.config.talos.dev", "MachineConfig", "config", "config.AcquireController", &[], &[])
         .sensitive(),
+    kind(
+        "KubernetesRootSecrets.secrets.talos.dev",
+        "KubernetesRootSecret",
+        "secrets",
+        "secrets.RootKubernetesController",
+        &[],
+        &[],
+    )
+    .sensitive(),
     kind("OSRootSecrets.secrets.talos.dev", "OSRootSecret", "secrets", "secrets.RootOSController", &[], &[])
         .sensitive(),
     kind(

@@ -81,6 +81,7 @@ pub(super) fn of(shared: &Arc<Shared>, node: &Arc<Node>, kind: &str) -> Vec<Item
         }
         "NodeStatuses.kubernetes.talos.dev" => node_status(node),
         "MachineConfigs.config.talos.dev" => machine_configs(shared, node),
+        "KubernetesRootSecrets.secrets.talos.dev" => super::root::kubernetes_root(node),
         "OSRootSecrets.secrets.talos.dev" => super::root::os_root(node),
         "MachineTypes.config.talos.dev" => {
             let config = { node.state().config.clone() };

@@ -13,7 +13,7 @@ use daedal_talos::proto::cosi::{
     GetResponse, ListRequest, ListResponse, Metadata, Resource, Spec, TeardownRequest, TeardownResponse,
     UpdateRequest, UpdateResponse, WatchRequest, WatchResponse,
 };
-use futures::stream::{self, BoxStream};
+use futures::stream::{self, BoxStream, StreamExt as _};
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
@@ -108,12 +108,21 @@ fn version(resource: &Resource) -> &str {
     resource.metadata.as_ref().map(|m| m.version.as_str()).unwrap_or_default()
 }
 
+fn created(resource: &Resource) -> Option<&prost_types::Timestamp> {
+    resource.metadata.as_ref()?.created.as_ref()
+}
+
 /// The events that lead from one set of resources to another.
 fn changes(old: &BTreeMap<String, Resource>, new: &BTreeMap<String, Resource>) -> Vec<Event> {
     let mut events = Vec::new();
     for (id, resource) in new {
         match old.get(id) {
             None => events.push(event(EventType::Created, Some(resource.clone()), None)),
+            // Another one under the same name, which nobody saw go.
+            Some(before) if created(before) != created(resource) => {
+                events.push(event(EventType::Destroyed, Some(before.clone()), None));
+                events.push(event(EventType::Created, Some(resource.clone()), None));
+            }
             Some(before) if version(before) != version(resource) => {
                 events.push(event(EventType::Updated, Some(resource.clone()), Some(before.clone())));
             }
@@ -173,7 +182,9 @@ impl State for Resources {
             let event = watching.next().await?;
             Some((Ok(WatchResponse { event }), watching))
         });
-        Ok(Response::new(Box::pin(stream)))
+        // A message without an event says that the watch has begun: clients wait for it before they go on.
+        let begun = stream::iter([Ok(WatchResponse { event: Vec::new() })]);
+        Ok(Response::new(Box::pin(begun.chain(stream))))
     }
 
     async fn create(&self, _: Request<CreateRequest>) -> Result<Response<CreateResponse>, Status> {

@@ -1,4 +1,4 @@
-//! The secrets behind the node API, as a node shows them to administrators.
+//! The secrets behind the node API and behind Kubernetes, as a node shows them to administrators.
 
 use std::net::IpAddr;
 
@@ -38,6 +38,143 @@ struct Address {
     ip: Vec<u8>,
 }
 
+#[derive(Clone, PartialEq, prost::Message)]
+struct KubernetesRootSpec {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, optional, tag = "2")]
+    endpoint: Option<FullPath>,
+    #[prost(message, optional, tag = "3")]
+    local_endpoint: Option<FullPath>,
+    #[prost(string, repeated, tag = "4")]
+    names: Vec<String>,
+    #[prost(string, tag = "6")]
+    domain: String,
+    #[prost(message, optional, tag = "7")]
+    issuing: Option<CertificateAndKey>,
+    #[prost(message, optional, tag = "8")]
+    service_account: Option<OnlyKey>,
+    #[prost(message, optional, tag = "9")]
+    aggregator: Option<CertificateAndKey>,
+    #[prost(string, tag = "10")]
+    aescbc: String,
+    #[prost(string, tag = "11")]
+    token_id: String,
+    #[prost(string, tag = "12")]
+    token_secret: String,
+    #[prost(string, tag = "13")]
+    secretbox: String,
+    #[prost(message, repeated, tag = "14")]
+    services: Vec<Address>,
+    #[prost(message, repeated, tag = "15")]
+    accepted: Vec<CertificateAndKey>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct FullPath {
+    #[prost(string, tag = "1")]
+    path: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct OnlyKey {
+    #[prost(bytes = "vec", tag = "1")]
+    key: Vec<u8>,
+}
+
+/// The authority that signs for Kubernetes, those that are accepted, and what else its control plane is made of. Workers have none.
+pub(super) fn kubernetes_root(node: &Node) -> Vec<Item> {
+    let config = { node.state().config.clone() };
+    config.iter().filter(|config| config.is_control_plane()).map(|config| kubernetes_item(config)).collect()
+}
+
+fn kubernetes_item(config: &MachineConfig) -> Item {
+    let pem = |pointer: &str| config.pem_at(pointer).unwrap_or_default();
+    let text = |pointer: &str| config.text_at(pointer).unwrap_or_default().to_owned();
+    let pair = |place: &str| CertificateAndKey {
+        certificate: pem(&format!("{place}/crt")).into_bytes(),
+        key: pem(&format!("{place}/key")).into_bytes(),
+    };
+    let shown = |pair: &CertificateAndKey| json!({"crt": STANDARD.encode(&pair.certificate), "key": STANDARD.encode(&pair.key)});
+    let (issuing, aggregator) = (pair("/cluster/ca"), pair("/cluster/aggregatorCA"));
+    let account = pem("/cluster/serviceAccount/key");
+    let accepted = config.kubernetes_cas();
+    let endpoint = config.endpoint().to_owned();
+    let local = match config.flag_at("/machine/features/kubePrism/enabled") {
+        true => "https://127.0.0.1:7445".to_owned(),
+        false => "https://localhost:6443".to_owned(),
+    };
+    let names = config.list_at("/cluster/apiServer/certSANs");
+    let domain = config.text_at("/cluster/network/dnsDomain").unwrap_or("cluster.local").to_owned();
+    let token = text("/cluster/token");
+    let (token_id, token_secret) = token.split_once('.').unwrap_or_default();
+    let (aescbc, secretbox) =
+        (text("/cluster/aescbcEncryptionSecret"), text("/cluster/secretboxEncryptionSecret"));
+    let subnets = config.list_at("/cluster/network/serviceSubnets");
+    let first = |subnet: &String| subnet.parse::<ipnet::IpNet>().ok()?.hosts().next();
+    let services: Vec<IpAddr> = subnets.iter().filter_map(first).collect();
+    let yaml = json!({
+        "name": config.cluster_name(),
+        "endpoint": location(&endpoint),
+        "local_endpoint": location(&local),
+        "certSANs": names,
+        "apiServerIPs": services,
+        "dnsDomain": domain,
+        "issuingCA": shown(&issuing),
+        "acceptedCAs": accepted.iter().map(|pem| json!({"crt": STANDARD.encode(pem)})).collect::<Vec<_>>(),
+        "serviceAccount": {"key": STANDARD.encode(&account)},
+        "aggregatorCA": shown(&aggregator),
+        "aesCBCEncryptionSecret": aescbc,
+        "bootstrapTokenID": token_id,
+        "bootstrapTokenSecret": token_secret,
+        "secretboxEncryptionSecret": secretbox,
+    });
+    let proto = KubernetesRootSpec {
+        name: config.cluster_name().to_owned(),
+        endpoint: Some(FullPath { path: endpoint }),
+        local_endpoint: Some(FullPath { path: local }),
+        names,
+        domain,
+        issuing: Some(issuing),
+        service_account: Some(OnlyKey { key: account.into_bytes() }),
+        aggregator: Some(aggregator),
+        aescbc,
+        token_id: token_id.to_owned(),
+        token_secret: token_secret.to_owned(),
+        secretbox,
+        services: services.into_iter().map(octets).collect(),
+        accepted: certificates(accepted),
+    };
+    Item { id: "k8s".to_owned(), yaml, proto: prost::Message::encode_to_vec(&proto) }
+}
+
+/// A URL as Go's encoder writes it: part by part.
+fn location(url: &str) -> serde_json::Value {
+    let parsed = url::Url::parse(url).ok();
+    let host = parsed.as_ref().and_then(|url| {
+        Some(match url.port() {
+            Some(port) => format!("{}:{port}", url.host_str()?),
+            None => url.host_str()?.to_owned(),
+        })
+    });
+    json!({
+        "scheme": parsed.as_ref().map_or("https", |url| url.scheme()), "opaque": "", "user": null,
+        "host": host.unwrap_or_default(), "path": "", "fragment": "", "rawquery": "", "rawpath": "",
+        "rawfragment": "", "forcequery": false, "omithost": false,
+    })
+}
+
+fn octets(ip: IpAddr) -> Address {
+    match ip {
+        IpAddr::V4(ip) => Address { ip: ip.octets().to_vec() },
+        IpAddr::V6(ip) => Address { ip: ip.octets().to_vec() },
+    }
+}
+
+fn certificates(all: Vec<String>) -> Vec<CertificateAndKey> {
+    all.into_iter().map(|pem| CertificateAndKey { certificate: pem.into_bytes(), key: Vec::new() }).collect()
+}
+
 /// The authority that signs, those that are accepted, the names that certificates are for, and the token for trustd.
 pub(super) fn os_root(node: &Node) -> Vec<Item> {
     let config = { node.state().config.clone() };
@@ -47,9 +184,7 @@ pub(super) fn os_root(node: &Node) -> Vec<Item> {
 fn item(config: &MachineConfig) -> Item {
     let pem = |pointer: &str| config.pem_at(pointer).unwrap_or_default();
     let (issuing, key) = (pem("/machine/ca/crt"), pem("/machine/ca/key"));
-    // The one that signs is told first by the config, and last among the accepted ones by the node.
-    let (signing, others): (Vec<_>, Vec<_>) = config.client_cas().into_iter().partition(|ca| *ca == issuing);
-    let accepted = [others, signing].concat();
+    let accepted = config.client_cas();
     let (addresses, names): (Vec<String>, Vec<String>) =
         config.list_at("/machine/certSANs").into_iter().partition(|name| name.parse::<IpAddr>().is_ok());
     let token = config.text_at("/machine/token").unwrap_or_default().to_owned();
@@ -64,20 +199,14 @@ fn item(config: &MachineConfig) -> Item {
     if signs {
         yaml["issuingCA"] = json!({"crt": STANDARD.encode(&issuing), "key": STANDARD.encode(&key)});
     }
-    let ip = |text: &String| match text.parse().ok()? {
-        IpAddr::V4(ip) => Some(Address { ip: ip.octets().to_vec() }),
-        IpAddr::V6(ip) => Some(Address { ip: ip.octets().to_vec() }),
-    };
+    let ip = |text: &String| text.parse().ok().map(octets);
     let proto = OsRootSpec {
         issuing: signs
             .then(|| CertificateAndKey { certificate: issuing.into_bytes(), key: key.into_bytes() }),
         addresses: addresses.iter().filter_map(ip).collect(),
         names,
         token,
-        accepted: accepted
-            .into_iter()
-            .map(|pem| CertificateAndKey { certificate: pem.into_bytes(), key: Vec::new() })
-            .collect(),
+        accepted: certificates(accepted),
     };
     Item { id: "os".to_owned(), yaml, proto: prost::Message::encode_to_vec(&proto) }
 }
