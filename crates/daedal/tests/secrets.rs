@@ -306,6 +306,48 @@ async fn an_authority_is_changed_and_the_kept_secrets_follow() {
     assert_eq!(home.json(&lab, &["status"])["healthy"], true);
 }
 
+/// The same for the authority of Kubernetes, as `talosctl rotate-ca --talos=false` changes it: until the kept secrets have followed,
+/// an apply waits for nothing and says what to do.
+#[tokio::test]
+async fn the_authority_of_kubernetes_is_changed_and_the_kept_secrets_follow() {
+    let lab = Lab::new();
+    let home = Changed::new("home", SMALL);
+    good(&home.run(&lab, &["apply", "--yes"]));
+    let outputs = lab.dir().join("clusters/home/outputs");
+    let access = Talosconfig::from_yaml(&read(&outputs.join("talosconfig"))).unwrap().credentials;
+    let old = SecretsBundle::from_yaml(&good(&home.run(&lab, &["secrets", "export", "--stdout"]))).unwrap();
+    let new = SecretsBundle { k8s: other_bundle().k8s, ..old.clone() };
+    let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let [old_ca, new_ca, new_key] =
+        [old.k8s.crt.as_str(), new.k8s.crt.as_str(), new.k8s.key.expose()].map(base64);
+    let forget = "cluster: {acceptedCAs: {$patch: delete}}";
+    let nodes = [("10.0.0.11", format!(", key: {new_key}")), ("10.0.0.21", String::new())];
+    for (address, _) in &nodes {
+        patch(&lab, address, &access, &[&format!("cluster: {{acceptedCAs: [{{crt: {new_ca}}}]}}")]).await;
+    }
+    assert_eq!(home.json(&lab, &["status"])["endpointAnswers"], true, "the old one still signs");
+    for (address, key) in &nodes {
+        let swap = format!("cluster: {{ca: {{crt: {new_ca}{key}}}, acceptedCAs: [{{crt: {old_ca}}}]}}");
+        patch(&lab, address, &access, &[forget, &swap]).await;
+    }
+    for (address, _) in &nodes {
+        patch(&lab, address, &access, &[forget]).await;
+    }
+
+    let began = std::time::Instant::now();
+    let run = home.run(&lab, &["apply", "--yes"]);
+    assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
+    let said = text(&run.stdout) + &text(&run.stderr);
+    assert!(!run.status.success() && said.contains("daedal secrets import --replace FILE"), "{said}");
+    let files = tempfile::tempdir().unwrap();
+    let file = written(files.path(), "new.yaml", &new);
+    good(&home.run(&lab, &["secrets", "import", "--replace", &file]));
+    good(&home.run(&lab, &["apply", "--yes"]));
+    assert!(read(&outputs.join("kubeconfig")).contains(&new_ca));
+    assert_eq!(home.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
+    assert_eq!(home.json(&lab, &["status"])["healthy"], true);
+}
+
 /// What a call of a role came to: done, or denied. Anything else is a fault.
 #[track_caller]
 fn was_granted<T>(call: Result<T, daedal_talos::Error>) -> bool {

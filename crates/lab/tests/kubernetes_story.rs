@@ -10,7 +10,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use daedal_dial::{Dial as _, Target};
 use daedal_lab::Guests as _;
-use daedal_talos::config::{Cni, Role};
+use daedal_talos::client::{ApplyMode, Client, ResourceEvent};
+use daedal_talos::config::{Cni, MachineConfig, Patch, Role};
+use futures::StreamExt as _;
 use ground::{Cluster, Lab, until_ready};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -32,7 +34,7 @@ impl Kube {
         let pem = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
         let ca = pem(&file["clusters"][0]["cluster"]["certificate-authority-data"]);
-        roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
+        CertificateDer::pem_slice_iter(&ca).for_each(|one| roots.add(one.unwrap()).unwrap());
         let user = &file["users"][0]["user"];
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(provider)
@@ -47,6 +49,29 @@ impl Kube {
             builder.with_no_client_auth()
         };
         Self { lab: lab.fabric.clone(), tls: Arc::new(tls) }
+    }
+
+    /// The same identity, with the authorities of another kubeconfig.
+    fn believing(&self, kubeconfig: &str) -> Arc<rustls::ClientConfig> {
+        let other = Self::new(&Lab { fabric: self.lab.clone(), ..Lab::new() }, kubeconfig, false);
+        let mut tls = (*other.tls).clone();
+        tls.client_auth_cert_resolver = self.tls.client_auth_cert_resolver.clone();
+        Arc::new(tls)
+    }
+
+    /// Whether both sides believe each other.
+    async fn is_let_in(&self) -> bool {
+        let Ok(stream) = self.lab.dial(&Target::new("10.0.0.20", 6443)).await else { return false };
+        let name = ServerName::try_from("10.0.0.20").unwrap();
+        let connected = tokio_rustls::TlsConnector::from(self.tls.clone()).connect(name, stream).await;
+        let Ok(stream) = connected else { return false };
+        // A server refuses a client's certificate only after the client is content.
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get("/api/v1/nodes").header("host", "10.0.0.20");
+        let sent = sender.send_request(request.body(Full::new(bytes::Bytes::new())).unwrap()).await;
+        sent.is_ok_and(|answer| answer.status() == StatusCode::OK)
     }
 
     async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> http::Response<Incoming> {
@@ -210,4 +235,91 @@ async fn custom_resources_are_served_once_defined_and_strangers_are_refused() {
     let (status, refusal) = stranger.call("GET", "/api/v1/nodes", "", Value::Null).await;
     assert_eq!((status, refusal["reason"].as_str()), (StatusCode::UNAUTHORIZED, Some("Unauthorized")));
     assert_eq!(stranger.get("/version").await["major"], "1");
+}
+
+/// Gives a machine a config with these patches, without a reboot.
+async fn patch(client: &Client, patches: &[&str]) {
+    let running = client.machine_config().await.unwrap().unwrap();
+    let mut config = MachineConfig::from_yaml(running.expose()).unwrap();
+    for patch in patches {
+        config.apply_patch(&Patch::from_yaml(patch).unwrap()).unwrap();
+    }
+    client.apply_configuration(&config.to_yaml(), ApplyMode::NoReboot, false).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(15)).await;
+}
+
+/// The patches that change an authority: accept it, let it sign on a control plane and on a worker, forget the others.
+fn steps(old: &Cluster, new: &Cluster) -> [String; 4] {
+    let old_ca = STANDARD.encode(&old.secrets.k8s.crt);
+    let [ca, key] =
+        [new.secrets.k8s.crt.as_str(), new.secrets.k8s.key.expose()].map(|pem| STANDARD.encode(pem));
+    [
+        format!("cluster: {{acceptedCAs: [{{crt: {ca}}}]}}"),
+        format!("cluster: {{ca: {{crt: {ca}, key: {key}}}, acceptedCAs: [{{crt: {old_ca}}}]}}"),
+        format!("cluster: {{ca: {{crt: {ca}}}, acceptedCAs: [{{crt: {old_ca}}}]}}"),
+        "cluster: {acceptedCAs: {$patch: delete}}".to_owned(),
+    ]
+}
+
+/// The authority of Kubernetes is changed as it should be: nobody is shut out before he has the new one, and afterwards the old one
+/// is of no use.
+#[tokio::test(start_paused = true)]
+async fn an_authority_is_changed_without_losing_a_node() {
+    let (ours, new) = (Cluster::new(1), Cluster::new(2));
+    let (lab, old_admin) = cluster(&ours).await;
+    let plane = lab.client(&ours, 11).await;
+    let worker = lab.client(&ours, 21).await;
+    until_ready(&worker).await;
+    let [accept, sign, follow, forget] = steps(&ours, &new);
+    let kubeconfig = async || plane.kubeconfig().await.unwrap().expose().to_owned();
+    let admin = async || Kube::new(&lab, &kubeconfig().await, true);
+
+    let mut events = worker.watch("runtime", "Services.v1alpha1.talos.dev", Some("kubelet")).await.unwrap();
+    let mut next = async || events.next().await.unwrap().unwrap().event;
+    assert_eq!(next().await, ResourceEvent::Created);
+    patch(&plane, &[&accept]).await;
+    patch(&worker, &[&accept]).await;
+    assert_eq!([next().await, next().await], [ResourceEvent::Destroyed, ResourceEvent::Created]);
+    assert!(old_admin.is_let_in().await && admin().await.is_let_in().await);
+
+    patch(&plane, &[&forget, &sign]).await;
+    assert!(!old_admin.is_let_in().await, "the API server is of the new authority");
+    assert!(Kube { tls: old_admin.believing(&kubeconfig().await), ..admin().await }.is_let_in().await);
+    patch(&worker, &[&forget, &follow]).await;
+    patch(&plane, &[&forget]).await;
+    patch(&worker, &[&forget]).await;
+    assert!(!Kube { tls: old_admin.believing(&kubeconfig().await), ..admin().await }.is_let_in().await);
+    let now = admin().await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    for node in ["cp-1", "worker-1"] {
+        assert_eq!(ready(&now.get(&format!("/api/v1/nodes/{node}")).await).0, "True", "{node}");
+    }
+    let told = now.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt").await;
+    assert_eq!(told["data"]["ca.crt"], new.secrets.k8s.crt.as_str());
+    let root = plane.get("secrets", "KubernetesRootSecrets.secrets.talos.dev", "k8s").await.unwrap().unwrap();
+    assert_eq!(root.spec()["issuingCA"]["crt"], STANDARD.encode(&new.secrets.k8s.crt));
+    assert!(worker.get("secrets", "KubernetesRootSecrets.secrets.talos.dev", "k8s").await.unwrap().is_none());
+
+    // Who comes back finds the cluster of the new authority.
+    worker.reboot(false).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    until_ready(&lab.client(&ours, 21).await).await;
+}
+
+/// A worker that does not accept the authority of the API server is missed, until it does.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_accept_the_new_authority_is_missed() {
+    let (ours, new) = (Cluster::new(1), Cluster::new(2));
+    let (lab, _) = cluster(&ours).await;
+    let (plane, worker) = (lab.client(&ours, 11).await, lab.client(&ours, 21).await);
+    until_ready(&worker).await;
+    let [_, sign, follow, forget] = steps(&ours, &new);
+    patch(&plane, &[&sign, &forget]).await;
+    let admin = Kube::new(&lab, plane.kubeconfig().await.unwrap().expose(), true);
+    let is_ready = async || ready(&admin.get("/api/v1/nodes/worker-1").await).0;
+    assert_eq!(is_ready().await, "True", "nobody has missed it yet");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(is_ready().await, "Unknown");
+    patch(&worker, &[&follow, &forget]).await;
+    assert_eq!(is_ready().await, "True");
 }

@@ -5,6 +5,7 @@
 
 mod access;
 mod arm;
+mod authority;
 mod backup;
 mod boot;
 mod commands;
