@@ -87,6 +87,10 @@ impl Verdict {
     }
 }
 
+fn kubectl() -> Option<PathBuf> {
+    peers::on_path("kubectl").or_else(|| peers::built("kubernetes-", "kubectl"))
+}
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "talos",
@@ -204,7 +208,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "kubectl",
         what: "unmodified kubectl against a served lab",
-        peer: || peers::on_path("kubectl").or_else(|| peers::built("kubernetes-", "kubectl")),
+        peer: kubectl,
         told_in: Some("DAEDAL_KUBECTL"),
         wanted: "install or build kubectl",
         run: Way::Tests { package: "daedal", name: "real_clients", only: &["kubectl"] },
@@ -276,6 +280,8 @@ pub fn run(args: &[String]) -> ExitCode {
                 println!("beside {}", peer.display());
                 let mut command = suite.quick.filter(|_| built_only).unwrap_or(suite.run).command();
                 command.env("DAEDAL_PEERS", peers::folder());
+                // Some tests ask a second peer, if it is there.
+                command.envs(kubectl().map(|kubectl| ("DAEDAL_KUBECTL", kubectl)));
                 command.envs(suite.told_in.map(|variable| (variable, peer)));
                 compared(&mut command)
             }
