@@ -1,13 +1,21 @@
 //! Faults of a machine config that Talos notices late or not at all.
 
 mod conflicts;
+mod containers;
 mod expression;
+mod firewall;
+mod images;
 mod interfaces;
 mod kubernetes;
 mod links;
 mod network;
 mod node;
+mod pem;
+mod routing;
+mod rules;
 mod services;
+mod storage;
+mod system;
 mod volumes;
 
 use std::{collections::HashSet, fmt};
@@ -61,13 +69,21 @@ impl MachineConfig {
     fn lint_as_read(&self, release: Release, mut found: Findings) -> Vec<Lint> {
         self.lint_main(&mut found);
         self.lint_documents(release, &mut found);
+        self.lint_rules(&mut found);
         self.lint_conflicts(release, &mut found);
         self.lint_network(&mut found);
         self.lint_links(release, &mut found);
         self.lint_interfaces(&mut found);
+        self.lint_routing(&mut found);
+        self.lint_firewall(&mut found);
         self.lint_volumes(release, &mut found);
+        self.lint_storage(release, &mut found);
         self.lint_node(&mut found);
         self.lint_services(release, &mut found);
+        self.lint_system(&mut found);
+        self.lint_containers(&mut found);
+        self.lint_images(&mut found);
+        self.lint_pem(release, &mut found);
         self.lint_kubernetes(release, &mut found);
         let mut lints = found.0;
         lints.sort_by_key(|lint| std::cmp::Reverse(lint.severity));

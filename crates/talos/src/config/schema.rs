@@ -250,7 +250,11 @@ fn value_as_read(value: &Value, field: &Field) -> Value {
             Value::Mapping(fields.iter().map(read).collect())
         }
         Value::Sequence(list) => match field.child("[]") {
-            Some(below) => Value::Sequence(list.iter().map(|item| value_as_read(item, below)).collect()),
+            // Nothing is left out, unless nothing is something there.
+            Some(below) => {
+                let there = list.iter().filter(|item| below.is_optional || !item.is_null());
+                Value::Sequence(there.map(|item| value_as_read(item, below)).collect())
+            }
             None => value.clone(),
         },
         _ => scalar::as_read(field.shape, value),
@@ -273,7 +277,7 @@ fn look(
         found.push(Misfit { path: path.to_owned(), message: message.to_owned() });
     };
     match (field.shape, value) {
-        (_, Value::Null) | (Shape::Free, _) => {}
+        (_, Value::Null) | (Shape::Free, Value::Mapping(_)) => {}
         (Shape::Pem | Shape::PemKey, Value::Mapping(fields)) => {
             let known: &[&str] = if field.shape == Shape::Pem { &["crt", "key"] } else { &["key"] };
             for key in fields.keys().filter_map(Value::as_str).filter(|key| !known.contains(key)) {
@@ -332,14 +336,33 @@ fn look(
                 path.truncate(before);
             }
         }
-        (Shape::Arguments, Value::Mapping(_)) => {}
-        (Shape::Map | Shape::Arguments, _) => wrong("must hold keys", path),
+        (Shape::Arguments, Value::Mapping(arguments)) => {
+            for (key, argument) in arguments {
+                if !is_argument(argument, minor) {
+                    let before = path.len();
+                    push(path, key.as_str().unwrap_or("?"));
+                    let list = if minor >= 13 { ", or a list of them" } else { "" };
+                    found.push(Misfit { path: path.clone(), message: format!("must be a single value{list}") });
+                    path.truncate(before);
+                }
+            }
+        }
+        (Shape::Map | Shape::Arguments | Shape::Free, _) => wrong("must hold keys", path),
         (_, Value::Mapping(_) | Value::Sequence(_)) => wrong("must be a single value", path),
         (shape, _) => {
             if let Some(message) = scalar::fault(shape, field.format, value, minor) {
                 wrong(&message, path);
             }
         }
+    }
+}
+
+/// A value, or several from v1.13 on.
+fn is_argument(argument: &Value, minor: u32) -> bool {
+    let is_single = |value: &Value| !value.is_mapping() && !value.is_sequence();
+    match argument {
+        Value::Sequence(list) => minor >= 13 && list.iter().all(is_single),
+        value => is_single(value),
     }
 }
 

@@ -4,6 +4,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod documents;
 mod flags;
 mod lint;
 mod matrix;

@@ -85,23 +85,11 @@ impl MachineConfig {
         {
             found.error("KubeProxyConfig", "needs a mode that is one of nftables, iptables, ipvs");
         }
-        for document in self.of_kind("KubePrismConfig") {
-            let port = document.get("port").and_then(Value::as_i64).unwrap_or_default();
-            if !(1..=65535).contains(&port) {
-                found.error("KubePrismConfig", "needs a `port` from 1 to 65535");
-            }
-        }
         for kind in ["KubeExternalManifestConfig", "KubeInlineManifestConfig", "KubeStaticPodConfig"] {
             for document in self.of_kind(kind) {
                 let id = DocumentId::of(document);
                 if !is_subdomain(&id.name) {
                     found.error(&id.to_string(), "needs a name of lower-case letters, digits, `-` and `.`");
-                }
-                if kind == "KubeExternalManifestConfig"
-                    && let Ok(url) = Url::parse(text(Some(document), "url"))
-                    && !matches!(url.scheme.as_str(), "http" | "https")
-                {
-                    found.error(&id.to_string(), "needs a url that begins with http:// or https://");
                 }
             }
         }

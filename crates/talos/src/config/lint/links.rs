@@ -9,11 +9,10 @@ use super::{Findings, expression::About, is_set, items, text, volumes::lint_sele
 use crate::config::{
     contract::Release,
     document::{DocumentId, MachineConfig},
-    schema::is_address,
 };
 
 /// Documents that configure a link of some kind; a link is of one kind only.
-const LINK_KINDS: [&str; 8] = [
+pub(super) const LINK_KINDS: [&str; 8] = [
     "LinkConfig",
     "VLANConfig",
     "BondConfig",
@@ -37,6 +36,7 @@ impl MachineConfig {
             }
             lint_addresses(document, &place, found);
         }
+        self.lint_pairs(&kinds, found);
         for bond in self.of_kind("BondConfig") {
             if text(Some(bond), "bondMode").is_empty() {
                 found.error(&DocumentId::of(bond).to_string(), "needs a `bondMode`, such as active-backup");
@@ -45,9 +45,7 @@ impl MachineConfig {
         for alias in self.of_kind("LinkAliasConfig") {
             let id = DocumentId::of(alias);
             let place = id.to_string();
-            if id.name.is_empty() {
-                found.error(&place, "needs a name");
-            } else if release.minor() >= 13
+            if release.minor() >= 13
                 && let Some((before, behind)) = id.name.split_once('%')
                 && (before.is_empty() || behind != "d")
             {
@@ -58,29 +56,46 @@ impl MachineConfig {
         }
         for document in ["DHCPv4Config", "DHCPv6Config"].iter().flat_map(|kind| self.of_kind(kind)) {
             let id = DocumentId::of(document);
-            if id.name.is_empty() {
-                found.error(&id.kind, "needs the name of a link");
-            }
             let by_duid = text(Some(document), "clientIdentifier").eq_ignore_ascii_case("duid");
             if by_duid == text(Some(document), "duidRaw").is_empty() {
                 found.error(&id.to_string(), "needs both `clientIdentifier: duid` and `duidRaw`, or neither");
             }
         }
-        for document in self.of_kind("EthernetConfig").filter(|of| DocumentId::of(of).name.is_empty()) {
-            found.error(&DocumentId::of(document).kind, "needs the name of a link");
-        }
-        for rule in self.of_kind("NetworkRuleConfig") {
-            if items(rule, "ingress").any(|from| text(Some(from), "subnet").is_empty()) {
-                found.error(&DocumentId::of(rule).to_string(), "lets in from a subnet that is empty");
-            }
-        }
         for document in self.of_kind("StaticHostConfig") {
             let id = DocumentId::of(document);
-            if !is_address(&id.name) {
-                found.error(&id.to_string(), "needs an IP address as its name");
-            }
             if items(document, "hostnames").next().is_none() {
                 found.error(&id.to_string(), "has no names");
+            }
+        }
+    }
+
+    /// Both ends of a pair are links, each configured once.
+    fn lint_pairs(&self, kinds: &HashMap<String, &str>, found: &mut Findings) {
+        let mut ends: HashMap<&str, String> = HashMap::new();
+        for pair in self.of_kind("VethConfig") {
+            let id = DocumentId::of(pair);
+            let place = id.to_string();
+            let other = text(Some(pair), "peer.name");
+            for (key, name) in [("name", id.name.as_str()), ("peer.name", other)] {
+                let is_seen = |letter: char| !letter.is_whitespace() && !letter.is_control();
+                let is_good = (1..=15).contains(&name.len())
+                    && !matches!(name, "." | "..")
+                    && name.chars().all(|letter| is_seen(letter) && !"/:".contains(letter));
+                if !is_good {
+                    let message = format!("needs a `{key}` of 1 to 15 letters without blanks, `/` and `:`");
+                    found.error(&place, &message);
+                }
+            }
+            if id.name == other {
+                found.error(&place, "needs a `peer.name` that is not its own name");
+            } else if let Some(kind) = kinds.get(other) {
+                found.error(&place, &format!("has a peer with the name of a {kind}; a link is configured once"));
+            }
+            if let Some(first) = ends.insert(other, place.clone()) {
+                found.error(&place, &format!("has the peer `{other}`, which {first} has too"));
+            }
+            if let Some(peer) = pair.get("peer") {
+                lint_addresses(peer, &place, found);
             }
         }
     }

@@ -8,16 +8,12 @@ use std::{
 use ipnet::IpNet;
 use yaml_serde::Value;
 
-use super::{Findings, items};
+use super::{Findings, items, links::LINK_KINDS};
 use crate::config::{
     document::{DocumentId, MachineConfig},
     options::Role,
     schema::is_address,
 };
-
-/// Documents that configure a link of some kind.
-const LINK_KINDS: [&str; 6] =
-    ["LinkConfig", "VLANConfig", "BondConfig", "BridgeConfig", "DummyLinkConfig", "WireguardConfig"];
 
 fn name(document: &Value) -> Option<&str> {
     document.get("name").and_then(Value::as_str)

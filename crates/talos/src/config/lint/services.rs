@@ -1,13 +1,11 @@
 //! Faults of what a machine's services are told: logs, registries, extensions, the clock, name servers, discovery.
 
-use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use yaml_serde::Value;
 
-use super::{Findings, at, is_set, items, node::entries, node::subnet_fault, text};
+use super::{Findings, at, is_set, items, node::subnet_fault, text};
 use crate::config::{
     contract::Release,
     document::{DocumentId, MachineConfig},
-    schema::duration_nanoseconds,
     url::Url,
 };
 
@@ -21,55 +19,9 @@ impl MachineConfig {
         self.lint_extensions(found);
         self.lint_clock_and_names(release, found);
         self.lint_discovery(release, found);
-        for kind in ["SysctlConfig", "SysfsConfig"] {
-            for document in self.of_kind(kind) {
-                if entries(document.get("params")).any(|(key, _)| key.is_empty()) {
-                    found.error(kind, "sets something without a name");
-                }
-            }
-        }
-        for document in self.of_kind("EventSinkConfig") {
-            let endpoint = text(Some(document), "endpoint");
-            let port = endpoint
-                .rsplit_once(':')
-                .filter(|(host, _)| !host.contains(':') || (host.starts_with('[') && host.ends_with(']')));
-            if port.is_none() {
-                found.error("EventSinkConfig", "needs an endpoint of the form host:port");
-            }
-        }
-        for document in self.of_kind("WatchdogTimerConfig") {
-            if text(Some(document), "device").is_empty() {
-                found.error("WatchdogTimerConfig", "names no device");
-            }
-            let timeout = document.get("timeout").and_then(Value::as_str).and_then(duration_nanoseconds);
-            if timeout.is_some_and(|timeout| timeout != 0 && timeout < 10_000_000_000) {
-                found.error("WatchdogTimerConfig", "needs a timeout of at least ten seconds");
-            }
-        }
     }
 
     fn lint_logs(&self, found: &mut Findings) {
-        for document in self.of_kind("KmsgLogConfig") {
-            let id = DocumentId::of(document);
-            let place = id.to_string();
-            if id.name.is_empty() {
-                found.error(&place, "needs a name");
-            }
-            let url = text(Some(document), "url");
-            match Url::parse(url) {
-                Ok(url) if !matches!(url.scheme.as_str(), "tcp" | "udp") => {
-                    found.error(&place, "needs a url that begins with tcp:// or udp://");
-                }
-                Ok(url) if !matches!(url.path.as_str(), "" | "/") => {
-                    found.error(&place, "needs a url with nothing behind its port");
-                }
-                Ok(url) if url.port().is_empty() => {
-                    found.error(&place, "needs a url with a port, such as tcp://10.0.0.5:514");
-                }
-                // What cannot be read is told where keys and values are looked at.
-                Ok(_) | Err(_) => {}
-            }
-        }
         for destination in self.get("machine.logging").into_iter().flat_map(|of| items(of, "destinations")) {
             let place = "machine.logging.destinations";
             match Url::parse(text(Some(destination), "endpoint")) {
@@ -86,38 +38,12 @@ impl MachineConfig {
     }
 
     fn lint_registries(&self, found: &mut Findings) {
-        for document in self.of_kind("RegistryMirrorConfig") {
-            let place = self.named(document, found);
-            for endpoint in items(document, "endpoints") {
-                match Url::parse(text(Some(endpoint), "url")) {
-                    Ok(url) if !matches!(url.scheme.as_str(), "http" | "https") => {
-                        found.error(&place, "needs endpoints that begin with http:// or https://");
-                    }
-                    Ok(_) | Err(_) => {}
-                }
-            }
-        }
         for document in self.of_kind("RegistryAuthConfig") {
-            let place = self.named(document, found);
             let is_there = |key: &str| !text(Some(document), key).is_empty();
             let ways = ["username", "auth", "identityToken"].into_iter().filter(|key| is_there(key)).count();
             if ways > 1 {
+                let place = DocumentId::of(document).to_string();
                 found.error(&place, "knows more than one way to log in: set username, auth or identityToken");
-            }
-        }
-        for document in self.of_kind("RegistryTLSConfig") {
-            let place = self.named(document, found);
-            let ca = text(Some(document), "ca");
-            if !ca.is_empty() && !has_certificate(ca) {
-                found.error(&place, "has a `ca` that is no certificate in PEM");
-            }
-            if let Some(identity) = document.get("clientIdentity").filter(|value| is_set(value)) {
-                if !has_certificate(text(Some(identity), "cert")) {
-                    found.error(&place, "has a client identity whose `cert` is no certificate in PEM");
-                }
-                if !text(Some(identity), "key").contains("PRIVATE KEY-----") {
-                    found.error(&place, "has a client identity whose `key` is no private key in PEM");
-                }
             }
         }
         for part in ["config", "mirrors"] {
@@ -129,18 +55,9 @@ impl MachineConfig {
         }
     }
 
-    /// Where a document stands; one that has no name is told.
-    fn named(&self, document: &Value, found: &mut Findings) -> String {
-        let id = DocumentId::of(document);
-        if id.name.is_empty() {
-            found.error(&id.kind, "needs a name");
-        }
-        id.to_string()
-    }
-
     fn lint_extensions(&self, found: &mut Findings) {
         for document in self.of_kind("ExtensionServiceConfig") {
-            let place = self.named(document, found);
+            let place = DocumentId::of(document).to_string();
             let mut files = items(document, "configFiles").peekable();
             if files.peek().is_none() && items(document, "environment").next().is_none() {
                 found.error(&place, "says nothing: neither files nor environment");
@@ -153,9 +70,6 @@ impl MachineConfig {
                 }
             }
         }
-        for document in self.of_kind("KernelModuleConfig") {
-            self.named(document, found);
-        }
         let mut images = std::collections::HashSet::new();
         for extension in self.get("machine.install").into_iter().flat_map(|of| items(of, "extensions")) {
             let image = text(Some(extension), "image");
@@ -167,10 +81,6 @@ impl MachineConfig {
 
     fn lint_clock_and_names(&self, release: Release, found: &mut Findings) {
         for document in self.of_kind("TimeSyncConfig") {
-            let timeout = document.get("bootTimeout").and_then(Value::as_str).and_then(duration_nanoseconds);
-            if timeout.is_some_and(|timeout| timeout < 0) {
-                found.error("TimeSyncConfig", "has a `bootTimeout` below zero");
-            }
             if ["ntp", "ptp"].iter().all(|way| document.get(way).is_some_and(is_set)) {
                 found.error("TimeSyncConfig", "sets the clock by both `ntp` and `ptp`; set one of them");
             }
@@ -246,16 +156,6 @@ impl MachineConfig {
                 }
             }
         }
-        for document in self.of_kind("DiscoveryServiceConfig") {
-            let place = self.named(document, found);
-            match Url::parse(text(Some(document), "endpoint")) {
-                Ok(url) if !matches!(url.scheme.as_str(), "http" | "https" | "grpc") => {
-                    found.error(&place, "needs an endpoint that begins with https://, http:// or grpc://");
-                }
-                Ok(url) if url.hostname().is_empty() => found.error(&place, "needs an endpoint with a host"),
-                Ok(_) | Err(_) => {}
-            }
-        }
         let legacy = self.get("cluster.discovery").filter(|of| enabled(of));
         let service = legacy.map(|of| at(of, "registries.service"));
         let is_on = |service: Option<&Value>| {
@@ -296,11 +196,4 @@ fn lint_host_dns(of: Option<&Value>, place: &str, members_too: bool, found: &mut
             found.error(place, &format!("cannot have `{key}` while hostDNS is not enabled"));
         }
     }
-}
-
-/// Whether there is at least one certificate in a PEM text.
-fn has_certificate(pem: &str) -> bool {
-    CertificateDer::pem_slice_iter(pem.as_bytes())
-        .filter_map(Result::ok)
-        .any(|der| x509_parser::parse_x509_certificate(&der).is_ok())
 }
