@@ -13,6 +13,7 @@ mod node;
 mod pem;
 mod routing;
 mod rules;
+mod runtime_spec;
 mod services;
 mod storage;
 mod system;
@@ -82,6 +83,7 @@ impl MachineConfig {
         self.lint_services(release, &mut found);
         self.lint_system(&mut found);
         self.lint_containers(&mut found);
+        self.lint_runtime_spec(release, &mut found);
         self.lint_images(&mut found);
         self.lint_pem(release, &mut found);
         self.lint_kubernetes(release, &mut found);
@@ -252,6 +254,12 @@ pub(super) fn endpoint_host(endpoint: &str) -> Option<&str> {
         None => authority,
     };
     (!host.is_empty() && !host.contains(['/', '@', '?', '#'])).then_some(host)
+}
+
+/// Whether it is of the form `host:port`, with brackets around a host that has colons in it.
+fn has_port(endpoint: &str) -> bool {
+    let split = endpoint.rsplit_once(':');
+    split.is_some_and(|(host, _)| !host.contains(':') || (host.starts_with('[') && host.ends_with(']')))
 }
 
 #[derive(Default)]

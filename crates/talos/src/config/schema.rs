@@ -107,6 +107,11 @@ impl Field {
         }
     }
 
+    /// Whether a value is a whole number that fits.
+    pub(crate) fn takes_number(&self, value: &Value) -> bool {
+        self.format.is_some_and(|format| scalar::is_whole_number(value, format))
+    }
+
     /// Every field of an object.
     pub(crate) fn children(&self) -> impl Iterator<Item = (&'static str, &Self)> {
         self.children.iter().map(|(key, field)| (*key, field))
@@ -142,7 +147,8 @@ fn kinds() -> &'static HashMap<&'static str, Field> {
     KINDS.get_or_init(|| read(include_str!("schema/fields.txt")))
 }
 
-fn read(text: &'static str) -> HashMap<&'static str, Field> {
+/// Reads a table of fields.
+pub(crate) fn read(text: &'static str) -> HashMap<&'static str, Field> {
     let mut kinds: HashMap<&'static str, Field> = HashMap::new();
     let mut current = "";
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -280,11 +286,15 @@ fn look(
         (_, Value::Null) | (Shape::Free, Value::Mapping(_)) => {}
         (Shape::Pem | Shape::PemKey, Value::Mapping(fields)) => {
             let known: &[&str] = if field.shape == Shape::Pem { &["crt", "key"] } else { &["key"] };
-            for key in fields.keys().filter_map(Value::as_str).filter(|key| !known.contains(key)) {
+            for (key, value) in fields.iter().filter_map(|(key, value)| Some((key.as_str()?, value))) {
                 let before = path.len();
                 push(path, key);
-                let message = format!("is not a known key{}", meant(key, known.iter().copied()));
-                found.push(Misfit { path: path.clone(), message });
+                let message = if known.contains(&key) {
+                    scalar::pem_fault(value)
+                } else {
+                    Some(format!("is not a known key{}", meant(key, known.iter().copied())))
+                };
+                found.extend(message.map(|message| Misfit { path: path.clone(), message }));
                 path.truncate(before);
             }
         }
@@ -320,6 +330,7 @@ fn look(
                 let before = path.len();
                 push(path, &format!("[{index}]"));
                 if let Some(below) = field.child("[]") {
+                    empty(item, below, path, found);
                     look(item, below, minor, path, false, found);
                 }
                 path.truncate(before);
@@ -331,6 +342,7 @@ fn look(
                 let before = path.len();
                 push(path, key.as_str().unwrap_or("?"));
                 if let Some(below) = field.child("*") {
+                    empty(child, below, path, found);
                     look(child, below, minor, path, false, found);
                 }
                 path.truncate(before);
@@ -341,7 +353,7 @@ fn look(
                 if !is_argument(argument, minor) {
                     let before = path.len();
                     push(path, key.as_str().unwrap_or("?"));
-                    let list = if minor >= 13 { ", or a list of them" } else { "" };
+                    let list = if minor >= 14 { ", or a list of them" } else { "" };
                     found.push(Misfit { path: path.clone(), message: format!("must be a single value{list}") });
                     path.truncate(before);
                 }
@@ -357,11 +369,19 @@ fn look(
     }
 }
 
-/// A value, or several from v1.13 on.
+/// What is nothing where something has to be: Talos refuses it or breaks at it.
+fn empty(item: &Value, field: &Field, path: &str, found: &mut Vec<Misfit>) {
+    if item.is_null() && field.is_optional {
+        let message = "says nothing: fill it in, or take it out".to_owned();
+        found.push(Misfit { path: path.to_owned(), message });
+    }
+}
+
+/// A value, or several from v1.14 on: those of v1.13 know lists, but cannot read them.
 fn is_argument(argument: &Value, minor: u32) -> bool {
     let is_single = |value: &Value| !value.is_mapping() && !value.is_sequence();
     match argument {
-        Value::Sequence(list) => minor >= 13 && list.iter().all(is_single),
+        Value::Sequence(list) => minor >= 14 && list.iter().all(is_single),
         value => is_single(value),
     }
 }

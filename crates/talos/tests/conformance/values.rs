@@ -27,6 +27,10 @@ pub const OURS: &[&str] = &[
     "ca.crt: is missing",
     "is missing; a control plane needs it",
     "machine.type: is neither",
+    // A worker has no use for it, and should not be able to tell it.
+    "cluster.ca.key: must not be on a worker",
+    // Talos takes some of them, and breaks at them later.
+    "says nothing: fill it in, or take it out",
     // What works on one link does not work on two.
     "has already",
     "a second time",

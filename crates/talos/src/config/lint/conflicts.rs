@@ -5,7 +5,7 @@ use yaml_serde::Value;
 use super::Findings;
 use crate::config::{
     contract::Release,
-    document::MachineConfig,
+    document::{DocumentId, MachineConfig},
     schema::{duration_nanoseconds, is_address},
 };
 
@@ -20,6 +20,10 @@ enum Set {
     Addresses,
 }
 use Set::{Addresses, Filled, There};
+
+/// Kinds of which not two may be about the same thing.
+const EXCLUSIVE: [(&str, &str); 2] =
+    [("UserVolumeConfig", "ExistingVolumeConfig"), ("Layer2VIPConfig", "HCloudVIPConfig")];
 
 /// Which field is refused beside which document, and since which minor version.
 const CONFLICTS: &[(&str, &str, Set, u32)] = &[
@@ -103,6 +107,14 @@ impl MachineConfig {
                 );
             }
         }
+        for (kind, other) in EXCLUSIVE {
+            for document in self.of_kind(kind) {
+                let id = DocumentId::of(document);
+                if self.of_kind(other).any(|document| DocumentId::of(document).name == id.name) {
+                    found.error(&id.to_string(), &format!("cannot stand beside a {other} of the same name"));
+                }
+            }
+        }
         // Two kinds of volumes were encrypted by the main document, each by its own field.
         for (name, path) in [
             ("STATE", "machine.systemDiskEncryption.state"),
@@ -118,7 +130,7 @@ impl MachineConfig {
                 found.error(path, "cannot stand beside the encryption of VolumeConfig; set it there");
             }
         }
-        let host_dns = |document: &Value| document.get("hostDNS").is_some_and(|value| Filled.holds(value));
+        let host_dns = |document: &Value| document.get("hostDNS").is_some_and(super::volumes::is_filled);
         if release.minor() >= 14
             && self.get("machine.features.hostDNS").is_some_and(|value| There.holds(value))
             && self.of_kind("ResolverConfig").any(host_dns)

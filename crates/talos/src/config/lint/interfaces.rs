@@ -4,7 +4,7 @@ use std::{collections::HashMap, net::IpAddr};
 
 use yaml_serde::Value;
 
-use super::{Findings, at, is_set, items, text};
+use super::{Findings, at, has_port, is_set, items, rules::is_key, text};
 use crate::config::{document::MachineConfig, options::Role, schema::is_network};
 
 const PLACE: &str = "machine.network.interfaces";
@@ -95,7 +95,7 @@ fn lint_device(interface: &Value, parts: &HashMap<&str, &str>, found: &mut Findi
         found.error(PLACE, "has a `deviceSelector` that selects nothing");
     }
     lint_addresses(interface, found);
-    if parts.contains_key(name) && !name.is_empty() {
+    if parts.contains_key(name) {
         let asks = interface.get("dhcp").and_then(Value::as_bool) == Some(true);
         let static_too =
             items(interface, "addresses").next().is_some() || !text(Some(interface), "cidr").is_empty();
@@ -122,6 +122,28 @@ fn lint_device(interface: &Value, parts: &HashMap<&str, &str>, found: &mut Findi
     }
     if let Some(bond) = interface.get("bond").filter(|value| is_set(value)) {
         lint_bond(name, bond, found);
+    }
+    if let Some(wireguard) = interface.get("wireguard").filter(|value| is_set(value)) {
+        lint_wireguard(name, wireguard, found);
+    }
+}
+
+fn lint_wireguard(name: &str, wireguard: &Value, found: &mut Findings) {
+    let mut wrong = |message: &str| found.error(PLACE, &format!("the WireGuard link `{name}` {message}"));
+    if !is_key(text(Some(wireguard), "privateKey")) {
+        wrong("needs a `privateKey` of 32 bytes in base64");
+    }
+    for peer in items(wireguard, "peers") {
+        if !is_key(text(Some(peer), "publicKey")) {
+            wrong("has a peer that needs a `publicKey` of 32 bytes in base64");
+        }
+        let endpoint = text(Some(peer), "endpoint");
+        if !endpoint.is_empty() && !has_port(endpoint) {
+            wrong("has a peer that needs an `endpoint` of the form host:port");
+        }
+        if items(peer, "allowedIPs").filter_map(Value::as_str).any(|network| !is_network(network)) {
+            wrong("has a peer with `allowedIPs` that are no networks");
+        }
     }
 }
 

@@ -182,10 +182,31 @@ impl MachineConfig {
                 lint_resources(of, &format!("cluster.{part}"), found);
             }
         }
+        self.lint_authorizers(found);
         if let Some(sort) = self.text("machine.features.nodeAddressSortAlgorithm")
             && !["", "v1", "v2"].contains(&sort.to_ascii_lowercase().as_str())
         {
             found.error("machine.features.nodeAddressSortAlgorithm", "must be v1 or v2");
+        }
+    }
+
+    /// Who may do what in Kubernetes, before there were documents for it.
+    fn lint_authorizers(&self, found: &mut Findings) {
+        let Some(server) = self.get("cluster.apiServer") else { return };
+        let place = "cluster.apiServer.authorizationConfig";
+        let is_there = server.get("authorizationConfig").is_some_and(is_set);
+        for (argument, _) in entries(server.get("extraArgs")).filter(|_| is_there) {
+            if argument == "authorization-mode" || argument.starts_with("authorization-webhook-") {
+                found.error(place, &format!("cannot stand beside the argument `{argument}`"));
+            }
+        }
+        for authorizer in items(server, "authorizationConfig") {
+            if !["Node", "RBAC", "Webhook"].contains(&text(Some(authorizer), "type")) {
+                found.error(place, "needs types that are Node, RBAC or Webhook");
+            }
+            if text(Some(authorizer), "name").is_empty() {
+                found.error(place, "has an authorizer without a name");
+            }
         }
     }
 
@@ -249,6 +270,8 @@ fn lint_subnets(document: &Value, found: &mut Findings) {
         let families = subnets.iter().filter(|subnet| subnet.addr().is_ipv4()).count();
         if items(document, key).all(|subnet| subnet.as_str() == Some("")) {
             found.error(place, &format!("needs {key}"));
+        } else if items(document, key).any(|subnet| subnet.as_str() == Some("")) {
+            found.error(place, &format!("has an empty network in {key}"));
         } else if families > 1 || subnets.len() - families > 1 {
             found.error(place, &format!("has more than one network of a family in {key}"));
         }

@@ -153,8 +153,14 @@ impl MachineConfig {
                 found.error(&place, "has no links");
             }
             for link in items(bond, "links").filter_map(Value::as_str) {
-                if let Some(other) = members.insert(link, place.clone()) {
-                    found.error(&place, &format!("has the link `{link}`, which {other} has already"));
+                match members.insert(link, place.clone()) {
+                    Some(other) if other == place => {
+                        found.warning(&place, &format!("has the link `{link}` twice"));
+                    }
+                    Some(other) => {
+                        found.error(&place, &format!("has the link `{link}`, which {other} has already"));
+                    }
+                    None => {}
                 }
             }
         }

@@ -160,6 +160,11 @@ impl MachineConfig {
     }
 }
 
+/// Whether a text is 32 bytes in base64.
+pub(super) fn is_key(text: &str) -> bool {
+    BASE64.decode(text.replace(['\r', '\n'], "")).is_ok_and(|key| key.len() == 32)
+}
+
 /// Every value at a path with `[]` for the elements of a list; `None` for one that is not there, though what is above it is.
 fn each<'a>(value: &'a Value, path: &str) -> Vec<Option<&'a Value>> {
     match path.split_once(".[].") {
@@ -201,8 +206,7 @@ impl Must {
                 fault(is_good, &format!("from {least} to {most}"))
             }
             BeKey(needed) => {
-                let is_key = BASE64.decode(text.replace(['\r', '\n'], "")).is_ok_and(|key| key.len() == 32);
-                fault(is_key || (!needed && text.is_empty()), "of 32 bytes in base64")
+                fault(is_key(text) || (!needed && text.is_empty()), "of 32 bytes in base64")
             }
             BeUrl(scheme) => scheme.fault(text),
         }

@@ -46,13 +46,6 @@ impl MachineConfig {
                 found.error(&place, "knows more than one way to log in: set username, auth or identityToken");
             }
         }
-        for part in ["config", "mirrors"] {
-            let path = format!("machine.registries.{part}");
-            let registries = self.get(&path).and_then(Value::as_mapping).into_iter().flatten();
-            for (registry, _) in registries.filter(|(_, value)| value.is_null()) {
-                found.error(&path, &format!("says nothing of `{}`", registry.as_str().unwrap_or_default()));
-            }
-        }
     }
 
     fn lint_extensions(&self, found: &mut Findings) {

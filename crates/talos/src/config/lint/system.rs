@@ -2,7 +2,7 @@
 
 use yaml_serde::Value;
 
-use super::{Findings, node::entries, text};
+use super::{Findings, has_port, node::entries, text};
 use crate::config::document::{DocumentId, MachineConfig};
 
 /// Files and folders below /etc that Talos writes itself.
@@ -38,11 +38,7 @@ impl MachineConfig {
             }
         }
         for document in self.of_kind("EventSinkConfig") {
-            let endpoint = text(Some(document), "endpoint");
-            let port = endpoint
-                .rsplit_once(':')
-                .filter(|(host, _)| !host.contains(':') || (host.starts_with('[') && host.ends_with(']')));
-            if port.is_none() {
+            if !has_port(text(Some(document), "endpoint")) {
                 found.error("EventSinkConfig", "needs an endpoint of the form host:port");
             }
         }

@@ -229,7 +229,7 @@ pub(super) fn lint_selector(
 }
 
 /// Whether there is something in it that counts.
-fn is_filled(value: &Value) -> bool {
+pub(super) fn is_filled(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Mapping(fields) => fields.values().any(is_filled),

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use yaml_serde::Value;
 
 use super::Shape;
@@ -24,6 +25,10 @@ pub(crate) enum Format {
     Size,
     /// The name or number of a routing table.
     Table,
+    /// A port such as 80, or ports such as 8000-8080.
+    Ports,
+    /// Bytes in base64.
+    Base64,
     /// One of these, with the Talos 1.x that began it behind `@` where that matters.
     Words(&'static str),
     /// A number from zero on, of so many bits.
@@ -44,6 +49,8 @@ impl Format {
             "bytes" => Self::Bytes,
             "size" => Self::Size,
             "table" => Self::Table,
+            "ports" => Self::Ports,
+            "base64" => Self::Base64,
             words if words.contains('|') => Self::Words(words),
             number => match number.split_at_checked(1)? {
                 ("u", rest) => Self::Unsigned(bits(rest)?),
@@ -103,9 +110,36 @@ pub(super) fn fault(shape: Shape, format: Option<Format>, value: &Value, minor: 
             Ok(url) => (minor >= 13 && url.has_stray_colon())
                 .then(|| "has a port that is no number; write IPv6 addresses in brackets".into()),
         },
+        (Shape::Text, Some(Format::Ports)) => ports_fault(value, minor),
         (Shape::Text, Some(format)) => text_fault(&text(value)?, format, minor),
         _ => None,
     }
+}
+
+/// A number of 16 bits, or two with a hyphen between them; numbers in quotes are none.
+fn ports_fault(value: &Value, minor: u32) -> Option<String> {
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok();
+    let good = match value {
+        Value::String(range) => {
+            range.split_once('-').is_some_and(|(first, last)| is_port(first) && is_port(last))
+        }
+        value => is_number(value, Format::Unsigned(16), minor),
+    };
+    (!good).then(|| "must be a port such as 80, without quotes, or ports such as 8000-8080".into())
+}
+
+/// What is wrong with a certificate or key that is in base64.
+pub(super) fn pem_fault(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::Mapping(_) | Value::Sequence(_) => Some("must be a single value".into()),
+        value => text_fault(&text(value)?, Format::Base64, 0),
+    }
+}
+
+/// Whether it is a number without anything behind its point that fits.
+pub(super) fn is_whole_number(value: &Value, format: Format) -> bool {
+    is_number(value, format, 13)
 }
 
 fn is_flag(value: &Value) -> bool {
@@ -210,13 +244,15 @@ fn text_fault(text: &str, format: Format, minor: u32) -> Option<String> {
                 text.parse::<u8>().is_ok_and(|number| (1..=252).contains(&number) && !text.starts_with('0'));
             number || ["unspec", "default", "main", "local"].contains(&text.to_ascii_lowercase().as_str())
         }
+        Format::Base64 => BASE64.decode(text.replace(['\r', '\n'], "")).is_ok(),
         Format::Words(words) => return word_fault(text, words, minor),
-        Format::Unsigned(_) | Format::Signed(_) => true,
+        Format::Ports | Format::Unsigned(_) | Format::Signed(_) => true,
     };
     (!good).then(|| match format {
         Format::Address => "must be an IP address".into(),
         Format::Prefix => "must be an address with its prefix, such as 10.0.0.5/24".into(),
         Format::Endpoint => "must be an address with a port, such as 10.0.0.5:51820".into(),
+        Format::Base64 => "must be in base64".into(),
         Format::Hex => "must be bytes in hexadecimal, such as 02:00:00:00:00:01".into(),
         _ => "must be a routing table: a number from 1 to 252, `main`, `local`, `default` or `unspec`".into(),
     })
@@ -249,7 +285,10 @@ fn has_prefix(address: &str, bits: &str) -> bool {
 }
 
 fn word_fault(text: &str, words: &'static str, minor: u32) -> Option<String> {
-    let known = words.split('|').filter(|word| !word.is_empty());
+    if text.is_empty() && words.ends_with("|-") {
+        return None;
+    }
+    let known = words.split('|').filter(|word| !word.is_empty() && *word != "-");
     let mut known = known.map(|word| match word.split_once('@') {
         Some((word, since)) => (word, since.parse().unwrap_or(0)),
         None => (word, 0),
