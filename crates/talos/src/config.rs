@@ -15,6 +15,7 @@ pub mod patch;
 mod redact;
 mod registry;
 mod schema;
+mod spelling;
 mod support;
 mod url;
 

@@ -2,11 +2,16 @@
 
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeSeed as _};
 use serde_json::{Map, Value as Json};
 use yaml_serde::Value;
 
-use crate::{Error, Result, config::options::Role, secret::Secret, yaml};
+use crate::{
+    Error, Result,
+    config::{options::Role, schema, spelling::Spelled},
+    secret::Secret,
+    yaml,
+};
 
 /// A machine config: one or more YAML documents, the one without a `kind` being the main one.
 ///
@@ -142,16 +147,25 @@ impl MachineConfig {
 /// Reads YAML documents, leaving out empty ones. Every document must be a mapping.
 pub(crate) fn read_documents(text: &str) -> Result<Vec<Value>> {
     let mut documents = Vec::new();
-    for part in yaml_serde::Deserializer::from_str(text) {
-        let value = Value::deserialize(part).map_err(|error| {
-            let at = error.location().map_or(String::new(), |at| format!(" at line {}", at.line()));
-            // The parser's own words may quote a secret.
-            Error::Config { reason: format!("it is not valid YAML{at}") }
-        })?;
+    let wrong = |error: yaml_serde::Error| {
+        let at = error.location().map_or(String::new(), |at| format!(" at line {}", at.line()));
+        // The parser's own words may quote a secret.
+        Error::Config { reason: format!("it is not valid YAML{at}") }
+    };
+    // Read once to see of what kind it is, and again as that kind is read.
+    let again = yaml_serde::Deserializer::from_str(text);
+    for (part, again) in yaml_serde::Deserializer::from_str(text).zip(again) {
+        let value = Value::deserialize(part).map_err(wrong)?;
         match value {
             Value::Null => {}
             Value::Mapping(mapping) if mapping.is_empty() => {}
-            Value::Mapping(_) => documents.push(value),
+            Value::Mapping(_) => {
+                let field = schema::of_kind(&DocumentId::of(&value).kind);
+                documents.push(match field {
+                    Some(field) => Spelled { field, seen: &value }.deserialize(again).map_err(wrong)?,
+                    None => value,
+                });
+            }
             _ => return Err(Error::Config { reason: "a document is not a mapping".into() }),
         }
     }

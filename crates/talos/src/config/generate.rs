@@ -312,7 +312,7 @@ pub(crate) mod tests {
                 "cluster: {controlPlane: {endpoint: {$patch: delete}}}".into(),
                 "endpoint: is missing",
             ),
-            (Role::Worker, "machine: {ca: {key: abc}}".into(), "must not be on a worker"),
+            (Role::Worker, "machine: {ca: {key: YWJj}}".into(), "must not be on a worker"),
             (Role::ControlPlane, "machine: {ca: {crt: QQ==}}".into(), "a control plane needs it"),
             (Role::Worker, "machine: {install: {extraKernelArgs: [a=b]}}".into(), "grubUseUKICmdline"),
             (Role::Worker, "machine: {ca: {$patch: delete}}".into(), "machine.ca.crt: is missing"),

@@ -168,7 +168,7 @@ impl MachineConfig {
                 for key in private.iter().filter(|key| present(key)) {
                     found.error(key.0, "must not be on a worker");
                 }
-                if self.get("cluster.etcd").is_some() {
+                if self.get("cluster.etcd").is_some_and(is_set) {
                     found.error("cluster.etcd", "must not be on a worker");
                 }
             }
@@ -178,7 +178,9 @@ impl MachineConfig {
     fn lint_keys(&self, release: Release, found: &mut Findings) {
         for document in &self.documents {
             let id = DocumentId::of(document);
-            for misfit in schema::misfits(document, &id.kind, release.minor()) {
+            let mut misfits = schema::misfits(document, &id.kind, release.minor());
+            misfits.extend(schema::empties(document, &id.kind));
+            for misfit in misfits {
                 let place = if id.kind.is_empty() || id.kind == misfit.path {
                     misfit.path
                 } else {

@@ -107,6 +107,16 @@ impl Field {
         }
     }
 
+    /// The field of this name below, or what every element, entry or argument is.
+    pub(crate) fn within(&self, key: &str) -> Option<&Self> {
+        if self.shape == Shape::Arguments { Some(self) } else { self.child(key) }
+    }
+
+    /// Whether a single value here is a text as it is spelled.
+    pub(crate) fn is_spelled(&self) -> bool {
+        matches!(self.shape, Shape::Text | Shape::Url | Shape::Arguments) && self.format != Some(Format::Ports)
+    }
+
     /// Whether a value is a whole number that fits.
     pub(crate) fn takes_number(&self, value: &Value) -> bool {
         self.format.is_some_and(|format| scalar::is_whole_number(value, format))
@@ -330,7 +340,6 @@ fn look(
                 let before = path.len();
                 push(path, &format!("[{index}]"));
                 if let Some(below) = field.child("[]") {
-                    empty(item, below, path, found);
                     look(item, below, minor, path, false, found);
                 }
                 path.truncate(before);
@@ -342,7 +351,6 @@ fn look(
                 let before = path.len();
                 push(path, key.as_str().unwrap_or("?"));
                 if let Some(below) = field.child("*") {
-                    empty(child, below, path, found);
                     look(child, below, minor, path, false, found);
                 }
                 path.truncate(before);
@@ -369,11 +377,35 @@ fn look(
     }
 }
 
-/// What is nothing where something has to be: Talos refuses it or breaks at it.
-fn empty(item: &Value, field: &Field, path: &str, found: &mut Vec<Misfit>) {
-    if item.is_null() && field.is_optional {
-        let message = "says nothing: fill it in, or take it out".to_owned();
-        found.push(Misfit { path: path.to_owned(), message });
+/// Every entry of a list or map that is nothing where something has to be: Talos refuses it, or breaks at it.
+pub(crate) fn empties(document: &Value, kind: &str) -> Vec<Misfit> {
+    let mut found = Vec::new();
+    if let Some(field) = of_kind(kind) {
+        look_for_empties(document, field, &mut String::new(), &mut found);
+    }
+    found
+}
+
+fn look_for_empties(value: &Value, field: &Field, path: &mut String, found: &mut Vec<Misfit>) {
+    let entries: Vec<(String, &Value)> = match value {
+        Value::Mapping(fields) => {
+            fields.iter().filter_map(|(key, value)| Some((key.as_str()?.to_owned(), value))).collect()
+        }
+        Value::Sequence(items) => {
+            items.iter().enumerate().map(|(index, item)| (format!("[{index}]"), item)).collect()
+        }
+        _ => return,
+    };
+    for (key, value) in entries {
+        let Some(below) = field.child(&key) else { continue };
+        let before = path.len();
+        push(path, &key);
+        if value.is_null() && below.is_optional && matches!(field.shape, Shape::List | Shape::Map) {
+            let message = "says nothing: fill it in, or take it out".to_owned();
+            found.push(Misfit { path: path.clone(), message });
+        }
+        look_for_empties(value, below, path, found);
+        path.truncate(before);
     }
 }
 

@@ -20,9 +20,8 @@ pub const OURS: &[&str] = &[
     "is the node's own address",
     "which is its own address",
     "has no passphrase",
-    "is not of the form https://host:port",
+    "cluster.controlPlane.endpoint: ",
     // Without these, a node is no part of a cluster that runs Kubernetes.
-    "cluster.controlPlane.endpoint: is missing",
     "token: is missing",
     "ca.crt: is missing",
     "is missing; a control plane needs it",

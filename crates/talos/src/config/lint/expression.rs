@@ -4,10 +4,12 @@
 //! evaluated. Where this knows less than Talos, it lets pass.
 
 mod check;
+mod fields;
 mod language;
 mod token;
 
-use language::Type::{self, Bool, Bytes, Double, Dynamic, Int, Text, Uint};
+use fields::{DISK, Known, LINK, VOLUME};
+use language::Type::{self, Bool, Double, Dynamic, Int, Text, Uint};
 
 /// What an expression is about, which decides what it may speak of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,91 +27,6 @@ pub(super) enum About {
     /// Which group of processes has to go first.
     MemoryRanking,
 }
-
-/// A field or a name with its type and the Talos 1.x that began it.
-type Known = (&'static str, Type, u32);
-
-const DISK: &[Known] = &[
-    ("size", Uint, 8),
-    ("io_size", Uint, 8),
-    ("sector_size", Uint, 8),
-    ("readonly", Bool, 8),
-    ("model", Text, 8),
-    ("serial", Text, 8),
-    ("modalias", Text, 8),
-    ("wwid", Text, 8),
-    ("bus_path", Text, 8),
-    ("sub_system", Text, 8),
-    ("transport", Text, 8),
-    ("rotational", Bool, 8),
-    ("cdrom", Bool, 8),
-    ("dev_path", Text, 8),
-    ("pretty_size", Text, 8),
-    ("secondary_disks", Type::List(&Text), 9),
-    ("uuid", Text, 9),
-    ("symlinks", Type::List(&Text), 10),
-    ("firmware_version", Text, 14),
-];
-
-const VOLUME: &[Known] = &[
-    ("size", Uint, 8),
-    ("sector_size", Uint, 8),
-    ("io_size", Uint, 8),
-    ("name", Text, 8),
-    ("uuid", Text, 8),
-    ("label", Text, 8),
-    ("block_size", Uint, 8),
-    ("filesystem_block_size", Uint, 8),
-    ("probed_size", Uint, 8),
-    ("partition_uuid", Text, 8),
-    ("partition_type", Text, 8),
-    ("partition_label", Text, 8),
-    ("partition_index", Uint, 8),
-    ("type", Text, 8),
-    ("device_path", Text, 8),
-    ("parent", Text, 8),
-    ("dev_path", Text, 8),
-    ("parent_dev_path", Text, 8),
-    ("pretty_size", Text, 8),
-    ("offset", Uint, 12),
-];
-
-const LINK: &[Known] = &[
-    ("index", Uint, 12),
-    ("type", Int, 12),
-    ("link_index", Uint, 12),
-    ("flags", Uint, 12),
-    ("hardware_addr", Bytes, 12),
-    ("broadcast_addr", Bytes, 12),
-    ("mtu", Uint, 12),
-    ("queue_disc", Text, 12),
-    ("master_index", Uint, 12),
-    ("operational_state", Int, 12),
-    ("kind", Text, 12),
-    ("slave_kind", Text, 12),
-    ("bus_path", Text, 12),
-    ("pciid", Text, 12),
-    ("driver", Text, 12),
-    ("driver_version", Text, 12),
-    ("firmware_version", Text, 12),
-    ("product_id", Text, 12),
-    ("vendor_id", Text, 12),
-    ("product", Text, 12),
-    ("vendor", Text, 12),
-    ("link_state", Bool, 12),
-    ("speed_megabits", Int, 12),
-    ("port", Int, 12),
-    ("duplex", Int, 12),
-    ("vlan", Dynamic, 12),
-    ("bridge_master", Dynamic, 12),
-    ("bond_master", Dynamic, 12),
-    ("wireguard", Dynamic, 12),
-    ("permanent_addr", Bytes, 12),
-    ("alias", Text, 12),
-    ("alt_names", Type::List(&Text), 12),
-    ("vrf_master", Dynamic, 13),
-    ("veth", Dynamic, 14),
-];
 
 const UNITS: [&str; 12] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "kB", "MB", "GB", "TB", "PB", "EB"];
 
@@ -133,9 +50,9 @@ impl About {
             Self::Links => &[("link", Type::Fields(LINK), 12)],
             Self::MemoryShortage => &[("time_since_trigger", Type::Duration, 12)],
             Self::MemoryRanking => &[
-                ("memory_max", Dynamic, 12),
-                ("memory_current", Dynamic, 12),
-                ("memory_peak", Dynamic, 12),
+                ("memory_max", Type::Optional(&Uint), 12),
+                ("memory_current", Type::Optional(&Uint), 12),
+                ("memory_peak", Type::Optional(&Uint), 12),
                 ("path", Text, 12),
                 ("class", Int, 12),
             ],
@@ -157,10 +74,11 @@ impl About {
             let pressure = |parts: &[&str]| {
                 matches!(parts, ["memory", "some" | "full", "avg10" | "avg60" | "avg300" | "total"])
             };
+            let by_class = Type::Map(&Int, &Double);
             match parts.split_first() {
                 _ if pressure(&parts) => return Some((Double, 12)),
-                Some((&"qos", rest)) if pressure(rest) => return Some((Dynamic, 12)),
-                Some((&"qos", ["memory", "current" | "peak" | "max"])) => return Some((Dynamic, 12)),
+                Some((&"qos", rest)) if pressure(rest) => return Some((by_class, 12)),
+                Some((&"qos", ["memory", "current" | "peak" | "max"])) => return Some((by_class, 12)),
                 _ => {}
             }
         }

@@ -95,9 +95,6 @@ pub(super) fn fault(shape: Shape, format: Option<Format>, value: &Value, minor: 
         (Shape::Duration, _) => {
             (!is_duration(value, minor)).then(|| "must be a duration such as 5m30s".into())
         }
-        (Shape::Number, Some(_)) if is_old_octal(value) => {
-            Some("is octal as older YAML had it: write it with `0o` before its digits".into())
-        }
         (Shape::Number, Some(format)) => (!is_number(value, format, minor)).then(|| match format {
             Format::Unsigned(bits) if bits < 64 => {
                 format!("must be a number from 0 to {}, without quotes", (1_u64 << bits) - 1)
@@ -150,12 +147,6 @@ fn is_flag(value: &Value) -> bool {
         Value::String(word) => WORDS[..6].contains(&word.to_ascii_lowercase().as_str()),
         _ => false,
     }
-}
-
-/// Such as `0644`, which is a text to newer YAML.
-fn is_old_octal(value: &Value) -> bool {
-    let digits = value.as_str().and_then(|text| text.strip_prefix('0')).unwrap_or_default();
-    !digits.is_empty() && digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit))
 }
 
 fn is_number(value: &Value, format: Format, minor: u32) -> bool {

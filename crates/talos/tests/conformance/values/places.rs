@@ -1,7 +1,7 @@
 //! Where values go: documents and fields of the main one.
 
 use super::pools::{
-    ADDRESSES, DISKS, DURATIONS, FLAGS, KEYS, LABELS, LINKS, NUMBERS, SIZES, TAINTS, URLS, WORDS,
+    ADDRESSES, DISKS, DURATIONS, FLAGS, KEYS, LABELS, LINKS, NUMBERS, RANKINGS, SHORTAGES, SIZES, TAINTS, URLS, WORDS,
 };
 
 /// A patch with `@` where a value goes, and the values.
@@ -167,6 +167,8 @@ pub const DOCUMENTS: &[Place] = &[
     ("SysctlConfig\nparams: {@: a}", KEYS),
     ("UnattendedInstallConfig\nprovisioning: {diskSelector: {match: @}}", DISKS),
     ("OOMConfig\nsampleInterval: @", DURATIONS),
+    ("OOMConfig\ntriggerExpression: @", SHORTAGES),
+    ("OOMConfig\ncgroupRankingExpression: @", RANKINGS),
 ];
 
 /// Fields of the main document.

@@ -5,9 +5,10 @@ use super::{
     language::{
         FUNCTIONS, METHODS, RESERVED, TYPES,
         Type::{
-            self, Bool, Bytes, Double, Duration, Dynamic, Fields, Int, List, Map, Null, Text, Timestamp, Uint,
+            self, Bool, Bytes, Double, Duration, Dynamic, Fields, Int, List, Map, Null, Optional, Text,
+            Timestamp, Uint,
         },
-        between, joined, list_of,
+        between, joined, part,
     },
     token::{Token, tokens},
 };
@@ -172,7 +173,8 @@ impl Reader {
                 self.is_field = false;
                 found = match found {
                     List(element) if joined(key, Int).is_some() => *element,
-                    Map | Dynamic => Dynamic,
+                    Map(of, value) if joined(key, *of).is_some() => *value,
+                    Dynamic => Dynamic,
                     _ => return Err(format!("{found} cannot be asked for [{key}]")),
                 };
                 if optional {
@@ -205,7 +207,8 @@ impl Reader {
                     Err(format!("{owner} has no `{name}`{hint}"))
                 }
             },
-            Map | Dynamic => Ok(Dynamic),
+            Map(_, value) => Ok(*value),
+            Optional(_) | Dynamic => Ok(Dynamic),
             _ => Err(format!("{of} has no fields, so no `{name}`")),
         }
     }
@@ -226,26 +229,31 @@ impl Reader {
 
     fn method(&mut self, of: Type, name: &str) -> Read {
         self.needs("(")?;
-        if let ("all" | "exists" | "exists_one" | "existsOne" | "map" | "filter", Some(Token::Name(local))) =
-            (name, self.peek().cloned())
-        {
+        const EACH: [&str; 8] =
+            ["all", "exists", "exists_one", "existsOne", "map", "filter", "optMap", "optFlatMap"];
+        if let (true, Some(Token::Name(local))) = (EACH.contains(&name), self.peek().cloned()) {
             self.at += 1;
             self.needs(",")?;
             let element = match of {
                 List(element) => *element,
-                Map | Dynamic => Dynamic,
+                Map(key, _) => *key,
+                Optional(value) if name.starts_with("opt") => *value,
+                Dynamic => Dynamic,
                 _ => return Err(format!("`{name}` cannot be asked of {of}")),
             };
             self.local.push((local, element));
             let values = self.values(")")?;
             self.local.pop();
             return match (name, &values[..]) {
-                ("map", [_] | [_, _]) => Ok(values.last().map_or(Dynamic, |last| list_of(*last))),
+                ("optMap", [value]) => Ok(Optional(part(*value))),
+                ("optFlatMap", [value @ (Optional(_) | Dynamic)]) => Ok(*value),
+                ("optMap" | "optFlatMap", _) => Err(format!("`{name}` takes a name and a value")),
+                ("map", [_] | [_, _]) => Ok(values.last().map_or(Dynamic, |last| List(part(*last)))),
                 ("map", _) => Err("`map` takes 2 or 3 values".into()),
                 (_, [says]) if joined(*says, Bool).is_none() => {
                     Err(format!("`{name}` asks for {says}, where true or false has to be"))
                 }
-                ("filter", [_]) => Ok(of),
+                ("filter", [_]) => Ok(if let Map(key, _) = of { List(key) } else { of }),
                 (_, [_]) => Ok(Bool),
                 _ => Err(format!("`{name}` takes 2 values")),
             };
@@ -261,7 +269,11 @@ impl Reader {
                 _ => Dynamic,
             }),
             ("contains" | "startsWith" | "endsWith" | "matches", Text) => fits(&[Text]).then_some(Bool),
-            ("size", Text | Bytes | List(_) | Map) => fits(&[]).then_some(Int),
+            ("hasValue", Optional(_)) => fits(&[]).then_some(Bool),
+            ("value", Optional(value)) => fits(&[]).then_some(*value),
+            ("orValue", Optional(value)) => fits(&[*value]).then_some(*value),
+            ("or", Optional(_)) => fits(&[of]).then_some(of),
+            ("size", Text | Bytes | List(_) | Map(..)) => fits(&[]).then_some(Int),
             (_, Duration | Timestamp) if name.starts_with("get") && METHODS.contains(&name) => Some(Int),
             _ if METHODS.contains(&name) => None,
             _ => return Err(format!("there is no function `{name}`{}", meant(name, METHODS.into_iter()))),
@@ -295,12 +307,13 @@ impl Reader {
             "has" => return Err("`has` takes a field, such as `has(disk.model)`".into()),
             "glob" | "matches" if !all(Text) => return wrong(),
             "mac" if !all(Bytes) => return wrong(),
-            "size" if matches!(first, Bool | Int | Uint | Double | Fields(_)) => return wrong(),
+            "multiply_qos_vectors" if !all(Map(&Dynamic, &Double)) => return wrong(),
+            "size" if matches!(first, Bool | Int | Uint | Double | Optional(_) | Fields(_)) => return wrong(),
             "bool" if !matches!(first, Bool | Text | Dynamic) => return wrong(),
-            "int" | "uint" | "double" if matches!(first, Bool | Bytes | List(_) | Map | Fields(_)) => {
+            "int" | "uint" | "double" if matches!(first, Bool | Bytes | List(_) | Map(..) | Optional(_) | Fields(_)) => {
                 return wrong();
             }
-            "string" | "bytes" | "duration" | "timestamp" if matches!(first, List(_) | Map | Fields(_)) => {
+            "string" | "bytes" | "duration" | "timestamp" if matches!(first, List(_) | Map(..) | Optional(_) | Fields(_)) => {
                 return wrong();
             }
             _ => {}
@@ -337,23 +350,23 @@ impl Reader {
             }
             Token::Sign("[") => {
                 let values = self.values("]")?;
-                let same = values.iter().copied().map(Some).reduce(|a, b| joined(a?, b?)).flatten();
                 self.is_field = false;
-                Ok(list_of(same.unwrap_or(Dynamic)))
+                Ok(List(part(same(&values))))
             }
             Token::Sign("{") => {
+                let (mut keys, mut values) = (Vec::new(), Vec::new());
                 while self.takes(&["}"]).is_none() {
                     self.takes(&["?"]);
-                    self.expression()?;
+                    keys.push(self.expression()?);
                     self.needs(":")?;
-                    self.expression()?;
+                    values.push(self.expression()?);
                     if self.takes(&[","]).is_none() {
                         self.needs("}")?;
                         break;
                     }
                 }
                 self.is_field = false;
-                Ok(Map)
+                Ok(Map(part(same(&keys)), part(same(&values))))
             }
             Token::Sign(sign) => Err(format!("`{sign}` stands where a value should be")),
             Token::Name(name) => self.name(&name),
@@ -385,6 +398,11 @@ impl Reader {
             }
         }
     }
+}
+
+/// The type of all, if they are of one.
+fn same(all: &[Type]) -> Type {
+    all.iter().copied().map(Some).reduce(|a, b| joined(a?, b?)).flatten().unwrap_or(Dynamic)
 }
 
 fn later(what: &str, minor: u32, since: u32) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Known;
+use super::fields::Known;
 
 /// What a part of an expression is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,12 +17,17 @@ pub(super) enum Type {
     Duration,
     Timestamp,
     List(&'static Type),
-    Map,
+    /// Of such keys such values.
+    Map(&'static Type, &'static Type),
+    /// Something that may be missing.
+    Optional(&'static Type),
     Fields(&'static [Known]),
     /// Anything, for all that is known here.
     Dynamic,
 }
-use Type::{Bool, Bytes, Double, Duration, Dynamic, Fields, Int, List, Map, Null, Text, Timestamp, Uint};
+use Type::{
+    Bool, Bytes, Double, Duration, Dynamic, Fields, Int, List, Map, Null, Optional, Text, Timestamp, Uint,
+};
 
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,7 +42,8 @@ impl fmt::Display for Type {
             Duration => "a duration",
             Timestamp => "a time",
             List(_) => "a list",
-            Map => "a map",
+            Map(..) => "a map",
+            Optional(_) => "what may be missing",
             Fields(_) => "a set of fields",
             Dynamic => "anything",
         })
@@ -141,14 +147,16 @@ pub(super) fn joined(a: Type, b: Type) -> Option<Type> {
         (Dynamic, _) | (_, Dynamic) => Some(Dynamic),
         (Null, Fields(_) | Duration | Timestamp) => Some(b),
         (Fields(_) | Duration | Timestamp, Null) => Some(a),
+        (Map(k, v), Map(l, w)) => (joined(*k, *l).is_some() && joined(*v, *w).is_some()).then_some(a),
+        (Optional(x), Optional(y)) => joined(*x, *y).map(|_| if *x == Dynamic { b } else { a }),
         (List(x), List(y)) => (joined(*x, *y).is_some()).then_some(if *x == Dynamic { a } else { b }),
         _ => (a == b).then_some(a),
     }
 }
 
-/// A list of such elements.
-pub(super) fn list_of(element: Type) -> Type {
-    List(match element {
+/// A type that others are made of, as far as it is a simple one.
+pub(super) fn part(of: Type) -> &'static Type {
+    match of {
         Bool => &Bool,
         Int => &Int,
         Uint => &Uint,
@@ -156,7 +164,7 @@ pub(super) fn list_of(element: Type) -> Type {
         Text => &Text,
         Bytes => &Bytes,
         _ => &Dynamic,
-    })
+    }
 }
 
 /// What an operator makes of two values.
@@ -167,10 +175,11 @@ pub(super) fn between(left: Type, sign: &str, right: Type) -> Option<Type> {
         ("==" | "!=", _) => same.map(|_| Bool),
         ("in", _) => match right {
             List(element) => joined(left, *element).map(|_| Bool),
-            Map | Dynamic => Some(Bool),
+            Map(key, _) => joined(left, *key).map(|_| Bool),
+            Dynamic => Some(Bool),
             _ => None,
         },
-        ("<" | "<=" | ">" | ">=", Some(List(_) | Map | Fields(_) | Null)) => None,
+        ("<" | "<=" | ">" | ">=", Some(List(_) | Map(..) | Optional(_) | Fields(_) | Null)) => None,
         ("<" | "<=" | ">" | ">=", same) => same.map(|_| Bool),
         ("+", Some(Int | Uint | Double | Text | Bytes | List(_) | Duration | Dynamic)) => same,
         ("-", Some(Int | Uint | Double | Duration | Dynamic)) => same,
