@@ -84,7 +84,7 @@ impl MachineConfig {
         self.lint_system(&mut found);
         self.lint_containers(&mut found);
         self.lint_runtime_spec(release, &mut found);
-        self.lint_images(&mut found);
+        self.lint_images(release, &mut found);
         self.lint_pem(release, &mut found);
         self.lint_kubernetes(release, &mut found);
         let mut lints = found.0;

@@ -134,7 +134,9 @@ mod tests {
         ] {
             assert_eq!(older_number(text).and_then(|number| number.as_i64()), Some(number), "{text}");
         }
-        for text in ["1500", "0o644", "_1500", "abc", "0o8", "", "190:20:30", "0x", "1e400", "yes", "+", "1-5"] {
+        for text in
+            ["1500", "0o644", "_1500", "abc", "0o8", "", "190:20:30", "0x", "1e400", "yes", "+", "1-5"]
+        {
             assert_eq!(older_number(text), None, "{text}");
         }
     }
@@ -147,7 +149,10 @@ mod tests {
         assert_eq!(at("machine.nodeLabels.version"), Some("1.10"));
         assert_eq!((at("machine.nodeLabels.b"), at("machine.nodeLabels.c")), (Some("True"), Some("0x1F")));
         assert_eq!(config.get("machine.nodeLabels.d"), Some(&Value::Null));
-        assert_eq!(config.get("machine.nodeLabels").and_then(|labels| labels.get("1.20")?.as_str()), Some("e"));
+        assert_eq!(
+            config.get("machine.nodeLabels").and_then(|labels| labels.get("1.20")?.as_str()),
+            Some("e")
+        );
         assert_eq!(at("machine.kubelet.extraArgs.v"), Some("1.0"));
         let file = &config.get("machine.files").unwrap()[0];
         assert_eq!((file["permissions"].as_i64(), file["content"].as_str()), (Some(420), Some("1e3")));

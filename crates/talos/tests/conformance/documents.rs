@@ -21,8 +21,18 @@ use shapes::Shapes;
 
 /// Documents that a link can have, of which several may be about the same one.
 const LINKS: &[&str] = &[
-    "LinkConfig", "VLANConfig", "BondConfig", "BridgeConfig", "DummyLinkConfig", "WireguardConfig", "VRFConfig",
-    "VethConfig", "DHCPv4Config", "DHCPv6Config", "EthernetConfig", "LinkAliasConfig",
+    "LinkConfig",
+    "VLANConfig",
+    "BondConfig",
+    "BridgeConfig",
+    "DummyLinkConfig",
+    "WireguardConfig",
+    "VRFConfig",
+    "VethConfig",
+    "DHCPv4Config",
+    "DHCPv6Config",
+    "EthernetConfig",
+    "LinkAliasConfig",
 ];
 
 struct Generator {
@@ -68,7 +78,9 @@ impl Generator {
             } else if self.rng.gen_bool(0.5) {
                 kind
             } else {
-                ["UserVolumeConfig", "ExistingVolumeConfig", "Layer2VIPConfig", "VolumeConfig"].choose(&mut self.rng).unwrap()
+                ["UserVolumeConfig", "ExistingVolumeConfig", "Layer2VIPConfig", "VolumeConfig"]
+                    .choose(&mut self.rng)
+                    .unwrap()
             };
             let mut further = if self.shapes.kinds(minor).any(|kind| kind == other) {
                 self.sample(other, minor)
@@ -86,7 +98,8 @@ impl Generator {
 
 /// Puts a document where one of its kind was generated, or behind all others.
 fn put(documents: &mut Vec<Json>, document: Json) {
-    let is_same = |other: &Json| other["kind"] == document["kind"] && other.get("name") == document.get("name");
+    let is_same =
+        |other: &Json| other["kind"] == document["kind"] && other.get("name") == document.get("name");
     documents.retain(|other| !is_same(other));
     documents.push(document);
 }
@@ -172,10 +185,16 @@ fn judge(contract: Contract, name: &'static str) {
             let fault = format!("{kind}: theirs {real:?}, ours {ours:?}");
             let is_new = !agreed && seen.insert(fault.clone());
             tally.case((!agreed).then(|| {
-                let added: Vec<&Json> = documents.iter().filter(|document| !base.contains(document)).collect();
+                let added: Vec<&Json> =
+                    documents.iter().filter(|document| !base.contains(document)).collect();
                 let shown: Vec<String> = added.iter().map(|document| difference(base, document)).collect();
                 if is_new {
-                    println!("v1.{} {} {fault}\n    {}", contract.minor, documents[0]["machine"]["type"], shown.join("\n    "));
+                    println!(
+                        "v1.{} {} {fault}\n    {}",
+                        contract.minor,
+                        documents[0]["machine"]["type"],
+                        shown.join("\n    ")
+                    );
                 }
                 fault
             }));
@@ -198,7 +217,9 @@ fn difference(base: &[Json], document: &Json) -> String {
                 let null = Json::Null;
                 let mut left: serde_json::Map<String, Json> = fields
                     .iter()
-                    .filter_map(|(key, value)| Some((key.clone(), without(value, of_base.get(key).unwrap_or(&null))?)))
+                    .filter_map(|(key, value)| {
+                        Some((key.clone(), without(value, of_base.get(key).unwrap_or(&null))?))
+                    })
                     .collect();
                 let gone = of_base.keys().filter(|key| !fields.contains_key(*key));
                 left.extend(gone.map(|key| (format!("-{key}"), Json::Null)));

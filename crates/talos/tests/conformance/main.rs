@@ -11,4 +11,5 @@ mod matrix;
 mod patches;
 mod peer;
 mod secrets;
+mod spelling;
 mod values;

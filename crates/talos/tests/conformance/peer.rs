@@ -186,7 +186,7 @@ impl Tally {
     /// Prints the row of the table that `cargo xtask conformance` shows.
     pub fn done(self) {
         println!("conformance\t{}\t{}\t{}", self.check, self.cases, self.differences.len());
-        let first: Vec<&String> = self.differences.iter().take(60).collect();
+        let first: Vec<&String> = self.differences.iter().take(12).collect();
         assert!(first.is_empty(), "{} differences, the first: {first:#?}", self.differences.len());
     }
 }

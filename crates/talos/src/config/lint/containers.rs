@@ -140,6 +140,9 @@ fn lint_conditions(container: &Value, place: &str, found: &mut Findings) {
     }
     let networks = items(container, "dependsOn.networks").filter_map(Value::as_str);
     for network in networks.filter(|network| !NETWORKS.contains(network)) {
-        found.error(place, &format!("waits for `{network}` of the network; there are {}", NETWORKS.join(", ")));
+        found.error(
+            place,
+            &format!("waits for `{network}` of the network; there are {}", NETWORKS.join(", ")),
+        );
     }
 }

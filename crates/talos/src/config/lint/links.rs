@@ -89,7 +89,10 @@ impl MachineConfig {
             if id.name == other {
                 found.error(&place, "needs a `peer.name` that is not its own name");
             } else if let Some(kind) = kinds.get(other) {
-                found.error(&place, &format!("has a peer with the name of a {kind}; a link is configured once"));
+                found.error(
+                    &place,
+                    &format!("has a peer with the name of a {kind}; a link is configured once"),
+                );
             }
             if let Some(first) = ends.insert(other, place.clone()) {
                 found.error(&place, &format!("has the peer `{other}`, which {first} has too"));

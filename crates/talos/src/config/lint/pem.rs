@@ -153,7 +153,8 @@ mod tests {
     #[test]
     fn blocks_are_found_between_other_texts() {
         let pem = "text\n-----BEGIN A-----\nYQ==\n-----END A-----\n-----BEGIN B-----\n?\n-----END B-----\n-----BEGIN C-----\nX: y\n\nYg==\n-----END C-----";
-        let found: Vec<(&str, Vec<u8>)> = blocks(pem).into_iter().map(|block| (block.label, block.bytes)).collect();
+        let found: Vec<(&str, Vec<u8>)> =
+            blocks(pem).into_iter().map(|block| (block.label, block.bytes)).collect();
         assert_eq!(found, [("A", b"a".to_vec()), ("C", b"b".to_vec())]);
     }
 }

@@ -20,7 +20,10 @@ impl MachineConfig {
         }
         for vrf in self.of_kind("VRFConfig") {
             if NOT_OF_VRFS.contains(&text(Some(vrf), "table").to_ascii_lowercase().as_str()) {
-                found.error(&DocumentId::of(vrf).to_string(), "needs a `table` of its own: a number from 1 to 252");
+                found.error(
+                    &DocumentId::of(vrf).to_string(),
+                    "needs a `table` of its own: a number from 1 to 252",
+                );
             }
         }
         for instance in self.of_kind("BGPInstanceConfig") {
@@ -60,7 +63,8 @@ fn lint_neighbors(instance: &Value, found: &mut Findings) {
     for neighbor in items(instance, "neighbors") {
         let (address, link) = (text(Some(neighbor), "address"), text(Some(neighbor), "link"));
         // The same address may be written in several ways.
-        let written = address.parse().map_or_else(|_| address.to_owned(), |address: IpAddr| address.to_string());
+        let written =
+            address.parse().map_or_else(|_| address.to_owned(), |address: IpAddr| address.to_string());
         if address.is_empty() == link.is_empty() {
             found.error(&place, "has a neighbor that needs either an `address` or a `link`");
         } else if !seen.insert(if link.is_empty() { written.clone() } else { link.to_owned() }) {
@@ -97,7 +101,8 @@ fn lint_imports(instance: &Value, found: &mut Findings) {
                     all.push(net);
                 }
                 Ok(net) => {
-                    if let Some(other) = all.iter().find(|other| other.contains(&net) || net.contains(*other)) {
+                    if let Some(other) = all.iter().find(|other| other.contains(&net) || net.contains(*other))
+                    {
                         found.error(&place, &format!("imports {net}, which overlaps {other}"));
                     }
                     all.push(net);

@@ -205,9 +205,7 @@ impl Must {
                 let is_good = number.is_none_or(|number| (least..=most).contains(&number));
                 fault(is_good, &format!("from {least} to {most}"))
             }
-            BeKey(needed) => {
-                fault(is_key(text) || (!needed && text.is_empty()), "of 32 bytes in base64")
-            }
+            BeKey(needed) => fault(is_key(text) || (!needed && text.is_empty()), "of 32 bytes in base64"),
             BeUrl(scheme) => scheme.fault(text),
         }
     }
@@ -225,7 +223,8 @@ impl Name {
         let is_good = !name.is_empty() && name.len() <= self.most && name.bytes().all(plain);
         (!is_good).then(|| {
             let letters = if self.upper { "letters" } else { "lower-case letters" };
-            let signs = if self.underscore { "digits, hyphens and underscores" } else { "digits and hyphens" };
+            let signs =
+                if self.underscore { "digits, hyphens and underscores" } else { "digits and hyphens" };
             match self.most {
                 usize::MAX => format!("of {letters}, {signs}"),
                 most => format!("of 1 to {most} {letters}, {signs}"),

@@ -17,7 +17,7 @@ impl MachineConfig {
         let own = "CRIBaseRuntimeSpecConfig";
         for (place, overrides) in [(main, self.get(main)), (own, self.in_document(own, "overrides"))] {
             if let (Some(overrides), Some(field)) = (overrides, shape()) {
-                look(overrides, field, release.minor(), String::new(), place, found);
+                look(overrides, field, release.minor(), "", place, found);
             }
         }
     }
@@ -29,7 +29,7 @@ fn shape() -> Option<&'static Field> {
 }
 
 /// Keys that are not known are left alone, as Talos does; letters may be small or large.
-fn look(value: &Value, field: &Field, minor: u32, path: String, place: &str, found: &mut Findings) {
+fn look(value: &Value, field: &Field, minor: u32, path: &str, place: &str, found: &mut Findings) {
     let wanted = match (field.shape, value) {
         (_, Value::Null) => None,
         (Shape::Object | Shape::Map, Value::Mapping(fields)) => {
@@ -38,14 +38,14 @@ fn look(value: &Value, field: &Field, minor: u32, path: String, place: &str, fou
                 let known = field.children().find(|(known, _)| known.eq_ignore_ascii_case(key));
                 let below = field.child(key).or_else(|| known.map(|(_, below)| below));
                 if let Some(below) = below.filter(|below| below.since <= minor) {
-                    look(value, below, minor, format!("{path}.{key}"), place, found);
+                    look(value, below, minor, &format!("{path}.{key}"), place, found);
                 }
             }
             None
         }
         (Shape::List, Value::Sequence(items)) => {
             for (item, below) in items.iter().filter_map(|item| Some((item, field.child("[]")?))) {
-                look(item, below, minor, format!("{path}[]"), place, found);
+                look(item, below, minor, &format!("{path}[]"), place, found);
             }
             None
         }
@@ -53,7 +53,9 @@ fn look(value: &Value, field: &Field, minor: u32, path: String, place: &str, fou
         (Shape::List, _) => Some("be a list"),
         (Shape::Text, value) => (!value.is_string()).then_some("be a text"),
         (Shape::Bool, value) => (!value.is_bool()).then_some("be true or false"),
-        (_, value) => (!field.takes_number(value)).then_some("be a whole number that is not too large or small"),
+        (_, value) => {
+            (!field.takes_number(value)).then_some("be a whole number that is not too large or small")
+        }
     };
     if let Some(wanted) = wanted {
         found.error(place, &format!("`{}` must {wanted}", path.trim_start_matches('.')));

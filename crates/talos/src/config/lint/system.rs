@@ -74,9 +74,9 @@ impl MachineConfig {
             let Some((_, before)) = partitions.and_then(<[Value]>::split_last) else { continue };
             let is_rest = |partition: &Value| {
                 let size = text(Some(partition), "size");
-                crate::config::schema::size(size, false, 0).is_ok_and(|size| {
-                    matches!(size, crate::config::schema::Size::Bytes { count: 0, .. })
-                }) || size.is_empty()
+                crate::config::schema::size(size, false, 0)
+                    .is_ok_and(|size| matches!(size, crate::config::schema::Size::Bytes { count: 0, .. }))
+                    || size.is_empty()
             };
             if before.iter().any(is_rest) {
                 let device = text(Some(disk), "device");
@@ -102,7 +102,7 @@ fn is_below(path: &str) -> bool {
 }
 
 fn is_of_talos(path: &str) -> bool {
-    OF_TALOS.iter().any(|known| {
-        path == known.trim_end_matches('/') || (known.ends_with('/') && path.starts_with(known))
-    })
+    OF_TALOS
+        .iter()
+        .any(|known| path == known.trim_end_matches('/') || (known.ends_with('/') && path.starts_with(known)))
 }

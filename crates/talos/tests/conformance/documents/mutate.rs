@@ -6,7 +6,14 @@ use serde_json::{Value as Json, json};
 use super::shapes::Shapes;
 
 /// Changes a document in one place.
-pub fn mutate(document: &mut Json, kind: &str, samples: &[Json], shapes: &Shapes, minor: u32, rng: &mut StdRng) {
+pub fn mutate(
+    document: &mut Json,
+    kind: &str,
+    samples: &[Json],
+    shapes: &Shapes,
+    minor: u32,
+    rng: &mut StdRng,
+) {
     let mut paths = Vec::new();
     list(document, &mut Vec::new(), &mut paths);
     paths.retain(|path| !matches!(path[0].as_str(), "kind" | "apiVersion" | "version"));
@@ -27,8 +34,10 @@ pub fn mutate(document: &mut Json, kind: &str, samples: &[Json], shapes: &Shapes
         }
         5 => double(document, &paths, rng),
         6..=8 => {
-            let scalars: Vec<&Vec<String>> =
-                paths.iter().filter(|path| !at(document, path).is_object() && !at(document, path).is_array()).collect();
+            let scalars: Vec<&Vec<String>> = paths
+                .iter()
+                .filter(|path| !at(document, path).is_object() && !at(document, path).is_array())
+                .collect();
             let Some(path) = scalars.choose(rng) else { return };
             let value = shapes.value(&path.join("."), shapes.at(kind, path), rng);
             *at(document, path) = value;
@@ -36,10 +45,13 @@ pub fn mutate(document: &mut Json, kind: &str, samples: &[Json], shapes: &Shapes
         9 => damage(at(document, &path), rng),
         10 | 11 => insert(document, kind, shapes, minor, rng),
         12 => borrow(document, samples, rng),
-        _ => *at(document, &path) = [json!("a"), json!([]), json!({}), json!(5), json!(true), json!([null]), json!([{}])]
-            .choose(rng)
-            .unwrap()
-            .clone(),
+        _ => {
+            *at(document, &path) =
+                [json!("a"), json!([]), json!({}), json!(5), json!(true), json!([null]), json!([{}])]
+                    .choose(rng)
+                    .unwrap()
+                    .clone();
+        }
     }
 }
 
@@ -150,7 +162,8 @@ fn insert(document: &mut Json, kind: &str, shapes: &Shapes, minor: u32, rng: &mu
 /// A part of another sample of the kind.
 fn borrow(document: &mut Json, samples: &[Json], rng: &mut StdRng) {
     let Some(Json::Object(other)) = samples.choose(rng) else { return };
-    let keys: Vec<&String> = other.keys().filter(|key| !matches!(key.as_str(), "kind" | "apiVersion")).collect();
+    let keys: Vec<&String> =
+        other.keys().filter(|key| !matches!(key.as_str(), "kind" | "apiVersion")).collect();
     let Some(key) = keys.choose(rng) else { return };
     document[key.as_str()] = other[key.as_str()].clone();
 }

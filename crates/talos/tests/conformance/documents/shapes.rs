@@ -17,19 +17,85 @@ pub struct Field {
 /// The fields of every kind by their paths; the main document has the empty kind.
 pub struct Shapes(BTreeMap<String, (u32, BTreeMap<String, Field>)>);
 
-const ENDPOINTS: &[&str] =
-    &["10.0.0.1:51820", "a.lan:80", "10.0.0.1", "'[fd00::1]:5'", "'fd00::1:5'", "'a:b:c'", "':80'", "'a:'", "''"];
-const HEX: &[&str] = &["'00:01'", "0001", "'0'", "'02:00:00:00:00:01'", "xyz", "''", "'02-00-00-00-00-01'"];
-const TABLES: &[&str] = &["main", "local", "default", "unspec", "'100'", "'252'", "'253'", "'0'", "''", "blue", "100"];
-const TEXTS: &[&str] = &[
-    "a", "''", "'a b'", "/a", "a/b", "../a", "/", "'a=b'", "a.lan", "Ä", "'1000'", "'0'", "'32766'", "'4294967296'",
-    "'-1'", "100-200", "'200-100'", "'70000'", "NET_ADMIN", "CAP_NET_ADMIN", "ALL", "ro", "rw", "host", "none", "node-1",
-    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "a_b", "a-b",
-    "'.'", "'..'", "'a:b'", "eth0", "'1500m'", "'0m'", "'5'", "hosts", "os-release", "kubernetes/a", "5", "true",
-    "'nginx:'", "'nginx:1'", "privileged", "Webhook", "custom", "addresses", "\"a\\nb\"", "'YQ=='",
+const ENDPOINTS: &[&str] = &[
+    "10.0.0.1:51820",
+    "a.lan:80",
+    "10.0.0.1",
+    "'[fd00::1]:5'",
+    "'fd00::1:5'",
+    "'a:b:c'",
+    "':80'",
+    "'a:'",
+    "''",
 ];
-const FREE: &[&str] = &["{}", "{a: b}", "{port: 5}", "{cpu: 1}", "{disk: 1}", "[]", "a", "{a: {b: [1, true]}}", "{process: {rlimits: 5}}"];
-const ARGUMENTS: &[&str] = &["{}", "{a: b}", "{a: [b, c]}", "{a: 5}", "{a: {}}", "{a: ~}", "{oidc-a: b}", "a"];
+const HEX: &[&str] = &["'00:01'", "0001", "'0'", "'02:00:00:00:00:01'", "xyz", "''", "'02-00-00-00-00-01'"];
+const TABLES: &[&str] =
+    &["main", "local", "default", "unspec", "'100'", "'252'", "'253'", "'0'", "''", "blue", "100"];
+const TEXTS: &[&str] = &[
+    "a",
+    "''",
+    "'a b'",
+    "/a",
+    "a/b",
+    "../a",
+    "/",
+    "'a=b'",
+    "a.lan",
+    "Ä",
+    "'1000'",
+    "'0'",
+    "'32766'",
+    "'4294967296'",
+    "'-1'",
+    "100-200",
+    "'200-100'",
+    "'70000'",
+    "NET_ADMIN",
+    "CAP_NET_ADMIN",
+    "ALL",
+    "ro",
+    "rw",
+    "host",
+    "none",
+    "node-1",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "a_b",
+    "a-b",
+    "'.'",
+    "'..'",
+    "'a:b'",
+    "eth0",
+    "'1500m'",
+    "'0m'",
+    "'5'",
+    "hosts",
+    "os-release",
+    "kubernetes/a",
+    "5",
+    "true",
+    "'nginx:'",
+    "'nginx:1'",
+    "privileged",
+    "Webhook",
+    "custom",
+    "addresses",
+    "\"a\\nb\"",
+    "'YQ=='",
+];
+const FREE: &[&str] = &[
+    "{}",
+    "{a: b}",
+    "{port: 5}",
+    "{cpu: 1}",
+    "{disk: 1}",
+    "[]",
+    "a",
+    "{a: {b: [1, true]}}",
+    "{process: {rlimits: 5}}",
+];
+const ARGUMENTS: &[&str] =
+    &["{}", "{a: b}", "{a: [b, c]}", "{a: 5}", "{a: {}}", "{a: ~}", "{oidc-a: b}", "a"];
 
 impl Shapes {
     pub fn read() -> Self {

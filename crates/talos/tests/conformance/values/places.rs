@@ -1,7 +1,8 @@
 //! Where values go: documents and fields of the main one.
 
 use super::pools::{
-    ADDRESSES, DISKS, DURATIONS, FLAGS, KEYS, LABELS, LINKS, NUMBERS, RANKINGS, SHORTAGES, SIZES, TAINTS, URLS, WORDS,
+    ADDRESSES, DISKS, DURATIONS, FLAGS, KEYS, LABELS, LINKS, NUMBERS, RANKINGS, SHORTAGES, SIZES, TAINTS,
+    URLS, WORDS,
 };
 
 /// A patch with `@` where a value goes, and the values.

@@ -308,12 +308,18 @@ impl Reader {
             "glob" | "matches" if !all(Text) => return wrong(),
             "mac" if !all(Bytes) => return wrong(),
             "multiply_qos_vectors" if !all(Map(&Dynamic, &Double)) => return wrong(),
-            "size" if matches!(first, Bool | Int | Uint | Double | Optional(_) | Fields(_)) => return wrong(),
-            "bool" if !matches!(first, Bool | Text | Dynamic) => return wrong(),
-            "int" | "uint" | "double" if matches!(first, Bool | Bytes | List(_) | Map(..) | Optional(_) | Fields(_)) => {
+            "size" if matches!(first, Bool | Int | Uint | Double | Optional(_) | Fields(_)) => {
                 return wrong();
             }
-            "string" | "bytes" | "duration" | "timestamp" if matches!(first, List(_) | Map(..) | Optional(_) | Fields(_)) => {
+            "bool" if !matches!(first, Bool | Text | Dynamic) => return wrong(),
+            "int" | "uint" | "double"
+                if matches!(first, Bool | Bytes | List(_) | Map(..) | Optional(_) | Fields(_)) =>
+            {
+                return wrong();
+            }
+            "string" | "bytes" | "duration" | "timestamp"
+                if matches!(first, List(_) | Map(..) | Optional(_) | Fields(_)) =>
+            {
                 return wrong();
             }
             _ => {}

@@ -92,8 +92,10 @@ pub(super) const LINK: &[Known] = &[
 
 const VLAN: &[Known] = &[("vid", Uint, 12), ("protocol", Int, 12)];
 
-const BRIDGE: &[Known] =
-    &[("stp", Fields(&[("enabled", Bool, 12)]), 12), ("vlan", Fields(&[("filtering_enabled", Bool, 12)]), 12)];
+const BRIDGE: &[Known] = &[
+    ("stp", Fields(&[("enabled", Bool, 12)]), 12),
+    ("vlan", Fields(&[("filtering_enabled", Bool, 12)]), 12),
+];
 
 const BOND: &[Known] = &[
     ("mode", Int, 12),

@@ -1,0 +1,212 @@
+//! What does not fit the shape of a document: keys, kinds of values, entries that say nothing.
+
+use yaml_serde::Value;
+
+use super::{Field, Shape, all_kinds, of_kind, scalar};
+
+/// What is wrong with the shape of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Misfit {
+    /// Dotted path.
+    pub(crate) path: String,
+    /// What is wrong, as a sentence without its subject.
+    pub(crate) message: String,
+}
+
+/// What every version that there is knows together.
+pub(crate) const ANY_VERSION: u32 = u32::MAX;
+
+/// Every key that Talos 1.`minor` does not know and every value of the wrong shape in a document.
+pub(crate) fn misfits(document: &Value, kind: &str, minor: u32) -> Vec<Misfit> {
+    let mut found = Vec::new();
+    match of_kind(kind) {
+        Some(field) if !kind.is_empty() && field.since > minor => {
+            let message = format!("is a kind of document that {}", began(field, minor));
+            found.push(Misfit { path: kind.to_owned(), message });
+        }
+        Some(field) => look(document, field, minor, &mut String::new(), !kind.is_empty(), &mut found),
+        None => {
+            let known: Vec<&str> = all_kinds().map(|(kind, _)| kind).collect();
+            let message = format!("is not a known kind of document{}", meant(kind, known.into_iter()));
+            found.push(Misfit { path: kind.to_owned(), message });
+        }
+    }
+    found
+}
+
+fn began(field: &Field, minor: u32) -> String {
+    format!("Talos v1.{minor} does not know; it came with v1.{}", field.since)
+}
+
+fn look(
+    value: &Value,
+    field: &Field,
+    minor: u32,
+    path: &mut String,
+    is_document: bool,
+    found: &mut Vec<Misfit>,
+) {
+    let mut wrong = |message: &str, path: &str| {
+        found.push(Misfit { path: path.to_owned(), message: message.to_owned() });
+    };
+    match (field.shape, value) {
+        (_, Value::Null) | (Shape::Free, Value::Mapping(_)) => {}
+        (Shape::Pem | Shape::PemKey, Value::Mapping(fields)) => {
+            let known: &[&str] = if field.shape == Shape::Pem { &["crt", "key"] } else { &["key"] };
+            for (key, value) in fields.iter().filter_map(|(key, value)| Some((key.as_str()?, value))) {
+                let before = path.len();
+                push(path, key);
+                let message = if known.contains(&key) {
+                    scalar::pem_fault(value)
+                } else {
+                    Some(format!("is not a known key{}", meant(key, known.iter().copied())))
+                };
+                found.extend(message.map(|message| Misfit { path: path.clone(), message }));
+                path.truncate(before);
+            }
+        }
+        (Shape::Pem | Shape::PemKey, _) => wrong("must hold keys", path),
+        (Shape::Object, Value::Mapping(fields)) => {
+            for (key, child) in fields {
+                let Some(key) = key.as_str() else { continue };
+                if (is_document && matches!(key, "apiVersion" | "kind")) || key == "$patch" {
+                    continue;
+                }
+                let before = path.len();
+                push(path, key);
+                match field.child(key) {
+                    Some(below) if below.since > minor => {
+                        let message = format!("is a key that {}", began(below, minor));
+                        found.push(Misfit { path: path.clone(), message });
+                    }
+                    Some(below) => look(child, below, minor, path, false, found),
+                    None => {
+                        let known = field.children().map(|(key, _)| key);
+                        found.push(Misfit {
+                            path: path.clone(),
+                            message: format!("is not a known key{}", meant(key, known)),
+                        });
+                    }
+                }
+                path.truncate(before);
+            }
+        }
+        (Shape::Object, _) => wrong("must hold keys", path),
+        (Shape::List, Value::Sequence(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                let before = path.len();
+                push(path, &format!("[{index}]"));
+                if let Some(below) = field.child("[]") {
+                    look(item, below, minor, path, false, found);
+                }
+                path.truncate(before);
+            }
+        }
+        (Shape::List, _) => wrong("must be a list", path),
+        (Shape::Map, Value::Mapping(entries)) => {
+            for (key, child) in entries {
+                let before = path.len();
+                push(path, key.as_str().unwrap_or("?"));
+                if let Some(below) = field.child("*") {
+                    look(child, below, minor, path, false, found);
+                }
+                path.truncate(before);
+            }
+        }
+        (Shape::Arguments, Value::Mapping(arguments)) => {
+            for (key, argument) in arguments {
+                if !is_argument(argument, minor) {
+                    let before = path.len();
+                    push(path, key.as_str().unwrap_or("?"));
+                    let list = if minor >= 14 { ", or a list of them" } else { "" };
+                    found.push(Misfit {
+                        path: path.clone(),
+                        message: format!("must be a single value{list}"),
+                    });
+                    path.truncate(before);
+                }
+            }
+        }
+        (Shape::Map | Shape::Arguments | Shape::Free, _) => wrong("must hold keys", path),
+        (_, Value::Mapping(_) | Value::Sequence(_)) => wrong("must be a single value", path),
+        (shape, _) => {
+            if let Some(message) = scalar::fault(shape, field.format, value, minor) {
+                wrong(&message, path);
+            }
+        }
+    }
+}
+
+/// Every entry of a list or map that is nothing where something has to be: Talos refuses it, or breaks at it.
+pub(crate) fn empties(document: &Value, kind: &str) -> Vec<Misfit> {
+    let mut found = Vec::new();
+    if let Some(field) = of_kind(kind) {
+        look_for_empties(document, field, &mut String::new(), &mut found);
+    }
+    found
+}
+
+fn look_for_empties(value: &Value, field: &Field, path: &mut String, found: &mut Vec<Misfit>) {
+    let entries: Vec<(String, &Value)> = match value {
+        Value::Mapping(fields) => {
+            fields.iter().filter_map(|(key, value)| Some((key.as_str()?.to_owned(), value))).collect()
+        }
+        Value::Sequence(items) => {
+            items.iter().enumerate().map(|(index, item)| (format!("[{index}]"), item)).collect()
+        }
+        _ => return,
+    };
+    for (key, value) in entries {
+        let Some(below) = field.child(&key) else { continue };
+        let before = path.len();
+        push(path, &key);
+        if value.is_null() && below.is_optional && matches!(field.shape, Shape::List | Shape::Map) {
+            let message = "says nothing: fill it in, or take it out".to_owned();
+            found.push(Misfit { path: path.clone(), message });
+        }
+        look_for_empties(value, below, path, found);
+        path.truncate(before);
+    }
+}
+
+/// A value, or several from v1.14 on: those of v1.13 know lists, but cannot read them.
+fn is_argument(argument: &Value, minor: u32) -> bool {
+    let is_single = |value: &Value| !value.is_mapping() && !value.is_sequence();
+    match argument {
+        Value::Sequence(list) => minor >= 14 && list.iter().all(is_single),
+        value => is_single(value),
+    }
+}
+
+fn push(path: &mut String, key: &str) {
+    if !path.is_empty() && !key.starts_with('[') {
+        path.push('.');
+    }
+    path.push_str(key);
+}
+
+/// `; did you mean …` if something is near.
+pub(crate) fn meant<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let nearest = known.map(|candidate| (distance(word, candidate), candidate)).min();
+    match nearest {
+        Some((distance, candidate)) if distance <= 1 + word.len() / 4 => {
+            format!("; did you mean `{candidate}`?")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Edits from one word to the other, case aside.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.chars().enumerate() {
+            let change = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
