@@ -12,9 +12,9 @@ use serde_json::{Value as Json, json};
 use super::secrets;
 use crate::machine::patched;
 
-/// Some certificate and its key.
+/// Some certificate and its key, which Talos v1.12 reads as PKCS #8 only.
 static PAIR: LazyLock<(String, String)> = LazyLock::new(|| {
-    let pair = secrets().k8s;
+    let pair = secrets().os;
     (pair.crt.clone(), pair.key.expose().to_owned())
 });
 
