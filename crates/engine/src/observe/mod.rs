@@ -1,6 +1,7 @@
 //! Looks at the world: in few calls, in parallel, saying what it could not see.
 
 mod config;
+mod etcd;
 pub(crate) mod guests;
 mod identity;
 mod nodes;

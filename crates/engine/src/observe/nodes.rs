@@ -1,13 +1,10 @@
 //! What the nodes say of themselves: Talos, etcd, Kubernetes; asked in parallel and with little patience.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{
-    ConfigView, EtcdView, FormerView, GuestView, MemberView, NodeView, Ownership, TalosView, World,
-};
+use daedal_planner::{ConfigView, FormerView, GuestView, MemberView, NodeView, Ownership, TalosView, World};
 use daedal_talos::SecretsBundle;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, StreamExt};
@@ -19,8 +16,9 @@ use crate::error::Error;
 use crate::kubernetes::{API_SERVER_PORT, KubeNode, Kubernetes};
 use crate::limits::Limits;
 use crate::nodes::{Former, Member, Membership, Nodes, PREPARING_PASSES, Probe};
+use crate::observe::etcd::Etcd;
 use crate::observe::{Blinds, config};
-use crate::roll::{KubeNodes, Roll, Whose};
+use crate::roll::{KubeNodes, Roll};
 
 /// What was seen.
 #[derive(Default)]
@@ -87,7 +85,7 @@ pub(crate) async fn look(
     found.sort_by_key(|former| former.is.is_some());
     etcd.rename(&found);
     for Found { name, is, view, serves, .. } in found {
-        etcd.serving.extend(serves);
+        etcd.serve(serves);
         let name = is.unwrap_or(name);
         if !name.is_empty() && cluster.node(&name).is_none() {
             let known = seen.former.remove(&name);
@@ -144,7 +142,7 @@ fn undeclared<'a>(
     let declared: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
     ours(world)
         .map(|(node, _)| node)
-        .chain(etcd.listed.values().map(|(whose, _)| whose.name.as_str()))
+        .chain(etcd.names())
         .chain(known.all())
         .chain(known.former_selves().map(|(name, _)| name))
         .filter(|name| !name.is_empty() && !declared.contains(name))
@@ -160,110 +158,20 @@ fn talos_view(probe: Probe) -> TalosView {
     }
 }
 
-/// The members of etcd, as the control planes list them, and whose they are.
-#[derive(Default)]
-struct Etcd {
-    listed: BTreeMap<u64, (Whose, Member)>,
-    serving: HashSet<u64>,
-}
-
-impl Etcd {
-    /// One member's list tells of all. Lists that have no member in common are two clusters under one name.
-    fn of(nodes: &[&Node], answers: &[Answer], roll: &Roll, known: &KubeNodes, blinds: &Blinds) -> Self {
-        let mut etcd = Self::default();
-        let mut owners: HashMap<u64, &str> = HashMap::new();
-        for (node, answer) in nodes.iter().zip(answers) {
-            let Some(Membership::Of { members, own }) = &answer.etcd else { continue };
-            let in_common = members.iter().any(|member| etcd.listed.contains_key(&member.id));
-            if !etcd.listed.is_empty() && !in_common {
-                blinds.say("etcd", format!("{} is in another etcd than the other control planes", node.name));
-                continue;
-            }
-            owners.extend(own.map(|own| (own, node.name.as_str())));
-            for member in members {
-                let whose = roll.of_member(member, Some(known));
-                etcd.listed.insert(member.id, (whose, member.clone()));
-            }
-        }
-        etcd.serving.extend(owners.keys());
-        for (id, (whose, member)) in &mut etcd.listed {
-            match owners.get(id) {
-                Some(owner) => *whose = Whose::surely(owner),
-                // Who says which member it is has no other: that is one it was before, or somebody else's.
-                None if whose.guessed && owners.values().any(|owner| **owner == whose.name) => {
-                    *whose = roll.by_name(member);
-                }
-                None => {}
-            }
-        }
-        etcd
-    }
-
-    /// Those of which only their machines can say whose they are.
-    fn guessed(&self) -> impl Iterator<Item = &Member> {
-        self.listed.values().filter(|(whose, _)| whose.guessed).map(|(_, member)| member)
-    }
-
-    /// The members of this node: usually one.
-    fn named(&self, name: &str) -> impl Iterator<Item = &Member> {
-        self.listed.values().filter(move |(whose, _)| whose.name == name).map(|(_, member)| member)
-    }
-
-    /// Members that were known by one name are found to be other nodes'.
-    fn rename(&mut self, found: &[Found]) {
-        for (id, is) in found.iter().filter_map(|found| Some((found.member?, found.is.as_ref()?))) {
-            if let Some((whose, _)) = self.listed.get_mut(&id) {
-                *whose = Whose::surely(is);
-            }
-        }
-    }
-
-    /// What a node is to etcd. Its own word counts: what the others list under its name may be what it was before it was made
-    /// anew, and is dead then. Where it was not asked, only theirs is left.
-    fn view(&self, node: &Node, own: Option<&Membership>) -> EtcdView {
-        let is = |member: &Member| if member.learner { EtcdView::Learner } else { EtcdView::Member };
-        if let Some(Membership::Of { own: Some(id), .. }) = own {
-            // Who is in an etcd that the others do not know has told nothing of theirs.
-            return self.listed.get(id).map_or(EtcdView::Unknown, |(_, member)| is(member));
-        }
-        let mut named = self.named(&node.name).peekable();
-        let listed = named.peek().is_some();
-        match own {
-            _ if named.any(|member| member.learner) => EtcdView::Learner,
-            None if listed => EtcdView::Member,
-            Some(Membership::NotJoined(_)) if !listed => EtcdView::NotJoined,
-            Some(Membership::Of { members, .. }) if !listed && members.is_empty() => EtcdView::NotJoined,
-            _ => EtcdView::Unknown,
-        }
-    }
-
-    fn members(self) -> Vec<MemberView> {
-        let view = |(whose, member): (Whose, Member)| MemberView {
-            id: format!("{:x}", member.id),
-            serves: self.serving.contains(&member.id),
-            address: member.addresses.first().map(IpAddr::to_string),
-            name: whose.name,
-            learner: member.learner,
-            guessed: whose.guessed,
-        };
-        self.listed.into_values().map(view).collect()
-    }
-}
-
 fn awaits_config(world: &World, node: &Node) -> bool {
     let guest = world.guests.get(&node.vmid).and_then(|guest| guest.config.as_ref());
     guest.is_some_and(|config| config.waiting)
 }
 
 /// One node's own words.
-struct Answer {
-    talos: Probe,
-    etcd: Option<Membership>,
-    config: ConfigView,
+pub(super) struct Answer {
+    pub(super) talos: Probe,
+    pub(super) etcd: Option<Membership>,
+    pub(super) config: ConfigView,
 }
 
 impl Answer {
-    fn of(talos: Probe) -> Self {
+    pub(super) fn of(talos: Probe) -> Self {
         Self { talos, etcd: None, config: ConfigView::Unknown }
     }
 }
@@ -358,13 +266,13 @@ async fn known(
 }
 
 /// What was found of a node that the inventory does not name.
-struct Found {
+pub(super) struct Found {
     name: String,
     /// Which of our machines it says it is, if it was known by another name so far.
-    is: Option<String>,
+    pub(super) is: Option<String>,
     view: FormerView,
     /// Its member.
-    member: Option<u64>,
+    pub(super) member: Option<u64>,
     /// That, if it serves.
     serves: Option<u64>,
 }
@@ -422,111 +330,4 @@ async fn former(
         (view.called, view.known_as, view.ready) = (Some(member.name.clone()), None, None);
     }
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn member(id: u64, name: &str, address: &str) -> Member {
-        let addresses = address.parse().into_iter().collect();
-        Member { id, name: name.into(), addresses, learner: false }
-    }
-
-    fn declared() -> Cluster {
-        let text = include_str!("../../../../examples/home/cluster.yaml").to_owned();
-        let source = daedal_inventory::Source { name: "cluster.yaml".into(), text };
-        let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        daedal_inventory::load(&[source], &no_files).unwrap().cluster
-    }
-
-    /// A control plane was made anew and got another name from DHCP: what it was before is not its member any more.
-    #[test]
-    fn who_says_which_member_it_is_has_no_other() {
-        let mut cluster = declared();
-        for node in &mut cluster.nodes {
-            node.machine.hostname = Some(daedal_inventory::options::HostnameFrom::Dhcp);
-        }
-        let planes: Vec<&Node> = cluster.control_planes().take(2).collect();
-        let list = [
-            member(1, "talos-a", "10.0.0.11"),
-            member(2, "talos-b", "10.0.0.12"),
-            member(3, "talos-b-before", "10.0.0.12"),
-            member(4, "talos-c", "10.0.0.13"),
-        ];
-        let answer = |own| Answer {
-            etcd: Some(Membership::Of { members: list.to_vec(), own }),
-            ..Answer::of(Probe::Maintenance)
-        };
-        let (roll, known) =
-            (Roll::new(&cluster, &World::default(), Addresses::default()), KubeNodes::default());
-        let whose = |answers: &[Answer]| -> Vec<(String, bool, bool)> {
-            let etcd = Etcd::of(&planes, answers, &roll, &known, &Blinds::default());
-            etcd.members().into_iter().map(|one| (one.name, one.serves, one.guessed)).collect()
-        };
-        let told = |all: [(&str, bool, bool); 4]| all.map(|(a, b, c)| (a.to_owned(), b, c)).to_vec();
-        let (serves, guessed) = (true, true);
-        assert_eq!(
-            whose(&[answer(Some(1)), answer(Some(2))]),
-            told([
-                ("cp-1", serves, false),
-                ("cp-2", serves, false),
-                ("talos-b-before", false, false),
-                ("cp-3", false, guessed)
-            ])
-        );
-        // As long as it does not say which, either may be its.
-        assert_eq!(
-            whose(&[answer(Some(1)), answer(None)]),
-            told([
-                ("cp-1", serves, false),
-                ("cp-2", false, guessed),
-                ("cp-2", false, guessed),
-                ("cp-3", false, guessed)
-            ])
-        );
-    }
-
-    /// What etcd lists under a node's name may be what it was before: only the node itself can say that it votes.
-    #[test]
-    fn a_node_is_to_etcd_what_it_says_itself() {
-        let cluster = declared();
-        let planes: Vec<&Node> = cluster.control_planes().collect();
-        let learner = |id, name| Member { learner: true, ..member(id, name, "10.0.0.12") };
-        let list =
-            [member(1, "cp-1", "10.0.0.11"), member(2, "cp-2", "10.0.0.12"), member(3, "cp-2", "10.0.0.12")];
-        let view = |list: &[Member], own: Option<Membership>| {
-            let first = Membership::Of { members: list.to_vec(), own: Some(1) };
-            let answers =
-                [Some(first), own.clone()].map(|etcd| Answer { etcd, ..Answer::of(Probe::Maintenance) });
-            let roll = Roll::new(&cluster, &World::default(), Addresses::default());
-            let etcd = Etcd::of(&planes[..2], &answers, &roll, &KubeNodes::default(), &Blinds::default());
-            etcd.view(planes[1], own.as_ref())
-        };
-        let of = |members: &[Member], own| Some(Membership::Of { members: members.to_vec(), own });
-        let waits = || Some(Membership::NotJoined("its etcd waits".to_owned()));
-        let silent = || Some(Membership::Unreachable("its etcd does not answer".to_owned()));
-        let (alone, elsewhere) = (&list[..1], [member(9, "cp-2", "10.0.0.12")]);
-        for (listed, own, expected) in [
-            (&list[..], of(&list, Some(3)), EtcdView::Member),
-            (&list, waits(), EtcdView::Unknown),
-            (&list, silent(), EtcdView::Unknown),
-            (&list, of(&list, None), EtcdView::Unknown),
-            (&list, of(&elsewhere, Some(9)), EtcdView::Unknown),
-            // Nobody asked it.
-            (&list, None, EtcdView::Member),
-            (alone, waits(), EtcdView::NotJoined),
-            (alone, of(&[], None), EtcdView::NotJoined),
-            // It has an etcd, under whatever name.
-            (alone, of(alone, None), EtcdView::Unknown),
-            (alone, silent(), EtcdView::Unknown),
-            (alone, None, EtcdView::Unknown),
-        ] {
-            assert_eq!(view(listed, own.clone()), expected, "{own:?} beside {listed:?}");
-        }
-        let learning = [list[0].clone(), list[1].clone(), learner(3, "cp-2")];
-        assert_eq!(view(&learning, of(&learning, Some(3))), EtcdView::Learner);
-        assert_eq!(view(&learning, of(&learning, Some(2))), EtcdView::Member);
-        assert_eq!(view(&learning, silent()), EtcdView::Learner, "it may be the one that learns");
-    }
 }
