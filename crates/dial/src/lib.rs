@@ -25,7 +25,10 @@ pub use connector::{Connector, Io};
 pub use proxy::{Proxy, ProxyError};
 pub use target::Target;
 pub use timeout::Timeout;
-pub use tls::{Fingerprint, Trust, TrustError, provider, server_name, shown_fingerprint, tls_connect};
+pub use tls::{
+    Fingerprint, Trust, TrustError, is_of_another_authority, provider, server_name, shown_fingerprint,
+    tls_connect, tls_error,
+};
 
 /// A bidirectional byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}

@@ -1,6 +1,6 @@
 //! How a TLS server proves who it is, and the handshake over any stream.
 
-use std::{fmt, io, str::FromStr, sync::Arc};
+use std::{error::Error as StdError, fmt, io, str::FromStr, sync::Arc};
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -164,6 +164,34 @@ pub async fn tls_connect<S: Stream>(
     config: Arc<ClientConfig>,
 ) -> io::Result<TlsStream<S>> {
     TlsConnector::from(config).connect(server_name, stream).await
+}
+
+/// The error of TLS behind another one. rustls hides inside of `io::Error`, where `source()` does not lead to it.
+pub fn tls_error<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e rustls::Error> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let hidden = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let tls = hidden.and_then(|inner| inner.downcast_ref()).or_else(|| error.downcast_ref());
+        if tls.is_some() {
+            return tls;
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// Whether a certificate is refused because another authority than the trusted one has signed it.
+pub fn is_of_another_authority(error: &rustls::Error) -> bool {
+    use rustls::CertificateError as Fault;
+    let rustls::Error::InvalidCertificate(fault) = error else { return false };
+    matches!(
+        fault,
+        Fault::UnknownIssuer
+            | Fault::BadSignature
+            // One of the same name with keys of another kind.
+            | Fault::UnsupportedSignatureAlgorithmContext { .. }
+            | Fault::UnsupportedSignatureAlgorithmForPublicKeyContext { .. }
+    )
 }
 
 /// The fingerprint of the certificate that a server shows, whoever it is: for somebody to compare before it is trusted.

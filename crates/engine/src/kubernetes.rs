@@ -1,11 +1,10 @@
 //! The Kubernetes side: a client over dialled streams with credentials minted from the secrets, and a shared watch.
 
-use std::error::Error as StdError;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use daedal_dial::{Connector, Dialer, Target};
+use daedal_dial::{Connector, Dialer, Target, is_of_another_authority, tls_error};
 use daedal_talos::SecretsBundle;
 use daedal_talos::pki::{Leaf, Usage, certificate_from_pem};
 use futures::TryStreamExt;
@@ -239,27 +238,10 @@ fn failed(target: &Target, source: kube::Error) -> Error {
 
 /// Why something failed. Whoever is not of the kept authority will not become so by waiting.
 fn failure(what: String, target: &Target, source: kube::Error) -> Error {
-    match distrusts(&source) {
+    match tls_error(&source).is_some_and(is_of_another_authority) {
         true => Error::OtherAuthority { target: target.to_string() },
         false => Error::Kubernetes { what, source: Box::new(source) },
     }
-}
-
-/// Whether the certificate that was shown is another authority's. rustls hides inside of `io::Error`, where `source()` does not
-/// lead to it.
-pub(crate) fn distrusts(error: &(dyn StdError + 'static)) -> bool {
-    use rustls::CertificateError::{BadSignature, UnknownIssuer};
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        let hidden = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        let tls = hidden.and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        let tls = tls.or_else(|| error.downcast_ref());
-        if matches!(tls, Some(rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature))) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 fn late(target: &Target, patience: Duration) -> Error {

@@ -12,7 +12,7 @@ use crate::effects::EffectKind;
 use crate::error::{Error, chain};
 use crate::execute::waiting::Waiter;
 use crate::execute::{Executor, Outcome};
-use crate::kubernetes::{API_SERVER_PORT, distrusts};
+use crate::kubernetes::API_SERVER_PORT;
 use crate::nodes::{Changed, Former, Member, Membership, Nodes, Peer};
 
 /// Between two looks at what is on its way out.
@@ -323,7 +323,6 @@ fn refusal(what: &'static str, error: kube::Error) -> Result<String, Error> {
         kube::Error::Api(status) if matches!(status.code, 400..=408 | 410..=428) => {
             Err(Error::Kubernetes { what: what.to_owned(), source: Box::new(error) })
         }
-        _ if distrusts(&error) => Err(Error::Kubernetes { what: what.to_owned(), source: Box::new(error) }),
         _ => Ok(chain(&error)),
     }
 }

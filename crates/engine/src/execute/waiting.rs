@@ -275,20 +275,19 @@ impl Executor<'_> {
                 let now = followed.borrow_and_update();
                 let memory =
                     |seen: &KubeNode| self.reborn.is_some_and(|at| seen.heartbeat.is_none_or(|h| h < at));
-                match (now.nodes.of(&node.name).map(|(_, seen)| seen), &now.trouble) {
-                    (Some(seen), _) if seen.ready && memory(seen) => {
+                match (now.nodes.of(&node.name).map(|(_, seen)| seen), &now.trouble, &now.stranger) {
+                    (Some(seen), ..) if seen.ready && memory(seen) => {
                         "it has not reported since the restore".to_owned()
                     }
-                    (Some(seen), _) if seen.ready => {
+                    (Some(seen), ..) if seen.ready => {
                         return Ok(if first { Outcome::AlreadyDone } else { Outcome::Done });
                     }
-                    _ if now.stranger.is_some() => {
-                        let target = now.stranger.clone().unwrap_or_default();
-                        return Err(Error::OtherAuthority { target });
+                    (.., Some(target)) => {
+                        return Err(Error::OtherAuthority { target: target.clone() });
                     }
-                    (Some(_), _) => "it is NotReady".to_owned(),
-                    (None, Some(trouble)) => trouble.clone(),
-                    (None, None) => "it has not registered".to_owned(),
+                    (Some(_), ..) => "it is NotReady".to_owned(),
+                    (None, Some(trouble), None) => trouble.clone(),
+                    (None, None, None) => "it has not registered".to_owned(),
                 }
             };
             first = false;
@@ -359,7 +358,7 @@ impl Readiness {
         limits: &Limits,
     ) -> Beginning {
         let mut asked = FuturesUnordered::new();
-        let mut strangers = HashSet::new();
+        let mut strangers: HashSet<&Target> = HashSet::new();
         let mut turns = targets.iter().cycle();
         let mut tick =
             tokio::time::interval(limits.attempt_every / u32::try_from(targets.len()).unwrap_or(1).max(1));
@@ -367,26 +366,35 @@ impl Readiness {
         loop {
             tokio::select! {
                 biased;
-                Some(answer) = asked.next(), if !asked.is_empty() => match answer {
+                Some((target, answer)) = asked.next(), if !asked.is_empty() => match answer {
                     Ok(beginning) => return beginning,
                     Err(error) => {
                         self.trouble(chain(&error));
+                        match error {
+                            Error::OtherAuthority { .. } => strangers.insert(target),
+                            _ => strangers.remove(target),
+                        };
                         // While one is of the kept authority, be it silent, there is somebody to wait for.
-                        if let Error::OtherAuthority { target } = error
-                            && strangers.insert(target.clone())
-                            && strangers.len() == targets.len()
-                        {
-                            self.followed.send_modify(|followed| followed.stranger = Some(target));
-                        }
+                        let only = targets.iter().all(|target| strangers.contains(target));
+                        self.strangers_only(only.then(|| target.to_string()));
                     }
                 },
                 _ = tick.tick(), if asked.len() < TRIES * targets.len().max(1) => {
                     if let Some(target) = turns.next() {
-                        asked.push(kubernetes.begin(target, roll, limits.probe_timeout));
+                        let begin = kubernetes.begin(target, roll, limits.probe_timeout);
+                        asked.push(async move { (target, begin.await) });
                     }
                 }
             }
         }
+    }
+
+    fn strangers_only(&self, stranger: Option<String>) {
+        self.followed.send_if_modified(|followed| {
+            let news = followed.stranger.is_some() != stranger.is_some();
+            followed.stranger = stranger;
+            news
+        });
     }
 
     fn trouble(&self, why: String) {

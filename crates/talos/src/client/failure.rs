@@ -2,6 +2,7 @@
 
 use std::{fmt, io};
 
+use daedal_dial::{is_of_another_authority, tls_error};
 use rustls::{AlertDescription, CertificateError};
 use tonic::Code;
 
@@ -97,7 +98,7 @@ impl Failure {
 
     /// A failure of dialling or of TLS.
     pub(crate) fn of_io(error: &io::Error) -> Self {
-        let kind = rustls_error(error).map_or(FailureKind::Unreachable, tls_kind);
+        let kind = tls_error(error).map_or(FailureKind::Unreachable, tls_kind);
         Self::new(kind, error.to_string())
     }
 
@@ -133,18 +134,13 @@ impl Failure {
     }
 }
 
-/// rustls hides inside of `io::Error`, where `source()` does not lead to it.
-pub(crate) fn rustls_error(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref::<rustls::Error>()
-}
-
 fn tls_kind(error: &rustls::Error) -> FailureKind {
     match error {
-        rustls::Error::InvalidCertificate(
-            CertificateError::UnknownIssuer
-            | CertificateError::BadSignature
-            | CertificateError::ApplicationVerificationFailure,
-        ) => FailureKind::OtherCluster,
+        error if is_of_another_authority(error) => FailureKind::OtherCluster,
+        // What a pinned certificate is compared by.
+        rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
+            FailureKind::OtherCluster
+        }
         rustls::Error::AlertReceived(alert) => match alert {
             AlertDescription::UnknownCA
             | AlertDescription::BadCertificate

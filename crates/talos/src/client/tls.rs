@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use daedal_dial::{BoxStream, Dialer, Target};
+use daedal_dial::{BoxStream, Dialer, Target, tls_error};
 use jiff::Timestamp;
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -28,7 +28,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     ClientCredentials, Result,
-    client::failure::{Failure, FailureKind, rustls_error},
+    client::failure::{Failure, FailureKind},
     pki,
 };
 
@@ -234,7 +234,7 @@ pub(crate) struct NodeStream {
 impl NodeStream {
     fn remember<T>(&self, result: io::Result<T>) -> io::Result<T> {
         result.inspect_err(|error| {
-            if rustls_error(error).is_some() {
+            if tls_error(error).is_some() {
                 self.fault.set(Some(&Failure::of_io(error)));
             }
         })
