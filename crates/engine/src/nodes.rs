@@ -129,11 +129,13 @@ pub(crate) enum Configured {
     /// It takes it, with a reboot or without.
     Accepted { reboot: bool },
     /// Not now, and nothing was done.
-    NotYet(String),
+    NotYet(TalosError),
     /// It will not.
     Refused(TalosError),
     /// The answer was lost: it may have happened.
-    Unknown(String),
+    Unknown(TalosError),
+    /// The same, because none came in time.
+    Silent,
 }
 
 /// Speaks to any node of one cluster. Cheap to clone.
@@ -356,20 +358,20 @@ impl Nodes {
         let client = match self.connect(node, patience).await {
             Ok(client) => client,
             // Nothing was asked yet.
-            Err(error) => return Configured::NotYet(chain(&error)),
+            Err(error) => return Configured::NotYet(error),
         };
         let asked = client.apply_configuration(config, mode, dry_run);
         let Ok(answer) = tokio::time::timeout(patience, asked).await else {
             self.forget(node);
-            return Configured::Unknown("no answer in time".to_owned());
+            return Configured::Silent;
         };
         match answer {
             Ok(applied) => Configured::Accepted { reboot: applied.mode == ApplyMode::Reboot },
             Err(error) => match error.kind() {
-                Some(FailureKind::FailedPrecondition) => Configured::NotYet(chain(&error)),
+                Some(FailureKind::FailedPrecondition) => Configured::NotYet(error),
                 Some(FailureKind::Unreachable | FailureKind::Timeout | FailureKind::Transient) => {
                     self.forget(node);
-                    Configured::Unknown(chain(&error))
+                    Configured::Unknown(error)
                 }
                 _ => Configured::Refused(error),
             },

@@ -33,6 +33,8 @@ impl Executor<'_> {
         let config = made.to_yaml();
         // A reboot that the plan does not tell of does not happen.
         let mode = if reboot { ApplyMode::Auto } else { ApplyMode::NoReboot };
+        let marks = machine::marks(&cluster, located, &secrets);
+        let told = |error| machine::refusal(&made, &marks, &error);
         let what = format!("{} to run on its new config", node.name);
         let mut wait = Waiter::new(self, step, what, limits.boot);
         let mut taken = false;
@@ -65,10 +67,12 @@ impl Executor<'_> {
                     match effects.perform(EffectKind::ApplyConfig, &node.name, call).await? {
                         Configured::Accepted { .. } => taken = true,
                         // Asked again only if it still runs on the old one: the same config twice is once.
-                        Configured::NotYet(why) | Configured::Unknown(why) => wait.pause(why).await?,
-                        Configured::Refused(source) => {
-                            let marks = machine::marks(&cluster, located, &secrets);
-                            let why = machine::refusal(&made, &marks, &source);
+                        Configured::NotYet(error) | Configured::Unknown(error) => {
+                            wait.pause(told(error)).await?;
+                        }
+                        Configured::Silent => wait.pause("no answer in time".to_owned()).await?,
+                        Configured::Refused(error) => {
+                            let why = told(error);
                             return Err(Error::ConfigRefused { node: node.name.clone(), why });
                         }
                     }

@@ -13,7 +13,7 @@ use futures::future::join_all;
 
 use crate::addresses;
 use crate::effects::EffectKind;
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::execute::console::{Printed, Proof};
 use crate::execute::waiting::{Look, News, Waiter};
 use crate::execute::{Executor, Outcome};
@@ -102,7 +102,7 @@ impl Executor<'_> {
                         return Err(Error::ConfigRefused { node: node.name.clone(), why });
                     }
                     // It may have got it all the same; the next look tells.
-                    Ok(Err(error)) => wait.pause(chain(&error)).await?,
+                    Ok(Err(error)) => wait.pause(machine::refusal(&made, &marks, &error)).await?,
                     Err(_) => wait.pause("no answer in time".to_owned()).await?,
                 }
             }

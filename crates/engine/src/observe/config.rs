@@ -43,6 +43,7 @@ pub(super) async fn look(
     if let Some(why) = held(node, found.expose(), text.expose(), &differences) {
         return Ok(ConfigView::Held { why });
     }
+    let told = |error| machine::refusal(&declared, &marks, &error);
     match nodes.configure(node, &text, ApplyMode::Auto, true, limits.probe_timeout).await {
         Configured::Accepted { reboot } => Ok(ConfigView::Differs {
             running: running.digest(),
@@ -51,10 +52,11 @@ pub(super) async fn look(
             changes: differences.into_iter().map(change).collect(),
         }),
         Configured::Refused(error) => {
-            let why = format!("the node refuses it ({}).", machine::refusal(&declared, &marks, &error));
+            let why = format!("the node refuses it ({}).", told(error));
             Ok(ConfigView::Held { why })
         }
-        Configured::NotYet(why) | Configured::Unknown(why) => Err(why),
+        Configured::NotYet(error) | Configured::Unknown(error) => Err(told(error)),
+        Configured::Silent => Err("no answer in time".to_owned()),
     }
 }
 

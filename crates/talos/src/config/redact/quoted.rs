@@ -22,6 +22,9 @@ impl MachineConfig {
             hidden(document, &redaction.document(kind, document), &mut secrets);
         }
         secrets.retain(|secret| secret.len() >= SHORTEST);
+        let otherwise: Vec<String> =
+            secrets.iter().flat_map(|secret| [escaped(secret), cut(secret)]).flatten().collect();
+        secrets.extend(otherwise);
         // One may be part of another.
         secrets.sort_unstable_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
         secrets.dedup();
@@ -32,6 +35,24 @@ impl MachineConfig {
             });
         words::masked(&shown, &|secret| marks.secret(secret))
     }
+}
+
+/// A text as it stands between quotes, if it is another there.
+fn escaped(text: &str) -> Option<String> {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => escaped.extend(['\\', c]),
+            c => escaped
+                .extend(c.escape_default().filter(|_| c.is_control()).chain((!c.is_control()).then_some(c))),
+        }
+    }
+    (escaped != text).then_some(escaped)
+}
+
+/// The beginning of a long text, by which a node's reader of YAML tells what it cannot read.
+fn cut(text: &str) -> Option<String> {
+    (text.len() > 10).then(|| format!("{}...", text.chars().take(7).collect::<String>()))
 }
 
 /// The texts of a document that are not shown as they are, in the forms in which they may be quoted.
@@ -76,11 +97,12 @@ mod tests {
                       files: [{path: /var/x, content: \"first of all\\nsecond of all\"}]\n  sysctls: {a.b: '1742'}\n";
         let config = MachineConfig::from_yaml(config).unwrap();
         let key = Secret::new("key");
-        let marks = Marks::new(&key).hiding(["given away"]);
+        let marks = Marks::new(&key).hiding(["given away", "pa\"ss\tword"]);
         let said = "1 error: token abcdef.0123456789 of /var/x: \"second of all\", given away as hunter2@, \
                     https://u:pw@host, a.b 1742";
-        let shown = config.quoted(said, &marks);
-        for secret in ["0123456789", "second", "given away", "hunter2", "u:pw"] {
+        let said = format!("{said} `first o...`, \"pa\\\"ss\\tword\"");
+        let shown = config.quoted(&said, &marks);
+        for secret in ["0123456789", "second", "given away", "hunter2", "u:pw", "first o", "ss\\t"] {
             assert!(!shown.contains(secret), "{secret}: {shown}");
         }
         for plain in ["1 error: token [secret ", " of /var/x: ", "@host", "a.b 1742"] {
