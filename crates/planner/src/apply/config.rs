@@ -32,6 +32,8 @@ impl<'w> Planner<'w> {
         joined: &mut [Option<StepId>],
     ) -> bool {
         let mut previous = rewired;
+        // What workers wait for: one that does not vote, and may never, holds up control planes only.
+        let mut calm = rewired;
         let mut restarted = false;
         for at in control_planes {
             let sight = &survey.nodes[*at];
@@ -50,7 +52,7 @@ impl<'w> Planner<'w> {
             restarted |= config.reboot && member;
             let applied =
                 self.apply_config(survey, *at, config.action, config.mark, config.reboot, [previous]);
-            previous = Some(applied);
+            (previous, calm) = (Some(applied), Some(applied));
             // What does not say that it votes may all the same.
             if sight.view.etcd != EtcdView::NotJoined {
                 let subject = Subject { node: Some(&sight.node.name), host: None };
@@ -61,11 +63,14 @@ impl<'w> Planner<'w> {
             if config.reboot {
                 previous = self.ready_again(survey, *at, [previous, endpoint]);
             }
+            if member || config.reboot {
+                calm = previous;
+            }
         }
-        let mut rebooted = previous;
+        let mut rebooted = calm;
         for at in workers {
             let Some(config) = self.tracks[*at].config.take() else { continue };
-            let needs = if config.reboot { rebooted } else { previous };
+            let needs = if config.reboot { rebooted } else { calm };
             let applied = self.apply_config(survey, *at, config.action, config.mark, config.reboot, [needs]);
             if config.reboot {
                 rebooted = self.ready_again(survey, *at, [Some(applied), endpoint]);
