@@ -103,7 +103,8 @@ pub struct Nic {
 
 impl Node {
     /// Bytes of all its disks on the storage of the system disks.
-    pub fn disk_in_all(&self) -> u64 {
-        self.disk + self.disks.iter().filter(|disk| disk.storage.is_none()).map(|disk| disk.size).sum::<u64>()
+    pub fn disk_in_all(&self, storage: &str) -> u64 {
+        let there = self.disks.iter().filter(|disk| disk.storage.as_deref().is_none_or(|own| own == storage));
+        self.disk + there.map(|disk| disk.size).sum::<u64>()
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use daedal_inventory::{Capacity, Cluster, Host, Node};
 
 use crate::error::{Resource, UnusableHost};
-use crate::hardware::further_disks;
+use crate::hardware::{added, declared_hardware, differences};
 use crate::names;
 use crate::plan::{Budget, HostBudget};
 use crate::size;
@@ -34,8 +34,8 @@ impl Need {
         }
     }
 
-    pub(crate) fn of(node: &Node) -> Self {
-        Self { memory: node.memory, cores: u64::from(node.cores), disk: node.disk_in_all() }
+    pub(crate) fn of(node: &Node, storage: &str) -> Self {
+        Self { memory: node.memory, cores: u64::from(node.cores), disk: node.disk_in_all(storage) }
     }
 
     pub(crate) fn get(&self, resource: Resource) -> u64 {
@@ -265,18 +265,25 @@ impl Rooms {
     }
 
     /// What an existing node will take beyond what it takes now.
-    pub(crate) fn growth(&self, node: &Node, state: &State<'_>) -> Need {
+    pub(crate) fn growth(&self, cluster: &Cluster, node: &Node, state: &State<'_>) -> Need {
         let (guest, disk) = match state {
             // Its further disks are made with it, and not all is known of it yet.
             State::Creating { guest, .. } => (guest, node.disk.saturating_sub(guest.disk)),
             State::Present(present) => {
-                let has = further_disks(&present.config.hardware, &self.storage);
-                let further = (node.disk_in_all() - node.disk).saturating_sub(has);
-                (&present.guest, node.disk.saturating_sub(present.config.disk) + further)
+                let (guest, config) = (&present.guest, &present.config);
+                let declared = declared_hardware(cluster, node);
+                let (changes, _) = differences(&declared, &config.hardware, guest.running);
+                let further: u64 = changes.iter().map(|change| added(change, &self.storage)).sum();
+                (guest, node.disk.saturating_sub(config.disk) + further)
             }
             State::Absent | State::Blocked { .. } => return Need::default(),
         };
-        Need { disk, ..Need::of(node).minus(Need::awake(guest)) }
+        Need { disk, ..Need::of(node, &self.storage).minus(Need::awake(guest)) }
+    }
+
+    /// What a node that is to be made will take.
+    pub(crate) fn need(&self, node: &Node) -> Need {
+        Need::of(node, &self.storage)
     }
 
     /// The table of the plan. `before` is the count before the plan was made.

@@ -43,7 +43,7 @@ pub(crate) fn place<'w>(
             (State::Absent, _) if !wanted(node) => {}
             (State::Absent, Some(pin)) => match rooms.at(pin).filter(|at| usable.contains(at)) {
                 Some(at) => {
-                    force(at, Need::of(node));
+                    force(at, rooms.need(node));
                     places.insert(&node.name, at);
                 }
                 None => failure.homeless.push(format!("{} (pinned to {pin})", node.name)),
@@ -51,14 +51,14 @@ pub(crate) fn place<'w>(
             (State::Absent, None) => match usable[..] {
                 [] => failure.homeless.push(node.name.clone()),
                 [only] => {
-                    force(only, Need::of(node));
+                    force(only, rooms.need(node));
                     places.insert(&node.name, only);
                 }
                 _ => free_nodes.push(node),
             },
             (state @ (State::Creating { .. } | State::Present(_)), _) => {
                 if let Some(at) = sight.host().and_then(|host| rooms.at(host)) {
-                    force(at, rooms.growth(node, state));
+                    force(at, rooms.growth(cluster, node, state));
                 }
             }
         }
@@ -79,7 +79,7 @@ pub(crate) fn place<'w>(
     // As declared if that works out; else the largest first, which packs unequal sizes better.
     let attempt = spread.clone().run(rooms.clone(), &free_nodes).or_else(|_| {
         let mut by_size = free_nodes.clone();
-        by_size.sort_by_key(|node| (node.role, std::cmp::Reverse(Need::of(node))));
+        by_size.sort_by_key(|node| (node.role, std::cmp::Reverse(rooms.need(node))));
         spread.run(rooms.clone(), &by_size)
     });
     match attempt {
@@ -101,7 +101,7 @@ pub(crate) fn place<'w>(
 fn explain(rooms: &Rooms, usable: &[usize], left: &[&Node], failure: &mut NoRoom) {
     let mut sizes: Vec<(Need, Vec<String>)> = Vec::new();
     for node in left {
-        let need = Need::of(node);
+        let need = rooms.need(node);
         match sizes.iter_mut().find(|(size, _)| *size == need) {
             Some((_, nodes)) => nodes.push(node.name.clone()),
             None => sizes.push((need, vec![node.name.clone()])),
@@ -161,13 +161,13 @@ impl Spread {
         let mut left = Vec::new();
         for role in [Role::ControlPlane, Role::Worker] {
             let of_role = || nodes.iter().copied().filter(move |node| node.role == role);
-            let Some(smallest) = of_role().map(Need::of).reduce(Need::min) else { continue };
+            let Some(smallest) = of_role().map(|node| rooms.need(node)).reduce(Need::min) else { continue };
             let counts = self.counts(role).clone();
             // A host that has no room for the smallest is full for good.
             let roomy = self.usable.iter().filter(|at| rooms.fits(**at, smallest));
             let mut queue: BTreeSet<(usize, usize)> = roomy.map(|at| (counts[*at], *at)).collect();
             for node in of_role() {
-                let need = Need::of(node);
+                let need = rooms.need(node);
                 let Some(&entry) = queue.iter().find(|(_, at)| rooms.fits(*at, need)) else {
                     left.push(node);
                     continue;

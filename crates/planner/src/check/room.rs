@@ -70,8 +70,9 @@ impl Checker<'_> {
                     let load = ours.entry(host).or_default();
                     load.cores += u64::from(node.cores);
                     load.memory += node.memory;
-                    load.disk += node.disk_in_all();
-                    *new_disk.entry(host).or_default() += node.disk_in_all();
+                    let disk = node.disk_in_all(&self.cluster.proxmox.disks_storage);
+                    load.disk += disk;
+                    *new_disk.entry(host).or_default() += disk;
                     loaded.insert(host);
                 }
                 Action::GrowDisk { vmid, size } => {

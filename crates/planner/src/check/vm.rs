@@ -351,8 +351,9 @@ impl Checker<'_> {
         let may_vote = *etcd(name) != EtcdView::NotJoined;
         let votes = |name: &str| *etcd(name) == EtcdView::Member && is_up(self.world, name);
         // Whoever it is that is listed counts, and who does not serve counts as lost.
-        let listed = self.world.members.len();
-        let serve = self.world.members.iter().filter(|member| member.serves && member.name != name).count();
+        let voters = || self.world.members.iter().filter(|member| !member.learner);
+        let listed = voters().count();
+        let serve = voters().filter(|member| member.serves && member.name != name).count();
         let borne = listed <= 1 || serve * 2 > listed;
         let spare = others().all(|node| votes(&node.name)) && others().count() != 1 && borne;
         self.demand(none_learns && (!may_vote || spare), Rule::Etcd, step, "etcd could lose its quorum");

@@ -181,6 +181,19 @@ fn a_disk_that_is_added_to_a_vm_needs_room_too() {
     let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("the disks do not fit") };
     let [short] = &room.shortfalls[..] else { panic!("{room:?}") };
     assert_eq!((short.resource, short.wanted, short.free), (Resource::Disk, 61 * GIB, 60 * GIB));
+
+    // What is no longer declared stays, and makes no room for what grows; nor does a disk whose storage is spelled out.
+    cluster.nodes[0].disks = vec![disk(10), disk(30)];
+    let world = Sim::made(&cluster, &fixture::empty_world(&[("a", 64, 256, 100)])).world;
+    cluster.nodes[0].disks = vec![disk(31)];
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("it grows by 21 of 20") };
+    assert_eq!(room.shortfalls[0].wanted, 21 * GIB);
+    let spelled = Disk { storage: Some(cluster.proxmox.disks_storage.clone()), ..disk(40) };
+    cluster.nodes[0].disks = vec![spelled.clone()];
+    let world = Sim::made(&cluster, &fixture::empty_world(&[("a", 64, 256, 100)])).world;
+    cluster.nodes[0].disks = vec![spelled, disk(21)];
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("21 of 20 are left") };
+    assert_eq!(room.shortfalls[0].wanted, 21 * GIB);
 }
 
 #[test]
