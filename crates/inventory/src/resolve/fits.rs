@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::Context;
 use super::node::Draft;
-use super::{Context, size};
+use super::size::{self, GIB};
 use crate::boot::Boot;
 use crate::diagnostic::{Finding, Severity};
 use crate::document;
@@ -38,14 +39,16 @@ pub(crate) fn check(spec: &document::Spec, boot: Option<&Boot>, drafts: &[Draft<
             let least = volume.min_size.as_deref().and_then(|text| size::parse(text, size::Of::Memory).ok());
             let message = match (largest, least) {
                 (None, _) => "This volume needs a disk besides the system disk, and the VM is given none.",
-                (Some(largest), Some(least)) if least > largest => {
-                    "This volume is larger than every disk that the VM has besides the system disk."
+                (Some(largest), Some(least)) if least >= largest => {
+                    "This volume fits no disk that the VM has besides the system disk."
                 }
                 _ => continue,
             };
             let span = point("userVolumes", spec, draft, cx);
             if said.insert((span, message)) {
-                let size = volume.min_size.as_deref().unwrap_or("100GiB");
+                // A little of a disk is taken by the table of its partitions.
+                let size =
+                    least.map_or_else(|| "100GiB".to_owned(), |least| size::shown((least / GIB + 1) * GIB));
                 let help = format!(
                     "Add for example `hardware: {{disks: [{{size: {size}}}]}}` to the pool `{}`; `{}` waits for a disk until then.",
                     draft.pool, volume.name

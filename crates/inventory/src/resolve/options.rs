@@ -101,6 +101,7 @@ fn check(machine: &Machine, at: &Path<'_>, cx: &mut Context<'_>) {
         for (key, size) in [("minSize", &volume.min_size), ("maxSize", &volume.max_size)] {
             // Talos would count bytes.
             if let Some(size) = size
+                && !size.is_empty()
                 && size.bytes().all(|b| b.is_ascii_digit())
             {
                 let help = format!("Say which you mean, for example `{size}GiB`.");

@@ -158,30 +158,34 @@ fn found(text: &Text, cx: &Context<'_>) -> Option<String> {
 
 /// Looks whether the secret is where it is said to be.
 fn look(secret: &SecretText, at: &Path<'_>, cx: &mut Context<'_>) {
-    if let Err(why) = read(secret, cx) {
+    if let Err((code, why)) = read(secret, cx) {
         let help = match (&secret.env, &secret.file) {
             (Some(name), _) => format!("Set it: export {name}=…"),
             _ => "Paths are relative to the inventory.".to_owned(),
         };
-        cx.error(MISSING_SECRET, at, why, help);
+        cx.error(code, at, why, help);
     }
 }
 
-/// What is where a secret is said to be, without the line break at its end.
-fn read(secret: &SecretText, cx: &Context<'_>) -> Result<String, String> {
+/// What is where a secret is said to be, without the line break at its end; or why not, with the code of the finding.
+fn read(secret: &SecretText, cx: &Context<'_>) -> Result<String, (&'static str, String)> {
     let text = match (&secret.env, &secret.file) {
-        (Some(name), None) => {
-            cx.files.variable(name).ok_or_else(|| format!("The environment variable {name} is not set."))?
-        }
+        (Some(name), None) => cx
+            .files
+            .variable(name)
+            .ok_or_else(|| (MISSING_SECRET, format!("The environment variable {name} is not set.")))?,
         (None, Some(file)) => cx.files.read(FilePath::new(file)).map_err(|error| match error.kind() {
             // Another's words, such as that a key is missing.
-            ErrorKind::Other => format!("The file {file} cannot be read: {error}."),
-            kind => format!("The file {file} cannot be read ({kind})."),
+            ErrorKind::Other => (MISSING_SECRET, format!("The file {file} cannot be read: {error}.")),
+            kind @ ErrorKind::NotFound => {
+                (MISSING_SECRET, format!("The file {file} cannot be read ({kind})."))
+            }
+            kind => ("secret", format!("The file {file} cannot be read ({kind}).")),
         })?,
-        _ => return Err("A secret is in exactly one place.".to_owned()),
+        _ => return Err(("secret", "A secret is in exactly one place.".to_owned())),
     };
     match text.trim_end_matches(['\n', '\r']) {
-        "" => Err("What is there is empty.".to_owned()),
+        "" => Err((MISSING_SECRET, "What is there is empty.".to_owned())),
         text => Ok(text.to_owned()),
     }
 }

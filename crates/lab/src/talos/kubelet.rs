@@ -26,8 +26,10 @@ pub(super) async fn run(shared: &Arc<Shared>, node: &Arc<Node>) {
         node.update(|s| s.kubelet = true);
         loop {
             let Some(config) = ({ node.state().config.clone() }) else { return };
+            // Before it looks for an API server: what changes while it registers is news, too.
+            let seen = shared.authorities.load(Ordering::Relaxed);
             let end = match connect(shared, node, &config, &mut known).await {
-                Some(store) => report(shared, node, &config, &store).await,
+                Some(store) => report(shared, node, &config, &store, seen).await,
                 None => End::Restart,
             };
             node.update(|s| s.ready = false);
@@ -97,9 +99,14 @@ fn differs(node: &Node, config: &MachineConfig) -> bool {
 }
 
 /// Reports for as long as it can. A machine's labels follow its configuration without a reboot.
-async fn report(shared: &Arc<Shared>, node: &Arc<Node>, config: &MachineConfig, store: &Store) -> End {
+async fn report(
+    shared: &Arc<Shared>,
+    node: &Arc<Node>,
+    config: &MachineConfig,
+    store: &Store,
+    mut seen: u64,
+) -> End {
     let mut watch = node.watch();
-    let mut seen = shared.authorities.load(Ordering::Relaxed);
     loop {
         watch.mark_unchanged();
         if differs(node, config) {
