@@ -61,6 +61,11 @@ impl Generator {
     /// A config with documents of this kind in it; the empty kind changes the main document.
     fn config(&mut self, base: &[Json], kind: &str, minor: u32) -> Vec<Json> {
         let mut documents = base.to_vec();
+        // Something else may be missing.
+        if documents.len() > 1 && self.rng.gen_bool(0.1) {
+            let place = self.rng.gen_range(1..documents.len());
+            documents.remove(place);
+        }
         if kind.is_empty() {
             let part = self.document(kind, minor);
             merge(&mut documents[0], &part);

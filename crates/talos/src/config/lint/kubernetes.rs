@@ -41,6 +41,9 @@ const ROLES: [&str; 7] = [
 impl MachineConfig {
     pub(super) fn lint_kubernetes(&self, release: Release, found: &mut Findings) {
         self.lint_cluster_section(release, found);
+        if release.minor() >= 14 {
+            self.lint_parts(found);
+        }
         for document in self.of_kind("KubeNetworkConfig") {
             lint_subnets(document, found);
         }
@@ -187,6 +190,29 @@ impl MachineConfig {
             && !["", "v1", "v2"].contains(&sort.to_ascii_lowercase().as_str())
         {
             found.error("machine.features.nodeAddressSortAlgorithm", "must be v1 or v2");
+        }
+    }
+
+    /// What one part of Kubernetes needs of another, wherever each of them stands.
+    fn lint_parts(&self, found: &mut Findings) {
+        let is_there = |path: &str| self.get(path).is_some_and(is_set);
+        let is_text = |path: &str| self.text(path).is_some_and(|text| !text.is_empty());
+        let has_authority = is_there("cluster.ca")
+            || is_there("cluster.acceptedCAs")
+            || self.of_kind("KubeAPIServerCAConfig").next().is_some();
+        let is_encrypted = is_text("cluster.secretboxEncryptionSecret")
+            || is_text("cluster.aescbcEncryptionSecret")
+            || self.of_kind("KubeEtcdEncryptionConfig").next().is_some();
+        if self.role() == Some(Role::ControlPlane) && has_authority && !is_encrypted {
+            found.error(
+                "cluster.secretboxEncryptionSecret",
+                "is missing; etcd needs a key for Kubernetes' Secrets",
+            );
+        }
+        if is_there("cluster.serviceAccount") && !is_text("cluster.controlPlane.endpoint") {
+            let message =
+                "needs `cluster.controlPlane.endpoint` beside it; use KubeServiceAccountConfig instead";
+            found.error("cluster.serviceAccount", message);
         }
     }
 

@@ -14,6 +14,8 @@ use crate::config::{
 
 /// Algorithms of keys that Talos can read: RSA, elliptic curves, Ed25519, X25519.
 const ALGORITHMS: [&str; 4] = ["1.2.840.113549.1.1.1", "1.2.840.10045.2.1", "1.3.101.112", "1.3.101.110"];
+/// Curves that it can read: P-224, P-256, P-384, P-521.
+const CURVES: [&str; 4] = ["1.3.132.0.33", "1.2.840.10045.3.1.7", "1.3.132.0.34", "1.3.132.0.35"];
 
 impl MachineConfig {
     pub(super) fn lint_pem(&self, release: Release, found: &mut Findings) {
@@ -97,7 +99,14 @@ impl Block<'_> {
     }
 
     fn holds_certificate(&self) -> bool {
-        x509_parser::parse_x509_certificate(&self.bytes).is_ok_and(|(rest, _)| rest.is_empty())
+        x509_parser::parse_x509_certificate(&self.bytes).is_ok_and(|(rest, certificate)| {
+            let key = &certificate.public_key().algorithm;
+            let curve = key.parameters.as_ref().and_then(|of| of.as_oid().ok()).map(|oid| oid.to_id_string());
+            rest.is_empty()
+                && certificate.signature_algorithm == certificate.tbs_certificate.signature
+                && (key.algorithm.to_id_string() != ALGORITHMS[1]
+                    || curve.is_some_and(|curve| CURVES.contains(&curve.as_str())))
+        })
     }
 
     fn is_pkcs8(&self) -> bool {

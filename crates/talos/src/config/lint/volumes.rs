@@ -118,7 +118,7 @@ fn lint_system_volume(document: &Value, release: Release, found: &mut Findings) 
             if mount.is_some() {
                 found.error(&place, "cannot be told how it is mounted");
             }
-            if document.get("filesystem").is_some_and(is_filled) {
+            if has_filesystem(document) {
                 found.error(&place, "cannot be told about its file system");
             }
         }
@@ -139,7 +139,10 @@ fn lint_own_volume(document: &Value, kind: &str, release: Release, found: &mut F
         word => word.to_ascii_lowercase(),
     };
     if kind == "UserVolumeConfig" && volume_type == "directory" {
-        for part in ["provisioning", "encryption", "filesystem"] {
+        if has_filesystem(document) {
+            found.error(&place, "is a directory, which has no `filesystem`");
+        }
+        for part in ["provisioning", "encryption"] {
             let value = document.get(part).filter(|value| is_filled(value));
             let nothing = |value: &&Value| part != "encryption" || is_encrypted(value);
             if value.filter(nothing).is_some() {
@@ -237,6 +240,11 @@ pub(super) fn is_filled(value: &Value) -> bool {
         Value::String(text) => !text.is_empty(),
         _ => true,
     }
+}
+
+/// Whether something is said of the file system, if only `xfs: {}`.
+fn has_filesystem(document: &Value) -> bool {
+    document.get("filesystem").is_some_and(is_filled) || at(document, "filesystem.xfs").is_some_and(is_set)
 }
 
 fn is_encrypted(encryption: &Value) -> bool {

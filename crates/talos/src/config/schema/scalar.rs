@@ -276,7 +276,8 @@ fn has_prefix(address: &str, bits: &str) -> bool {
 }
 
 fn word_fault(text: &str, words: &'static str, minor: u32) -> Option<String> {
-    if text.is_empty() && words.ends_with("|-") {
+    let is_exact = words.ends_with("|-");
+    if is_exact && text.is_empty() {
         return None;
     }
     let known = words.split('|').filter(|word| !word.is_empty() && *word != "-");
@@ -284,7 +285,7 @@ fn word_fault(text: &str, words: &'static str, minor: u32) -> Option<String> {
         Some((word, since)) => (word, since.parse().unwrap_or(0)),
         None => (word, 0),
     });
-    match known.clone().find(|(word, _)| text.eq_ignore_ascii_case(word)) {
+    match known.clone().find(|(word, _)| text == *word || (!is_exact && text.eq_ignore_ascii_case(word))) {
         Some((_, since)) if since <= minor => None,
         Some((word, since)) => {
             Some(format!("`{word}` is a word that Talos v1.{minor} does not know; it came with v1.{since}"))
