@@ -180,7 +180,7 @@ fn judge(contract: Contract, cases: u64, tally: &mut Tally) {
                 OURS.iter().any(|extra| fault.contains(extra))
                     || (contract.minor < 12 && fault.contains("came with v1."))
                     // It took `{}` for an expression that is not there.
-                    || (contract.minor < 13 && fault.contains("must be a single value"))
+                    || (contract.minor < 13 && fault.contains("match: must be a single value"))
             };
             let agreed = match &real {
                 Err(_) => !ours.is_empty(),

@@ -24,6 +24,10 @@ const IN_DOCUMENTS: [&str; 5] = [
 impl MachineConfig {
     pub(super) fn lint_images(&self, release: Release, found: &mut Findings) {
         self.lint_verification(found);
+        // Earlier ones run what they are told to.
+        if release.minor() < 11 {
+            return;
+        }
         let is_control_plane = self.role() == Some(Role::ControlPlane);
         let main = IN_MAIN
             .iter()
@@ -151,6 +155,19 @@ mod tests {
         assert_eq!(fault("kubelet:v1.36.0").as_deref(), Some(newer));
         for wrong in ["kubelet", "kubelet:1.35.0", "kubelet:latest", "kubelet:vx"] {
             assert!(fault(wrong).is_some_and(|fault| fault.contains("whose tag is a version")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn talos_looks_at_the_tag_from_1_11_on() {
+        let text = "machine: {type: worker, kubelet: {image: 'reg.lan/kubelet:latest'}}";
+        let config = crate::config::MachineConfig::from_yaml(text).unwrap();
+        for (version, expected) in
+            [("v1.8.0", false), ("v1.10.6", false), ("v1.11.6", true), ("v1.14.1", true)]
+        {
+            let lints = config.lint(Release::of(version).unwrap());
+            let refused = lints.iter().any(|lint| lint.message.contains("whose tag is a version"));
+            assert_eq!(refused, expected, "{version}");
         }
     }
 

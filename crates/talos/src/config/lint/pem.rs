@@ -1,6 +1,5 @@
 //! Faults of certificates and keys in PEM.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use p256::pkcs8::PrivateKeyInfo;
 use rsa::pkcs1::RsaPrivateKey;
 use x509_parser::asn1_rs::{FromDer as _, Integer, OctetString, Sequence};
@@ -10,6 +9,7 @@ use super::{Findings, is_set, items, text};
 use crate::config::{
     contract::Release,
     document::{DocumentId, MachineConfig},
+    schema,
 };
 
 /// Algorithms of keys that Talos can read: RSA, elliptic curves, Ed25519, X25519.
@@ -147,7 +147,7 @@ fn blocks(pem: &str) -> Vec<Block<'_>> {
         let Some((body, behind)) = body.split_once(&end) else { continue };
         let lines = body.lines().skip_while(|line| line.contains(':'));
         let digits: String = lines.flat_map(str::chars).filter(|letter| !letter.is_whitespace()).collect();
-        if let Ok(bytes) = BASE64.decode(digits) {
+        if let Some(bytes) = schema::bytes(&digits) {
             found.push(Block { label, bytes });
             rest = behind;
         }

@@ -1,12 +1,11 @@
 //! What single fields of documents must hold, as data: names, what has to be there, bounds of numbers, schemes of addresses.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use yaml_serde::Value;
 
 use super::Findings;
 use crate::config::{
     document::{DocumentId, MachineConfig},
-    schema::{duration_nanoseconds, is_address, is_prefix},
+    schema::{self, duration_nanoseconds, is_address, is_prefix},
     url::Url,
 };
 
@@ -150,7 +149,7 @@ impl MachineConfig {
             for document in self.of_kind(kind) {
                 for value in each(document, path) {
                     if let Some(fault) = must.fault(value) {
-                        let key = path.trim_end_matches(".[]");
+                        let key = path.replace(".[]", "[]");
                         let place = DocumentId::of(document).to_string();
                         found.error(&place, &format!("needs a `{key}` {fault}"));
                     }
@@ -162,7 +161,7 @@ impl MachineConfig {
 
 /// Whether a text is 32 bytes in base64.
 pub(super) fn is_key(text: &str) -> bool {
-    BASE64.decode(text.replace(['\r', '\n'], "")).is_ok_and(|key| key.len() == 32)
+    schema::bytes(text).is_some_and(|key| key.len() == 32)
 }
 
 /// Every value at a path with `[]` for the elements of a list; `None` for one that is not there, though what is above it is.

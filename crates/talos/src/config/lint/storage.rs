@@ -1,4 +1,4 @@
-//! Faults of arrays of disks, of volumes upon them, and of folders of the host.
+//! Faults of partitions and arrays of disks, of volumes upon them, and of folders of the host.
 
 use yaml_serde::Value;
 
@@ -11,6 +11,7 @@ use crate::config::{
 
 impl MachineConfig {
     pub(super) fn lint_storage(&self, release: Release, found: &mut Findings) {
+        self.lint_disks(found);
         for kind in ["LVMVolumeGroupConfig", "RAIDArrayConfig"] {
             for document in self.of_kind(kind) {
                 let place = DocumentId::of(document).to_string();
@@ -27,6 +28,25 @@ impl MachineConfig {
                 found.error(&place, "needs `filesystemType: virtiofs`, which is the only one there is");
             } else if text(Some(volume), "mount.virtiofs.tag").is_empty() {
                 found.error(&place, "needs a `mount.virtiofs.tag`");
+            }
+        }
+    }
+
+    /// Only the last partition of a disk can take what is left.
+    fn lint_disks(&self, found: &mut Findings) {
+        let disks = self.get("machine.disks").and_then(Value::as_sequence);
+        for disk in disks.into_iter().flatten() {
+            let partitions = disk.get("partitions").and_then(Value::as_sequence).map(Vec::as_slice);
+            let Some((_, before)) = partitions.and_then(<[Value]>::split_last) else { continue };
+            let is_rest = |partition: &Value| {
+                let written = text(Some(partition), "size");
+                size(written, false, 0).is_ok_and(|size| matches!(size, Size::Bytes { count: 0, .. }))
+                    || written.is_empty()
+            };
+            if before.iter().any(is_rest) {
+                let device = text(Some(disk), "device");
+                let message = format!("`{device}` has a partition without `size` that is not its last");
+                found.error("machine.disks", &message);
             }
         }
     }

@@ -1,7 +1,5 @@
 //! Faults of what a machine is told beside its network and its disks: environment, files, who gets its events.
 
-use yaml_serde::Value;
-
 use super::{Findings, has_port, node::entries, text};
 use crate::config::document::{DocumentId, MachineConfig};
 
@@ -61,27 +59,6 @@ impl MachineConfig {
             let id = DocumentId::of(document);
             if id.name == "customization" {
                 found.error(&id.to_string(), "has the name that Talos keeps for `machine.files`");
-            }
-        }
-        self.lint_disks(found);
-    }
-
-    /// Only the last partition of a disk can take what is left.
-    fn lint_disks(&self, found: &mut Findings) {
-        let disks = self.get("machine.disks").and_then(Value::as_sequence);
-        for disk in disks.into_iter().flatten() {
-            let partitions = disk.get("partitions").and_then(Value::as_sequence).map(Vec::as_slice);
-            let Some((_, before)) = partitions.and_then(<[Value]>::split_last) else { continue };
-            let is_rest = |partition: &Value| {
-                let size = text(Some(partition), "size");
-                crate::config::schema::size(size, false, 0)
-                    .is_ok_and(|size| matches!(size, crate::config::schema::Size::Bytes { count: 0, .. }))
-                    || size.is_empty()
-            };
-            if before.iter().any(is_rest) {
-                let device = text(Some(disk), "device");
-                let message = format!("`{device}` has a partition without `size` that is not its last");
-                found.error("machine.disks", &message);
             }
         }
     }

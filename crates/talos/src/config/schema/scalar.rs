@@ -2,7 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use base64::{
+    Engine as _, alphabet,
+    engine::general_purpose::{GeneralPurpose, PAD},
+};
 use yaml_serde::Value;
 
 use super::Shape;
@@ -125,6 +128,13 @@ fn ports_fault(value: &Value, minor: u32) -> Option<String> {
     (!good).then(|| "must be a port such as 80, without quotes, or ports such as 8000-8080".into())
 }
 
+/// Bytes in base64 as Talos reads them: over several lines, and with whatever the last letter says beyond the last byte.
+pub(crate) fn bytes(text: &str) -> Option<Vec<u8>> {
+    const ENGINE: GeneralPurpose =
+        GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
+    ENGINE.decode(text.replace(['\r', '\n'], "")).ok()
+}
+
 /// What is wrong with a certificate or key that is in base64.
 pub(super) fn pem_fault(value: &Value) -> Option<String> {
     match value {
@@ -235,7 +245,7 @@ fn text_fault(text: &str, format: Format, minor: u32) -> Option<String> {
                 text.parse::<u8>().is_ok_and(|number| (1..=252).contains(&number) && !text.starts_with('0'));
             number || ["unspec", "default", "main", "local"].contains(&text.to_ascii_lowercase().as_str())
         }
-        Format::Base64 => BASE64.decode(text.replace(['\r', '\n'], "")).is_ok(),
+        Format::Base64 => bytes(text).is_some(),
         Format::Words(words) => return word_fault(text, words, minor),
         Format::Ports | Format::Unsigned(_) | Format::Signed(_) => true,
     };
