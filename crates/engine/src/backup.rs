@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use daedal_inventory::{Cluster, Node};
 use daedal_planner::Recovery;
 use daedal_talos::client::Snapshot;
+use daedal_talos::{EncryptionSecret, SecretsBundle};
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,9 @@ pub struct Backup {
     pub revision: i64,
     /// Keys in it.
     pub keys: u64,
+    /// Digest of the secrets that encrypt and sign what is in it; none in descriptions of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secrets: Option<String>,
 }
 
 /// A snapshot in a file.
@@ -72,7 +76,7 @@ struct Found {
 }
 
 impl Found {
-    fn described(self, cluster: &Cluster, node: &Node, taken: Timestamp) -> Backup {
+    fn described(self, cluster: &Cluster, secrets: &SecretsBundle, node: &Node, taken: Timestamp) -> Backup {
         let Self { size, sha256, revision, keys } = self;
         Backup {
             cluster: cluster.name.clone(),
@@ -85,8 +89,19 @@ impl Found {
             sha256,
             revision,
             keys,
+            secrets: Some(lasting(secrets)),
         }
     }
+}
+
+/// Digest of the secrets without which nobody can use what etcd holds, whatever becomes of the authorities.
+fn lasting(secrets: &SecretsBundle) -> String {
+    let (EncryptionSecret::Secretbox(key) | EncryptionSecret::AesCbc(key)) = &secrets.encryption;
+    let mut hash = Sha256::new();
+    for secret in [key, &secrets.k8s_service_account] {
+        hash.update(Sha256::digest(secret.expose()));
+    }
+    hex::encode(hash.finalize())
 }
 
 /// Why there is no snapshot.
@@ -125,7 +140,7 @@ impl Engine {
         let mut why = "there is none".to_owned();
         for node in cluster.control_planes() {
             match self.take_from(&nodes, node, &file).await {
-                Ok(found) => return self.keep(file, found.described(cluster, node, taken)).await,
+                Ok(found) => return self.keep(file, found.described(cluster, &secrets, node, taken)).await,
                 // Another one may do better; a file that cannot be written stays so.
                 Err(Declined::Node(reason)) => why = format!("{}: {reason}", node.name),
                 Err(Declined::Files(error)) => return Err(error),
@@ -238,6 +253,7 @@ impl Engine {
     pub async fn examine(&self, cluster: &Cluster, file: &Path) -> Result<(Recovery, Option<Backup>), Error> {
         let secrets = self.stored_secrets().await?.ok_or(Error::NoSecrets)?;
         let (file, uuid, ca) = (file.to_owned(), cluster.uuid, secrets.k8s.crt.clone());
+        let lasting = lasting(&secrets);
         let looking = move || {
             let unusable = |why: &str| Error::Backup { path: file.clone(), why: why.to_owned() };
             let backup = described(&file)?;
@@ -252,7 +268,13 @@ impl Engine {
                     return Err(unusable(&format!("it is of cluster {} ({})", backup.cluster, backup.uuid)));
                 }
             }
+            let told = backup.as_ref().and_then(|backup| backup.secrets.as_ref());
             match (belongs(&snapshot, &ca), &backup) {
+                // The authority may have been changed since.
+                _ if told == Some(&lasting) => {}
+                _ if told.is_some() => {
+                    return Err(unusable("it was taken with other secrets: nobody could read what it holds"));
+                }
                 (Some(false), _) => return Err(unusable("it is of a cluster with another authority")),
                 (None, None) => {
                     return Err(unusable("neither its content nor a description beside it says whose it is"));

@@ -8,8 +8,12 @@ use std::time::Duration;
 use daedal_engine::{Effect, EffectKind, Effects, Error, Report, Run};
 use daedal_inventory::Cluster;
 use daedal_planner::{PlanError, World, plan_apply, plan_restore};
+use daedal_store::SecretBytes;
+use daedal_talos::SecretsBundle;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
 use sha2::{Digest as _, Sha256};
 
 use crate::support::{Bench, Killer, Point, assert_done};
@@ -133,6 +137,35 @@ async fn what_is_not_this_clusters_whole_snapshot_is_refused() {
         std::fs::write(&file, broken).unwrap();
         assert!(examine(&bench.cluster).await.contains(why));
     }
+}
+
+/// An authority that was changed since makes no backup useless; other secrets do, since nobody could read it.
+#[tokio::test(start_paused = true)]
+async fn a_backup_outlives_the_authority_but_not_the_secrets() {
+    let bench = Bench::created().await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let file = bench.folder.path().join("kept.db");
+    bench.engine().backup(&bench.cluster, Some(&file)).await.unwrap();
+    let kept = SecretsBundle::from_yaml(&bench.stored_secrets().unwrap()).unwrap();
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let others = SecretsBundle::generate_with_key_size(&mut StdRng::seed_from_u64(9), now, 512).unwrap();
+    let keep = async |secrets: &SecretsBundle, old: &str| {
+        let bytes = SecretBytes::new(secrets.to_yaml().expose().as_bytes().to_vec());
+        bench.store().replace_secrets(&bytes, old).await.unwrap();
+    };
+    let examine = async || match bench.engine().examine(&bench.cluster, &file).await {
+        Ok(_) => "good".to_owned(),
+        Err(error) => daedal_engine::chain(&error),
+    };
+    keep(&SecretsBundle { k8s: others.k8s.clone(), ..kept.clone() }, "first.yaml").await;
+    assert_eq!(examine().await, "good");
+    let description = bench.folder.path().join("kept.db.json");
+    let described = std::fs::read(&description).unwrap();
+    std::fs::remove_file(&description).unwrap();
+    assert!(examine().await.contains("another authority"), "{}", examine().await);
+    std::fs::write(&description, described).unwrap();
+    keep(&SecretsBundle { encryption: others.encryption, ..kept }, "second.yaml").await;
+    assert!(examine().await.contains("other secrets"), "{}", examine().await);
 }
 
 /// What is begun with another file than the plan was made for, or beside an etcd that somebody made meanwhile.
