@@ -170,11 +170,19 @@ impl Kit {
         good(&self.exec(Path::new("kubectl"), args))
     }
 
-    /// Waits for a node to be known to Kubernetes, and then to be Ready.
+    /// Waits for a node to be known to Kubernetes, and then to be Ready. kubectl gives up where an API server restarts, as it does
+    /// for a new authority.
     fn ready(&self, node: &str) {
         let node = format!("node/{node}");
-        self.kubectl(&["wait", "--for=create", &node, "--timeout=150s"]);
-        self.kubectl(&["wait", "--for=condition=Ready", &node, "--timeout=150s"]);
+        for what in ["--for=create", "--for=condition=Ready"] {
+            let wait = || self.exec(Path::new("kubectl"), &["wait", what, &node, "--timeout=150s"]);
+            let again = |_| {
+                std::thread::sleep(std::time::Duration::from_secs(3));
+                wait()
+            };
+            let last = (0..5).map(again).find(|run| run.status.success());
+            good(&last.unwrap_or_else(wait));
+        }
     }
 
     /// Waits for a node to say of itself that it lacks nothing: after a change its parts may still be on their way.
