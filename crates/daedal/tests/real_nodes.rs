@@ -180,7 +180,7 @@ impl Kit {
                 std::thread::sleep(std::time::Duration::from_secs(3));
                 wait()
             };
-            let last = (0..5).map(again).find(|run| run.status.success());
+            let last = (0..40).map(again).find(|run| run.status.success());
             good(&last.unwrap_or_else(wait));
         }
     }
