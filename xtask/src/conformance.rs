@@ -250,6 +250,15 @@ const SUITES: &[Suite] = &[
         run: Way::Tests { package: "daedal", name: "real_nodes", only: &["1_13"] },
         quick: None,
     },
+    Suite {
+        name: "nodes-authority",
+        what: "real nodes of both versions whose authority of Kubernetes changes",
+        peer: || kit("talos-v1.12").and(kit("talos-v1.13")),
+        told_in: Some("DAEDAL_REAL_PEERS"),
+        wanted: "build talos v1.12 and v1.13, and set DAEDAL_REAL_PEERS to the kit that runs it",
+        run: Way::Tests { package: "daedal", name: "real_nodes", only: &["the_authority_of_kubernetes"] },
+        quick: None,
+    },
 ];
 
 /// The kit that runs real nodes, where it is named and these nodes are built.

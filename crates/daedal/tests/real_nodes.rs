@@ -5,6 +5,7 @@
 
 mod common;
 mod inside;
+mod rotation;
 mod talosctl;
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -240,6 +241,23 @@ fn an_ordinary_apply_ends_on_real_nodes_of_1_13() {
     story(&kit);
 }
 
+#[test]
+fn the_authority_of_kubernetes_changes_on_real_nodes() {
+    for talos in ["v1.12.0", "v1.13.0"] {
+        let Some(kit) = Kit::find(talos) else { return };
+        kit.apply();
+        kit.keep_access();
+        kit.kubectl(&["create", "configmap", "before", "-n", "default"]);
+        let file = kit.path("before.db").display().to_string();
+        good(&kit.daedal(&["backup", "create", "--to", &file]));
+        rotation::of_kubernetes(&kit);
+        row(&kit, "rotate-ca of Kubernetes by talosctl, and the kept secrets follow", 4, 0);
+        let living = kit.daedal(&["backup", "restore", &file, "--yes"]);
+        assert!(text(&living.stderr).contains("its etcd lives"), "{}", text(&living.stderr));
+        row(&kit, "a backup from before is this cluster's still", 1, 0);
+    }
+}
+
 /// The life of a cluster, from nothing to its restore elsewhere.
 fn story(kit: &Kit) {
     let row = |check: &str, cases: usize, differences: usize| row(kit, check, cases, differences);
@@ -371,10 +389,8 @@ fn story(kit: &Kit) {
     assert!(shown.contains(&ours), "talosctl: {shown}\nours: {ours}");
     row("etcd snapshot: hash, revision, keys and size as talosctl tells them", 1, 0);
 
-    rotate(kit);
+    rotation::of_talos(kit);
     row("rotate-ca by talosctl, and the kept secrets follow", 4, 0);
-    rotate_kubernetes(kit);
-    row("rotate-ca of Kubernetes by talosctl, and the kept secrets follow", 4, 0);
 
     // A node without a config is found in maintenance mode, pinned, and given its config there.
     good(&kit.run(&["node", "start", "worker-2", "22"]));
@@ -453,53 +469,6 @@ fn story(kit: &Kit) {
     let (plan, code) = kit.plan();
     assert_eq!(code, Some(0), "{plan}");
     row("memories of nodes that are no more, removed", 2, 0);
-}
-
-/// The nodes whose authorities are changed.
-const NODES: [&str; 4] =
-    ["--control-plane-nodes", "10.77.0.11,10.77.0.12,10.77.0.13", "--worker-nodes", "10.77.0.21"];
-
-/// The steps of the manual: talosctl changes the authority of the node API on every node, and the kept secrets follow.
-fn rotate(kit: &Kit) {
-    let talosconfig = kit.path("talosconfig-of-talosctl").display().to_string();
-    let rotate =
-        ["rotate-ca", "--kubernetes=false", "--dry-run=false", "-o", &talosconfig, "-n", "10.77.0.11"];
-    println!("{}", good(&kit.talosctl(&[&rotate[..], &NODES[..]].concat())));
-    let old = kit.talosctl(&["-n", "10.77.0.11", "version"]);
-    assert!(!old.status.success(), "the old access still works: {old:?}");
-    // Until the kept secrets have followed, nobody takes the nodes for this cluster's.
-    let (plan, code) = kit.plan();
-    assert!(code != Some(0), "{plan}");
-
-    follow(kit, &["--talosconfig", &talosconfig]);
-    good(&kit.talosctl(&["-n", "10.77.0.21", "version"]));
-}
-
-/// The same for the authority of Kubernetes.
-fn rotate_kubernetes(kit: &Kit) {
-    let rotate = ["rotate-ca", "--talos=false", "--dry-run=false", "-n", "10.77.0.11"];
-    println!("{}", good(&kit.talosctl(&[&rotate[..], &NODES[..]].concat())));
-    let old = kit.exec(Path::new("kubectl"), &["get", "nodes", "--request-timeout=20s"]);
-    assert!(text(&old.stderr).contains("unknown authority"), "the old access still works: {old:?}");
-    // Nobody waits for an API server of the old authority.
-    let held = kit.daedal_within("120", &["apply", "--yes"]);
-    let said = text(&held.stdout) + &text(&held.stderr);
-    assert!(!held.status.success() && said.contains("secrets import --replace"), "{said}");
-    follow(kit, &[]);
-    let nodes = kit.kubectl(&["get", "nodes", "-o", "name"]);
-    assert_eq!(nodes.lines().count(), 4, "{nodes}");
-}
-
-/// The kept secrets follow what a control plane runs on, and the plan after the apply is empty.
-fn follow(kit: &Kit, access: &[&str]) {
-    let show = ["-n", "10.77.0.11", "get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}"];
-    let config = kit.path("control-plane.yaml");
-    std::fs::write(&config, good(&kit.talosctl(&[access, &show[..]].concat()))).unwrap();
-    good(&kit.daedal(&["secrets", "import", "--replace", &config.display().to_string()]));
-    good(&kit.daedal_within("240", &["apply", "--yes"]));
-    kit.keep_access();
-    let (plan, code) = kit.plan();
-    assert_eq!(code, Some(0), "{plan}");
 }
 
 /// A row of the table.
