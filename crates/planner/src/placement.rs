@@ -87,7 +87,10 @@ pub(crate) fn place<'w>(
             *rooms = filled;
             places.extend(found);
         }
-        Err((filled, left)) => explain(&filled, &usable, &left, &mut failure),
+        Err(unfilled) => {
+            let (filled, left) = *unfilled;
+            explain(&filled, &usable, &left, &mut failure);
+        }
     }
     if failure == NoRoom::default() {
         return Ok(places);
@@ -131,7 +134,7 @@ struct Spread {
     workers: Vec<usize>,
 }
 
-type Attempt<'w> = Result<(Rooms, Places<'w>), (Rooms, Vec<&'w Node>)>;
+type Attempt<'w> = Result<(Rooms, Places<'w>), Box<(Rooms, Vec<&'w Node>)>>;
 
 impl Spread {
     fn new(survey: &Survey<'_>, rooms: &Rooms, usable: &[usize], places: &Places<'_>) -> Self {
@@ -182,6 +185,6 @@ impl Spread {
                 }
             }
         }
-        if left.is_empty() { Ok((rooms, places)) } else { Err((rooms, left)) }
+        if left.is_empty() { Ok((rooms, places)) } else { Err(Box::new((rooms, left))) }
     }
 }
