@@ -108,8 +108,12 @@ fn version(resource: &Resource) -> &str {
     resource.metadata.as_ref().map(|m| m.version.as_str()).unwrap_or_default()
 }
 
-fn created(resource: &Resource) -> Option<&prost_types::Timestamp> {
-    resource.metadata.as_ref()?.created.as_ref()
+/// Whether one is another than the one before under the same name, which nobody saw go. Only services are made anew while a
+/// machine runs; what a reboot makes anew is told by who connects again.
+fn is_another(before: &Resource, now: &Resource) -> bool {
+    let created = |resource: &Resource| resource.metadata.as_ref().and_then(|m| m.created);
+    let is_service = now.metadata.as_ref().is_some_and(|m| m.r#type == "Services.v1alpha1.talos.dev");
+    is_service && created(before) != created(now)
 }
 
 /// The events that lead from one set of resources to another.
@@ -118,8 +122,7 @@ fn changes(old: &BTreeMap<String, Resource>, new: &BTreeMap<String, Resource>) -
     for (id, resource) in new {
         match old.get(id) {
             None => events.push(event(EventType::Created, Some(resource.clone()), None)),
-            // Another one under the same name, which nobody saw go.
-            Some(before) if created(before) != created(resource) => {
+            Some(before) if is_another(before, resource) => {
                 events.push(event(EventType::Destroyed, Some(before.clone()), None));
                 events.push(event(EventType::Created, Some(resource.clone()), None));
             }
