@@ -268,18 +268,20 @@ impl Engine {
                     return Err(unusable(&format!("it is of cluster {} ({})", backup.cluster, backup.uuid)));
                 }
             }
-            let told = backup.as_ref().and_then(|backup| backup.secrets.as_ref());
-            match (belongs(&snapshot, &ca), &backup) {
+            match backup.as_ref().and_then(|backup| backup.secrets.as_ref()) {
                 // The authority may have been changed since.
-                _ if told == Some(&lasting) => {}
-                _ if told.is_some() => {
+                Some(told) if *told == lasting => {}
+                Some(_) => {
                     return Err(unusable("it was taken with other secrets: nobody could read what it holds"));
                 }
-                (Some(false), _) => return Err(unusable("it is of a cluster with another authority")),
-                (None, None) => {
-                    return Err(unusable("neither its content nor a description beside it says whose it is"));
-                }
-                _ => {}
+                None => match (belongs(&snapshot, &ca), &backup) {
+                    (Some(false), _) => return Err(unusable("it is of a cluster with another authority")),
+                    (None, None) => {
+                        let why = "neither its content nor a description beside it says whose it is";
+                        return Err(unusable(why));
+                    }
+                    _ => {}
+                },
             }
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let recovery = Recovery { file: name, size, sha256, revision: snapshot.info().revision };

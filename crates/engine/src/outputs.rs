@@ -217,7 +217,8 @@ impl Outputs {
     ) -> bool {
         let folder = self.folder.clone();
         // What cannot be made is not there.
-        let Ok(basis) = basis(cluster, secrets, hosts) else { return false };
+        let Ok(lasting) = lasting_files(cluster, secrets, hosts) else { return false };
+        let basis = basis(cluster, &lasting);
         // Without a key at hand nothing can be written, and so nothing is planned.
         let key = self.key(cluster).ok();
         let look = move || {
@@ -246,13 +247,16 @@ impl Outputs {
     ) -> Result<(), Error> {
         let before = self.written().await;
         let mut digests = BTreeMap::new();
-        for (name, content) in files(cluster, secrets, hosts, rng, now)? {
+        let lasting = lasting_files(cluster, secrets, hosts)?;
+        let basis = basis(cluster, &lasting);
+        let admin = admin_files(cluster, secrets, DEFAULT_LIFETIME, rng, now)?;
+        let admin = admin.map(|(name, content)| (name.to_owned(), content));
+        for (name, content) in lasting.into_iter().chain(admin) {
             let file = self.file(cluster, &name, &content)?;
             digests.insert(file.name.clone(), sha256(file.bytes.expose()));
             self.put(effects, file).await?;
         }
-        let manifest =
-            Manifest { basis: basis(cluster, secrets, hosts)?, files: digests, key: self.key(cluster)? };
+        let manifest = Manifest { basis, files: digests, key: self.key(cluster)? };
         for name in before.into_iter().flat_map(with_plain_one) {
             if !manifest.files.contains_key(&name) {
                 self.remove(effects, &name).await?;
@@ -363,21 +367,7 @@ pub(crate) fn role_file(role: Role) -> &'static str {
     }
 }
 
-/// Every file by name, with its content.
-fn files(
-    cluster: &Cluster,
-    secrets: &SecretsBundle,
-    hosts: &Hosts,
-    rng: &mut StdRng,
-    now: Timestamp,
-) -> Result<Vec<(String, Secret)>, Error> {
-    let mut files = lasting_files(cluster, secrets, hosts)?;
-    let admin = admin_files(cluster, secrets, DEFAULT_LIFETIME, rng, now)?;
-    files.extend(admin.map(|(name, content)| (name.to_owned(), content)));
-    Ok(files)
-}
-
-/// Those that are the same whenever they are made.
+/// Every file by name, with its content, but for those with certificates: the same whenever they are made.
 fn lasting_files(
     cluster: &Cluster,
     secrets: &SecretsBundle,
@@ -433,14 +423,14 @@ fn machines(cluster: &Cluster, hosts: &Hosts) -> String {
 
 /// Digest of all that goes into the files, and of those that are the same whenever they are made: another release may make
 /// them otherwise.
-fn basis(cluster: &Cluster, secrets: &SecretsBundle, hosts: &Hosts) -> Result<String, Error> {
+fn basis(cluster: &Cluster, lasting: &[(String, Secret)]) -> String {
     let mut hash = Sha256::new();
     hash.update(daedal_planner::intent(cluster));
-    for (name, content) in lasting_files(cluster, secrets, hosts)? {
+    for (name, content) in lasting {
         hash.update(name);
         hash.update(sha256(content.expose().as_bytes()));
     }
-    Ok(hex::encode(hash.finalize()))
+    hex::encode(hash.finalize())
 }
 
 fn sha256(bytes: &[u8]) -> String {
