@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use common::{good, text};
 
@@ -176,26 +177,22 @@ impl Kit {
     fn ready(&self, node: &str) {
         let node = format!("node/{node}");
         for what in ["--for=create", "--for=condition=Ready"] {
-            let wait = || self.exec(Path::new("kubectl"), &["wait", what, &node, "--timeout=150s"]);
-            let again = |_| {
-                std::thread::sleep(std::time::Duration::from_secs(3));
-                wait()
-            };
-            let last = (0..40).map(again).find(|run| run.status.success());
-            good(&last.unwrap_or_else(wait));
+            let mut said = String::new();
+            let is = eventually(40, Duration::from_secs(3), || {
+                let run = self.exec(Path::new("kubectl"), &["wait", what, &node, "--timeout=150s"]);
+                said = text(&run.stderr);
+                run.status.success()
+            });
+            assert!(is, "{said}");
         }
     }
 
     /// Waits for a node to say of itself that it lacks nothing: after a change its parts may still be on their way.
     fn whole(&self, node: &str) {
         let mut shown = String::new();
-        let whole = (0..60).any(|_| {
+        let whole = eventually(60, Duration::from_secs(1), || {
             shown = good(&self.talosctl(&["-n", node, "get", "machinestatus", "-o", "yaml"]));
-            let is = shown.contains("ready: true");
-            if !is {
-                std::thread::sleep(std::time::Duration::from_secs(1));
-            }
-            is
+            shown.contains("ready: true")
         });
         assert!(whole, "{shown}");
     }
@@ -437,10 +434,8 @@ fn story(kit: &Kit) {
     row("node remove: a dead and a living control plane, the quorum stays", 2, 0);
 
     good(&kit.daedal(&["destroy", "--confirm", "real"]));
-    let gone = (0..40).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        good(&kit.run(&["node", "list"])).trim().is_empty()
-    });
+    let gone =
+        eventually(40, Duration::from_millis(500), || good(&kit.run(&["node", "list"])).trim().is_empty());
     assert!(gone, "left over: {}", text(&kit.run(&["node", "list"]).stdout));
 
     // Fresh machines that wait for their config in maintenance mode: found, known by their MAC (in containers they tell no
@@ -469,6 +464,16 @@ fn story(kit: &Kit) {
     let (plan, code) = kit.plan();
     assert_eq!(code, Some(0), "{plan}");
     row("memories of nodes that are no more, removed", 2, 0);
+}
+
+/// Asks again and again, so many times, until it is so; whether it became so.
+fn eventually(times: usize, pause: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    (0..times).any(|time| {
+        if time > 0 {
+            std::thread::sleep(pause);
+        }
+        is_so()
+    })
 }
 
 /// A row of the table.

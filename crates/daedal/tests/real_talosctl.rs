@@ -169,6 +169,19 @@ fn talosctl_1_13_changes_the_authority_of_the_lab() {
     rotates(program, TO_1_13, "v1.13");
 }
 
+/// The nodes whose authorities are changed.
+const NODES: [&str; 4] =
+    ["--control-plane-nodes", "10.0.0.11,10.0.0.12,10.0.0.13", "--worker-nodes", "10.0.0.21,10.0.0.22"];
+
+/// The kept secrets follow what a control plane runs on.
+fn follow(talosctl: &Talosctl, access: &[&str], inventory: &Changed, lab: &Lab) {
+    let show = ["get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}"];
+    let config = talosctl.file("control-plane.yaml");
+    std::fs::write(&config, good(&talosctl.run("10.0.0.11", &[access, &show[..]].concat()))).unwrap();
+    good(&inventory.run(lab, &["secrets", "import", "--replace", &config]));
+    good(&inventory.run(lab, &["apply", "--yes"]));
+}
+
 /// The steps of the manual: talosctl changes the authority of the node API, and the kept secrets follow.
 fn rotates(program: PathBuf, versions: &[(&str, &str)], version: &str) {
     let lab = Lab::new();
@@ -179,18 +192,12 @@ fn rotates(program: PathBuf, versions: &[(&str, &str)], version: &str) {
     let check = format!("talosctl {version}: rotate-ca, and the kept secrets follow");
     let talosconfig = talosctl.file("talosconfig-of-talosctl");
     let rotate = ["rotate-ca", "--kubernetes=false", "--dry-run=false", "-o", &talosconfig];
-    let nodes =
-        ["--control-plane-nodes", "10.0.0.11,10.0.0.12,10.0.0.13", "--worker-nodes", "10.0.0.21,10.0.0.22"];
-    let rotated = talosctl.run("10.0.0.11", &[&rotate[..], &nodes[..]].concat());
+    let rotated = talosctl.run("10.0.0.11", &[&rotate[..], &NODES[..]].concat());
     table.case(&check, rotated.status.success(), || text(&rotated.stderr));
     let old = talosctl.run("10.0.0.11", &["version"]);
     table.case(&check, !old.status.success(), || "the old access still works".into());
 
-    let show = ["--talosconfig", &talosconfig, "get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}"];
-    let config = talosctl.file("control-plane.yaml");
-    std::fs::write(&config, good(&talosctl.run("10.0.0.11", &show))).unwrap();
-    good(&inventory.run(&lab, &["secrets", "import", "--replace", &config]));
-    good(&inventory.run(&lab, &["apply", "--yes"]));
+    follow(&talosctl, &["--talosconfig", &talosconfig], &inventory, &lab);
     let plan = inventory.run(&lab, &["plan", "--detailed-exitcode"]);
     table.case(&check, plan.status.code() == Some(0), || text(&plan.stdout));
     let access = talosctl.run("10.0.0.21", &["version"]);
@@ -219,17 +226,15 @@ fn rotates_kubernetes(program: PathBuf, versions: &[(&str, &str)], version: &str
     let talosctl = Talosctl::new(program, &lab);
     let mut table = Table::default();
     let check = format!("talosctl {version}: rotate-ca of Kubernetes, and the kept secrets follow");
-    let nodes =
-        ["--control-plane-nodes", "10.0.0.11,10.0.0.12,10.0.0.13", "--worker-nodes", "10.0.0.21,10.0.0.22"];
     let rotate = ["rotate-ca", "--talos=false"];
     let plan = || inventory.run(&lab, &["plan", "--detailed-exitcode"]);
-    let dry = talosctl.run("10.0.0.11", &[&rotate[..], &nodes[..]].concat());
+    let dry = talosctl.run("10.0.0.11", &[&rotate[..], &NODES[..]].concat());
     table.case(&check, dry.status.success(), || text(&dry.stderr));
     table.case(&check, plan().status.code() == Some(0), || "a dry run changed something".into());
 
     let kubeconfig = lab.dir().join("clusters/home/outputs/kubeconfig");
     let old = std::fs::read_to_string(&kubeconfig).unwrap();
-    let rotated = talosctl.run("10.0.0.11", &[&rotate[..], &["--dry-run=false"], &nodes[..]].concat());
+    let rotated = talosctl.run("10.0.0.11", &[&rotate[..], &["--dry-run=false"], &NODES[..]].concat());
     table.case(&check, rotated.status.success(), || text(&rotated.stderr));
     let ready = text(&rotated.stderr).matches("OK (5 nodes ready)").count()
         + text(&rotated.stdout).matches("OK (5 nodes ready)").count();
@@ -241,11 +246,7 @@ fn rotates_kubernetes(program: PathBuf, versions: &[(&str, &str)], version: &str
     table.case(&check, !held.status.success() && said.contains("secrets import --replace"), || said.clone());
     table.case(&check, begin.elapsed() < Duration::from_secs(60), || "it waited for nothing".into());
 
-    let show = ["get", "machineconfig", "v1alpha1", "-o", "jsonpath={.spec}"];
-    let config = talosctl.file("control-plane.yaml");
-    std::fs::write(&config, good(&talosctl.run("10.0.0.11", &show))).unwrap();
-    good(&inventory.run(&lab, &["secrets", "import", "--replace", &config]));
-    good(&inventory.run(&lab, &["apply", "--yes"]));
+    follow(&talosctl, &[], &inventory, &lab);
     table.case(&check, plan().status.code() == Some(0), || text(&plan().stdout));
     let new = std::fs::read_to_string(&kubeconfig).unwrap();
     table.case(&check, new != old, || "the kubeconfig is the old one".into());

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::Kit;
 use crate::common::{good, text};
+use crate::{Kit, eventually};
 
 /// The nodes whose authorities are changed.
 const NODES: [&str; 4] =
@@ -56,12 +56,9 @@ fn follow(kit: &Kit, access: &[&str]) {
     kit.keep_access();
     // An API server may still be on its way back.
     let mut last = String::new();
-    let empty = (0..20).any(|_| {
+    let empty = eventually(20, Duration::from_secs(3), || {
         let (plan, code) = kit.plan();
         last = plan;
-        if code != Some(0) {
-            std::thread::sleep(Duration::from_secs(3));
-        }
         code == Some(0)
     });
     assert!(empty, "{last}");

@@ -9,13 +9,13 @@ mod shapes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use daedal_talos::config::{ClusterOptions, Link, MachineConfig, NodeOptions, Role, Severity};
+use daedal_talos::config::{MachineConfig, Role, Severity};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 use serde_json::{Value as Json, json};
 
 use crate::{
-    peer::{CONTRACTS, ConfigTool, Contract, Tally, bundle},
-    values::OURS,
+    peer::{CONTRACTS, ConfigTool, Contract, Tally},
+    values::{OURS, config},
 };
 use shapes::Shapes;
 
@@ -120,17 +120,9 @@ fn merge(into: &mut Json, part: &Json) {
     }
 }
 
-/// A config as this contract has it, which the library may be older or newer than.
+/// The documents of a config as this contract has it, which the library may be older or newer than.
 fn base(contract: Contract, role: Role) -> Vec<Json> {
-    let version = format!("v1.{}.0", contract.minor);
-    let cluster = ClusterOptions::new("c1", "https://10.0.0.20:6443", version, contract.kubernetes);
-    let mut node = NodeOptions::new(role, "node-1");
-    node.install.disk = Some("/dev/sda".into());
-    node.links = vec![Link {
-        addresses: vec!["10.0.0.5/24".parse().unwrap()],
-        ..Link::new("02:00:00:00:00:01".parse().unwrap())
-    }];
-    let config = MachineConfig::generate(bundle(), &cluster, &node).unwrap();
+    let config = config(contract, role);
     config.documents().iter().map(|document| serde_json::to_value(document).unwrap()).collect()
 }
 

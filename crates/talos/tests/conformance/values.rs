@@ -38,7 +38,8 @@ pub const OURS: &[&str] = &[
     "a second time",
 ];
 
-fn config(contract: Contract, role: Role) -> MachineConfig {
+/// A config as this contract has it.
+pub fn config(contract: Contract, role: Role) -> MachineConfig {
     let version = format!("v1.{}.0", contract.minor);
     let cluster = ClusterOptions::new("c1", "https://10.0.0.20:6443", version, contract.kubernetes);
     let mut node = NodeOptions::new(role, "node-1");
