@@ -104,8 +104,7 @@ fn check(machine: &Machine, at: &Path<'_>, cx: &mut Context<'_>) {
                 && !size.is_empty()
                 && size.bytes().all(|b| b.is_ascii_digit())
             {
-                let help = format!("Say which you mean, for example `{size}GiB`.");
-                cx.error("size", &at.key(key), format!("`{size}` has no unit."), help);
+                let _ = cx.take("size", &at.key(key), size::parse(size, size::Of::Disk));
             }
         }
         if let Some(encryption) = &volume.encryption {

@@ -174,13 +174,14 @@ fn read(secret: &SecretText, cx: &Context<'_>) -> Result<String, (&'static str, 
             .files
             .variable(name)
             .ok_or_else(|| (MISSING_SECRET, format!("The environment variable {name} is not set.")))?,
-        (None, Some(file)) => cx.files.read(FilePath::new(file)).map_err(|error| match error.kind() {
-            // Another's words, such as that a key is missing.
-            ErrorKind::Other => (MISSING_SECRET, format!("The file {file} cannot be read: {error}.")),
-            kind @ ErrorKind::NotFound => {
-                (MISSING_SECRET, format!("The file {file} cannot be read ({kind})."))
-            }
-            kind => ("secret", format!("The file {file} cannot be read ({kind}).")),
+        (None, Some(file)) => cx.files.read(FilePath::new(file)).map_err(|error| {
+            let (code, why) = match error.kind() {
+                // Another's words, such as that a key is missing.
+                ErrorKind::Other => (MISSING_SECRET, format!(": {error}")),
+                kind @ ErrorKind::NotFound => (MISSING_SECRET, format!(" ({kind})")),
+                kind => ("secret", format!(" ({kind})")),
+            };
+            (code, format!("The file {file} cannot be read{why}."))
         })?,
         _ => return Err(("secret", "A secret is in exactly one place.".to_owned())),
     };
