@@ -34,10 +34,6 @@ impl Need {
         }
     }
 
-    pub(crate) fn of(node: &Node, storage: &str) -> Self {
-        Self { memory: node.memory, cores: u64::from(node.cores), disk: node.disk_in_all(storage) }
-    }
-
     pub(crate) fn get(&self, resource: Resource) -> u64 {
         match resource {
             Resource::Cores => self.cores,
@@ -278,12 +274,12 @@ impl Rooms {
             }
             State::Absent | State::Blocked { .. } => return Need::default(),
         };
-        Need { disk, ..Need::of(node, &self.storage).minus(Need::awake(guest)) }
+        Need { disk, ..self.need(node).minus(Need::awake(guest)) }
     }
 
     /// What a node that is to be made will take.
     pub(crate) fn need(&self, node: &Node) -> Need {
-        Need::of(node, &self.storage)
+        Need { memory: node.memory, cores: u64::from(node.cores), disk: node.disk_in_all(&self.storage) }
     }
 
     /// The table of the plan. `before` is the count before the plan was made.

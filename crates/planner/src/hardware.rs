@@ -151,21 +151,21 @@ fn read_disk(words: &str) -> Option<(u64, &str)> {
 
 /// Bytes by which a change adds to a storage, if it is one of a disk.
 pub(crate) fn added(change: &Change, storage: &str) -> u64 {
-    let on = |words: &str| read_disk(words).filter(|(_, on)| *on == storage).map_or(0, |(bytes, _)| bytes);
     match further(&change.option, "scsi") {
-        true => on(&change.to).saturating_sub(on(&change.from)),
+        true => bytes_on(&change.to, storage).saturating_sub(bytes_on(&change.from, storage)),
         false => 0,
     }
+}
+
+/// What a disk takes of a storage.
+fn bytes_on(words: &str, storage: &str) -> u64 {
+    read_disk(words).filter(|(_, on)| *on == storage).map_or(0, |(bytes, _)| bytes)
 }
 
 /// Bytes of the disks on a storage, the system disk aside.
 pub(crate) fn further_disks(view: &HardwareView, storage: &str) -> u64 {
     let disks = view.iter().filter(|(option, _)| further(option, "scsi"));
-    disks
-        .filter_map(|(_, words)| read_disk(words))
-        .filter(|(_, on)| *on == storage)
-        .map(|(bytes, _)| bytes)
-        .sum()
+    disks.map(|(_, words)| bytes_on(words, storage)).sum()
 }
 
 #[cfg(test)]
