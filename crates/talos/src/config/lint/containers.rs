@@ -1,6 +1,6 @@
 //! Faults of containers that Talos runs by itself.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use yaml_serde::Value;
 
@@ -16,7 +16,7 @@ const NETWORKS: [&str; 4] = ["addresses", "connectivity", "hostname", "etcfiles"
 
 impl MachineConfig {
     pub(super) fn lint_containers(&self, found: &mut Findings) {
-        let mut waits: HashMap<String, Vec<&str>> = HashMap::new();
+        let mut waits: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for container in self.of_kind("ContainerConfig") {
             let id = DocumentId::of(container);
             let place = id.to_string();
@@ -51,7 +51,7 @@ impl MachineConfig {
 fn reaches<'a>(
     from: &'a str,
     to: &str,
-    waits: &'a HashMap<String, Vec<&'a str>>,
+    waits: &'a BTreeMap<String, Vec<&'a str>>,
     seen: &mut HashSet<&'a str>,
 ) -> bool {
     let next = waits.get(from).map(Vec::as_slice).unwrap_or_default();

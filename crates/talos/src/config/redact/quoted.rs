@@ -43,8 +43,8 @@ fn escaped(text: &str) -> Option<String> {
     for c in text.chars() {
         match c {
             '"' | '\\' => escaped.extend(['\\', c]),
-            c => escaped
-                .extend(c.escape_default().filter(|_| c.is_control()).chain((!c.is_control()).then_some(c))),
+            c if c.is_control() => escaped.extend(c.escape_default()),
+            c => escaped.push(c),
         }
     }
     (escaped != text).then_some(escaped)
