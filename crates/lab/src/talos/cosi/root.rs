@@ -91,12 +91,8 @@ pub(super) fn kubernetes_root(node: &Node) -> Vec<Item> {
 fn kubernetes_item(config: &MachineConfig) -> Item {
     let pem = |pointer: &str| config.pem_at(pointer).unwrap_or_default();
     let text = |pointer: &str| config.text_at(pointer).unwrap_or_default().to_owned();
-    let pair = |place: &str| CertificateAndKey {
-        certificate: pem(&format!("{place}/crt")).into_bytes(),
-        key: pem(&format!("{place}/key")).into_bytes(),
-    };
-    let shown = |pair: &CertificateAndKey| json!({"crt": STANDARD.encode(&pair.certificate), "key": STANDARD.encode(&pair.key)});
-    let (issuing, aggregator) = (pair("/cluster/ca"), pair("/cluster/aggregatorCA"));
+    let [issuing, aggregator] =
+        ["/cluster/ca", "/cluster/aggregatorCA"].map(|place| CertificateAndKey::at(config, place));
     let account = pem("/cluster/serviceAccount/key");
     let accepted = config.kubernetes_cas();
     let endpoint = config.endpoint().to_owned();
@@ -120,10 +116,10 @@ fn kubernetes_item(config: &MachineConfig) -> Item {
         "certSANs": names,
         "apiServerIPs": services,
         "dnsDomain": domain,
-        "issuingCA": shown(&issuing),
-        "acceptedCAs": accepted.iter().map(|pem| json!({"crt": STANDARD.encode(pem)})).collect::<Vec<_>>(),
+        "issuingCA": issuing.shown(),
+        "acceptedCAs": shown(&accepted),
         "serviceAccount": {"key": STANDARD.encode(&account)},
-        "aggregatorCA": shown(&aggregator),
+        "aggregatorCA": aggregator.shown(),
         "aesCBCEncryptionSecret": aescbc,
         "bootstrapTokenID": token_id,
         "bootstrapTokenSecret": token_secret,
@@ -171,6 +167,22 @@ fn octets(ip: IpAddr) -> Address {
     }
 }
 
+impl CertificateAndKey {
+    fn at(config: &MachineConfig, place: &str) -> Self {
+        let pem = |key: &str| config.pem_at(&format!("{place}/{key}")).unwrap_or_default().into_bytes();
+        Self { certificate: pem("crt"), key: pem("key") }
+    }
+
+    fn shown(&self) -> serde_json::Value {
+        json!({"crt": STANDARD.encode(&self.certificate), "key": STANDARD.encode(&self.key)})
+    }
+}
+
+/// Authorities that are accepted, of which nobody has the keys.
+fn shown(accepted: &[String]) -> Vec<serde_json::Value> {
+    accepted.iter().map(|pem| json!({"crt": STANDARD.encode(pem)})).collect()
+}
+
 fn certificates(all: Vec<String>) -> Vec<CertificateAndKey> {
     all.into_iter().map(|pem| CertificateAndKey { certificate: pem.into_bytes(), key: Vec::new() }).collect()
 }
@@ -182,27 +194,24 @@ pub(super) fn os_root(node: &Node) -> Vec<Item> {
 }
 
 fn item(config: &MachineConfig) -> Item {
-    let pem = |pointer: &str| config.pem_at(pointer).unwrap_or_default();
-    let (issuing, key) = (pem("/machine/ca/crt"), pem("/machine/ca/key"));
+    // A worker has no key to sign with, and so no authority that does.
+    let issuing = Some(CertificateAndKey::at(config, "/machine/ca")).filter(|pair| !pair.key.is_empty());
     let accepted = config.client_cas();
     let (addresses, names): (Vec<String>, Vec<String>) =
         config.list_at("/machine/certSANs").into_iter().partition(|name| name.parse::<IpAddr>().is_ok());
     let token = config.text_at("/machine/token").unwrap_or_default().to_owned();
-    // A worker has no key to sign with, and so no authority that does.
-    let signs = !key.is_empty();
     let mut yaml = json!({
-        "acceptedCAs": accepted.iter().map(|pem| json!({"crt": STANDARD.encode(pem)})).collect::<Vec<_>>(),
+        "acceptedCAs": shown(&accepted),
         "certSANIPs": addresses,
         "certSANDNSNames": names,
         "token": token,
     });
-    if signs {
-        yaml["issuingCA"] = json!({"crt": STANDARD.encode(&issuing), "key": STANDARD.encode(&key)});
+    if let Some(issuing) = &issuing {
+        yaml["issuingCA"] = issuing.shown();
     }
     let ip = |text: &String| text.parse().ok().map(octets);
     let proto = OsRootSpec {
-        issuing: signs
-            .then(|| CertificateAndKey { certificate: issuing.into_bytes(), key: key.into_bytes() }),
+        issuing,
         addresses: addresses.iter().filter_map(ip).collect(),
         names,
         token,
