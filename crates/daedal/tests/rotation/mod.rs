@@ -35,8 +35,12 @@ pub fn of_kubernetes(kit: &Kit) {
     for node in ["10.77.0.11", "10.77.0.12", "10.77.0.13"] {
         kit.whole(node);
     }
-    let old = kit.exec(Path::new("kubectl"), &["get", "nodes", "--request-timeout=20s"]);
-    assert!(text(&old.stderr).contains("unknown authority"), "the old access still works: {old:?}");
+    let mut said = String::new();
+    let refused = eventually(40, Duration::from_secs(3), || {
+        said = text(&kit.exec(Path::new("kubectl"), &["get", "nodes", "--request-timeout=20s"]).stderr);
+        said.contains("unknown authority")
+    });
+    assert!(refused, "the old access still works: {said}");
     // Nobody waits for an API server of the old authority.
     let held = kit.daedal_within("120", &["apply", "--yes"]);
     let said = text(&held.stdout) + &text(&held.stderr);
