@@ -56,7 +56,7 @@ impl ImageSteps {
             && volume.size == pin.size
         {
             // Asked to download what it has, Proxmox compares the checksum and transfers nothing.
-            let reason = "it is there; its SHA-256 is compared";
+            let reason = "it is there: only its SHA-256 is compared";
             self.by_place.insert(place, graph.add(subject, download, reason, []));
             return;
         }
