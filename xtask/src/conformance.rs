@@ -343,9 +343,10 @@ fn compared(command: &mut Command) -> (Verdict, Vec<String>) {
         reasons.lines.extend(errors.join().unwrap_or_default().lines);
         let verdict = Verdict::of(child.wait()?.success(), skipped);
         if !rows.is_empty() {
-            println!("\n{:<60} {:>8} {:>12}", "check", "cases", "differences");
+            let width = rows.iter().map(|[check, ..]| check.chars().count()).max().unwrap_or(0).max(60);
+            println!("\n{:<width$} {:>8} {:>12}", "check", "cases", "differences");
             for [check, cases, differences] in &rows {
-                println!("{check:<60} {cases:>8} {differences:>12}");
+                println!("{check:<width$} {cases:>8} {differences:>12}");
             }
         }
         Ok((verdict, reasons.lines))
