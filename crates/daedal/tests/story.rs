@@ -34,6 +34,10 @@ fn a_cluster_from_nothing_and_back() {
     let plan = lab.run(&["plan", "--detailed-exitcode"], "home");
     assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
 
+    // The lab's clocks run fast on purpose: nobody is told to set them right.
+    let check = good(&lab.run(&["check", "--live"], "home"));
+    assert!(check.contains("clocks") && !check.contains("clock of"), "{check}");
+
     // Every node from all three sides.
     let status = good(&lab.run(&["status"], "home"));
     for node in ["cp-1", "cp-2", "cp-3", "worker-1", "worker-2"] {

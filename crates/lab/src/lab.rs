@@ -163,7 +163,7 @@ impl Lab {
         };
         let world: World =
             serde_json::from_slice(&bytes).map_err(|source| LabError::Content { path: shown, source })?;
-        let pace = Pace::new(speed, now.max(world.now));
+        let pace = Pace::resumed(speed, now, world.now);
         let mut parts =
             Parts::new(world.seed, world.factories, world.pki, pace, world.machines, world.factory)?;
         parts.run_outside(world.outside);

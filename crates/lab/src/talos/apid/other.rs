@@ -48,7 +48,7 @@ impl StorageService for Api {
 
 impl Api {
     fn time(&self, server: String) -> Response<TimeResponse> {
-        let now = Some(prost_types::Timestamp { seconds: self.now(), nanos: 0 });
+        let now = Some(prost_types::Timestamp { seconds: self.shared.pace.outside(), nanos: 0 });
         let message = Time { metadata: None, server, localtime: now, remotetime: now };
         Response::new(TimeResponse { messages: vec![message] })
     }
