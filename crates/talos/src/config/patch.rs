@@ -67,7 +67,8 @@ impl Patch {
             if root_is_deleted {
                 continue;
             }
-            if seen.contains(&id) {
+            // From 1.14 on each is merged after the one before.
+            if seen.contains(&id) && minor < 14 {
                 return Err(fault(&format!("{id} stands in it twice")));
             }
             seen.push(id);
@@ -87,10 +88,12 @@ fn asks_for_delete(value: &Value) -> bool {
 
 /// The same with `null` for what is to be deleted, so that only what stays is judged by its shape.
 fn without_deletes(value: &Value) -> Value {
+    let goes = asks_for_delete(value);
     match value {
-        _ if asks_for_delete(value) && value.get("kind").is_none() => Value::Null,
+        _ if goes && value.get("kind").is_none() => Value::Null,
         Value::Mapping(fields) => {
-            Value::Mapping(fields.iter().map(|(key, child)| (key.clone(), without_deletes(child))).collect())
+            let stays = fields.iter().filter(|(key, _)| !(goes && key.as_str() == Some("$patch")));
+            Value::Mapping(stays.map(|(key, child)| (key.clone(), without_deletes(child))).collect())
         }
         Value::Sequence(items) => Value::Sequence(items.iter().map(without_deletes).collect()),
         other => other.clone(),
@@ -256,9 +259,7 @@ fn delete(
         Some((key, wanted)) => {
             let field = path.iter().try_fold(root, |field, part| Some(field?.child(part))).flatten();
             // Talos finds elements by texts only.
-            let by_text = field
-                .and_then(|field| field.child("[]")?.child(key))
-                .is_some_and(|field| !matches!(field.shape, Shape::Number | Shape::Bool | Shape::Free));
+            let by_text = field.and_then(|field| field.child("[]")?.child(key)).is_some_and(Field::is_text);
             if !by_text {
                 return Err(fault(&format!("elements of `{}` cannot be deleted by `{key}`", path.join("."))));
             }
@@ -386,6 +387,25 @@ mod tests {
     }
 
     #[test]
+    fn documents_of_one_name_are_merged_in_turn_from_1_14_on() {
+        let patch = "machine: {type: controlplane}\n---\nmachine: {type: worker}\n";
+        let mut config = MachineConfig::from_yaml("machine: {token: t}").unwrap();
+        let of = |version: &str| Patch::for_contract(patch, Contract::of(version).unwrap());
+        assert!(of("v1.13.0").map(drop).unwrap_err().to_string().contains("twice"));
+        config.apply_patch(&of("v1.14.0").unwrap()).unwrap();
+        assert_eq!(config.text("machine.type"), Some("worker"));
+    }
+
+    #[test]
+    fn entries_without_a_value_are_entries() {
+        check(
+            "machine: {nodeLabels: {a: b}, kubelet: {extraArgs: {v: '1'}, extraConfig: {x: 1}}}",
+            "machine: {nodeLabels: {c: , a: }, kubelet: {image: , extraArgs: {v: , w: }, extraConfig: {x: , y: }}}",
+            "machine: {nodeLabels: {a: b, c: ''}, kubelet: {extraArgs: {v: '1', w: ''}, extraConfig: {x: 1, y: null}}}",
+        );
+    }
+
+    #[test]
     fn wrong_patches_are_refused_and_change_nothing() {
         let cases = [
             ("- op: add", "path"),
@@ -400,7 +420,16 @@ mod tests {
             ("machine: {certSANs: [{$patch: delete, a: b}]}", "cannot be deleted by"),
             ("machine: {kernel: {modules: [{$patch: delete, name: b}]}}", "not there"),
             ("machine: {sysctls: {a: {$patch: delete}}}", "not there"),
-            ("machine: {type: a}\n---\nmachine: {type: b}\n", "twice"),
+            ("machine: {kubelet: {$patch: replace, image: x}}", "can only be `delete`"),
+            ("machine: {kubelet: {$patch: Delete}}", "can only be `delete`"),
+            ("machine: {network: {interfaces: [{interface: eth0, $patch: merge}]}}", "can only be `delete`"),
+            ("apiVersion: v1alpha1\nkind: LinkConfig\nname: a\n$patch: replace", "can only be `delete`"),
+            ("apiVersion: v1alpha2\nkind: LinkConfig\nname: a", "`apiVersion` of LinkConfig a must be"),
+            ("5: x", "`5` is not a known key"),
+            ("machine: {true: x}", "`machine.true` is not a known key"),
+            ("machine: {kubelet: {~: x}}", "is not a known key"),
+            ("machine: {ca: {5: x}}", "is not a known key"),
+            ("machine: {sysctls: {? [a] : b}}", "is no name"),
         ];
         for (patch, words) in cases {
             let error = patched("machine: {certSANs: [a]}", patch).unwrap_err().to_string();

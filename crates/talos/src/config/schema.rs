@@ -109,6 +109,12 @@ impl Field {
         }
     }
 
+    /// Whether Talos has a text here, by which an element of a list can be found.
+    pub(crate) fn is_text(&self) -> bool {
+        !matches!(self.shape, Shape::Number | Shape::Bool | Shape::Free)
+            && self.format != Some(Format::Base64)
+    }
+
     /// The field of this name below, or what every element, entry or argument is.
     pub(crate) fn within(&self, key: &str) -> Option<&Self> {
         if self.shape == Shape::Arguments { Some(self) } else { self.child(key) }
@@ -271,7 +277,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named_with_what_was_meant() {
         let of_version = |kind: &str, text: &str, minor: u32| -> Vec<String> {
-            let document = yaml_serde::from_str(text).unwrap();
+            let mut document: yaml_serde::Value = yaml_serde::from_str(text).unwrap();
+            if !kind.is_empty() {
+                document["apiVersion"] = "v1alpha1".into();
+            }
             let found = super::misfits(&document, kind, minor);
             found.iter().map(|m| format!("{} {}", m.path, m.message)).collect()
         };
@@ -299,6 +308,14 @@ mod tests {
             ["HostnamConfig is not a known kind of document; did you mean `HostnameConfig`?"]
         );
         assert_eq!(misfits("", "nonsense: 1"), ["nonsense is not a known key"]);
+        assert_eq!(
+            misfits("", "5: x\nmachine: {kubelet: {$patch: delete}, sysctls: {? [a] : b}}"),
+            [
+                "5 is not a known key",
+                "machine.kubelet.$patch can only be `delete`, and only in a patch",
+                "machine.sysctls.- a is no name for an entry",
+            ]
+        );
         for (kind, minor, since) in
             [("SysctlConfig", 13, 14), ("LinkConfig", 11, 12), ("KubeSpanConfig", 8, 13)]
         {

@@ -63,6 +63,8 @@ impl Maker<'_> {
     fn value(&mut self, field: &Field, name: &str, depth: u32) -> Option<Json> {
         Some(match field.shape {
             _ if field.since > self.minor => return None,
+            // Keys without a value.
+            _ if depth > 1 && self.rng.gen_bool(0.03) => Json::Null,
             'B' => self.rng.r#gen::<bool>().into(),
             'N' => self.one_of(&[0, 1, 2, 1500]).into(),
             'D' => self.one_of(&["0s", "30s", "1m0s"]).into(),
@@ -72,7 +74,8 @@ impl Maker<'_> {
             'A' => {
                 let first =
                     if self.minor > 12 { self.one_of(&["", "1", "2"]) } else { self.one_of(&["1", "2"]) };
-                json!({"alpha": first, (self.one_of(&["beta", "gamma"])): "3"})
+                let second = if self.rng.gen_bool(0.1) { Json::Null } else { json!("3") };
+                json!({"alpha": first, (self.one_of(&["beta", "gamma"])): second})
             }
             'K' => json!({"key": self.one_of(&["QUJD", "REVG", ""])}),
             'P' => {
@@ -137,6 +140,7 @@ impl Maker<'_> {
                 };
                 // Now and then of another type than before.
                 let value = if self.rng.gen_bool(0.02) { "other".into() } else { value };
+                let value = if self.rng.gen_bool(0.03) { Json::Null } else { value };
                 map.insert(key.into(), value);
             }
         }
@@ -460,6 +464,36 @@ fn chosen_patches_do_the_same() {
         "cluster: {extraManifests: ['https://x'], inlineManifests: [{name: n, contents: 'a: 1'}]}",
         "machine: {network: {interfaces: [{interface: eth0, dhcp: true, vlans: [{vlanId: 4, dhcp: true}]}, {deviceSelector: {driver: virtio}, mtu: 9000}]}}",
         "machine: {nodeLabels: {example.org/rack: {$patch: delete}, new: label}}",
+        "machine: {nodeLabels: {example.org/rack: , example.org/storage: }}",
+        "machine: {nodeLabels: {~: a}}",
+        "machine: {kubelet: {extraArgs: {v: , w: '1'}, extraConfig: {a: }}}\n",
+        "cluster: {apiServer: {extraArgs: {v: '1'}}}",
+        "cluster: {apiServer: {extraArgs: {v: }}}",
+        "cluster: {apiServer: {auditPolicy: {rules: {$patch: delete}}}}",
+        "cluster: {apiServer: {auditPolicy: {$patch: delete}}}",
+        "cluster: {apiServer: {admissionControl: [{name: PodSecurity, configuration: {defaults: {$patch: delete}}}]}}",
+        "cluster: {apiServer: {admissionControl: [{name: PodSecurity, configuration: {defaults: {enforce: }}}]}}",
+        "machine: {kubelet: {$patch: replace, image: x}}",
+        "machine: {kubelet: {$patch: Delete}}",
+        "machine: {sysctls: {$patch: replace, a: b}}",
+        "machine: {network: {interfaces: [{interface: eth0, $patch: merge}]}}",
+        "apiVersion: v1alpha1\nkind: LinkConfig\nname: a\n$patch: replace",
+        "apiVersion: v1alpha2\nkind: VolumeConfig\nname: EPHEMERAL",
+        "machine: {acceptedCAs: [{crt: QUJD, $patch: delete}]}",
+        "version: v1alpha2\nmachine: {certSANs: [x]}",
+        "version: ''\nmachine: {certSANs: [x]}",
+        "version: v1alpha1\nmachine: {certSANs: [x]}",
+        "5: x",
+        "machine: {5: x}",
+        "machine: {true: x}",
+        "machine: {kubelet: {~: x}}",
+        "machine: {sysctls: {? [a] : b}}",
+        "machine: {sysctls: {? {a: b} : c}}",
+        "machine: {ca: {5: x}}",
+        "apiVersion: v1alpha1\nkind: KmsgLogConfig\nname: a\nurl: tcp://1.2.3.4:5\n---\napiVersion: v1alpha1\nkind: KmsgLogConfig\nname: a\nurl: udp://1.2.3.4:5",
+        "machine: {certSANs: [x]}\n---\nmachine: {certSANs: [y], sysctls: {a: b}}",
+        "- op: test\n  path: /machine/nothing",
+        "- op: test\n  path: /machine/type",
         "apiVersion: v1alpha1\nkind: LinkConfig\nname: net0\nmtu: 9000\naddresses: [{address: 10.1.0.1/24, routePriority: 0}]",
         "apiVersion: v1alpha1\nkind: ResolverConfig\n$patch: delete",
         "apiVersion: v1alpha1\nkind: ResolverConfig\nnameservers: [{address: 1.1.1.1, $patch: delete}]",
@@ -512,8 +546,10 @@ fn chosen_patches_do_the_same() {
                     (Err(_), Err(_)) => None,
                     // Before 1.14, deleting a document that is not there left an empty one behind.
                     (Ok(()), Err(error)) if error.contains("unreadable answer") => None,
-                    // 1.12 does not find elements by their addresses.
-                    (Ok(()), Err(error)) if contract.minor == 12 && error.contains("lookup failed") => None,
+                    // 1.12 does not find elements by their addresses, nor anything in a free form.
+                    (Ok(()), Err(error)) if contract.minor <= 12 && error.contains("lookup failed") => None,
+                    // It breaks at what says nothing in a free form.
+                    (Ok(()), Err(error)) if error.contains("panic") && patch.contains("enforce: ") => None,
                     (ours, theirs) => Some(format!("{what}: ours {ours:?}, theirs {:?}", theirs.map(|_| ()))),
                 });
             }

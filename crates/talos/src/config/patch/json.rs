@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use yaml_serde::Value;
 
 use super::fault;
-use crate::{Error, Result};
+use crate::{Error, Result, config::document::DocumentId};
 
 /// One operation of a JSON patch.
 #[derive(Clone)]
@@ -72,7 +72,7 @@ fn operation(number: usize, item: &Json) -> Result<Operation> {
     };
     let from = if matches!(name, Name::Move | Name::Copy) { pointer("from")? } else { Vec::new() };
     let value = item.get("value").cloned();
-    if value.is_none() && matches!(name, Name::Add | Name::Replace | Name::Test) {
+    if value.is_none() && matches!(name, Name::Add | Name::Replace) {
         return Err(wrong("has no `value`"));
     }
     Ok(Operation { name, path, from, value })
@@ -81,10 +81,14 @@ fn operation(number: usize, item: &Json) -> Result<Operation> {
 /// Applies the operations to the one document there is.
 pub(super) fn apply(documents: &mut [Value], operations: &[Operation]) -> Result<()> {
     let [document] = documents else {
-        return Err(fault(
-            "JSON patches work on configs of a single document only (before Talos 1.12); write it as a \
-             strategic-merge patch",
-        ));
+        let ids = documents.iter().map(DocumentId::of).filter(|id| !id.kind.is_empty());
+        let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
+        let shown = ids.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if ids.len() > 3 { ", …" } else { "" };
+        return Err(fault(&format!(
+            "JSON patches work on configs of a single document only, and this one has more ({shown}{more}); write it \
+             as a strategic-merge patch"
+        )));
     };
     let mut json =
         serde_json::to_value(&*document).map_err(|_| fault("the config has keys that JSON does not know"))?;

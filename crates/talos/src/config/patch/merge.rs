@@ -104,12 +104,18 @@ impl Merge {
                 _ => field.and_then(|field| field.child(name)),
             };
             match left.get_mut(key) {
+                // What is said of a key without a value stays as it is.
+                Some(_) if value.is_null() => {}
                 Some(existing) if shape != Shape::Arguments => {
                     self.path.push(name.to_owned());
                     self.values(existing, value, below)?;
                     self.path.pop();
                 }
-                None if value.is_null() => {}
+                // A field that is not said is not there, but an entry without a value is one.
+                None if value.is_null() && shape == Shape::Object => {}
+                None if value.is_null() && shape != Shape::Free => {
+                    left.insert(key.clone(), nothing(below));
+                }
                 None if below.is_some_and(|below| below.rule.is_keyed()) => {
                     // Elements of one key become one even where there was nothing before.
                     let mut list = Value::Sequence(Vec::new());
@@ -162,6 +168,14 @@ impl Merge {
             }
         }
         Ok(())
+    }
+}
+
+/// What Talos reads where an entry has no value.
+fn nothing(entry: Option<&Field>) -> Value {
+    match entry {
+        Some(entry) if entry.shape != Shape::Text => Value::Null,
+        _ => Value::String(String::new()),
     }
 }
 

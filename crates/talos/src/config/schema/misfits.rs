@@ -1,5 +1,7 @@
 //! What does not fit the shape of a document: keys, kinds of values, entries that say nothing.
 
+use std::borrow::Cow;
+
 use yaml_serde::Value;
 
 use super::{Field, Shape, all_kinds, of_kind, scalar};
@@ -16,9 +18,16 @@ pub(crate) struct Misfit {
 /// What every version that there is knows together.
 pub(crate) const ANY_VERSION: u32 = u32::MAX;
 
+/// The version of every kind of document.
+const API_VERSION: &str = "v1alpha1";
+
 /// Every key that Talos 1.`minor` does not know and every value of the wrong shape in a document.
 pub(crate) fn misfits(document: &Value, kind: &str, minor: u32) -> Vec<Misfit> {
     let mut found = Vec::new();
+    if !kind.is_empty() && document.get("apiVersion").and_then(Value::as_str) != Some(API_VERSION) {
+        let message = format!("must be `{API_VERSION}`: Talos knows no other");
+        found.push(Misfit { path: "apiVersion".to_owned(), message });
+    }
     match of_kind(kind) {
         Some(field) if !kind.is_empty() && field.since > minor => {
             let message = format!("is a kind of document that {}", began(field, minor));
@@ -53,13 +62,14 @@ fn look(
         (_, Value::Null) | (Shape::Free, Value::Mapping(_)) => {}
         (Shape::Pem | Shape::PemKey, Value::Mapping(fields)) => {
             let known: &[&str] = if field.shape == Shape::Pem { &["crt", "key"] } else { &["key"] };
-            for (key, value) in fields.iter().filter_map(|(key, value)| Some((key.as_str()?, value))) {
+            for (key, value) in fields {
+                let key = spelled(key);
                 let before = path.len();
-                push(path, key);
-                let message = if known.contains(&key) {
+                push(path, &key);
+                let message = if known.contains(&key.as_ref()) {
                     scalar::pem_fault(value)
                 } else {
-                    Some(format!("is not a known key{}", meant(key, known.iter().copied())))
+                    Some(format!("is not a known key{}", meant(&key, known.iter().copied())))
                 };
                 found.extend(message.map(|message| Misfit { path: path.clone(), message }));
                 path.truncate(before);
@@ -68,13 +78,17 @@ fn look(
         (Shape::Pem | Shape::PemKey, _) => wrong("must hold keys", path),
         (Shape::Object, Value::Mapping(fields)) => {
             for (key, child) in fields {
-                let Some(key) = key.as_str() else { continue };
-                if (is_document && matches!(key, "apiVersion" | "kind")) || key == "$patch" {
+                let key = spelled(key);
+                if is_document && matches!(key.as_ref(), "apiVersion" | "kind") {
                     continue;
                 }
                 let before = path.len();
-                push(path, key);
-                match field.child(key) {
+                push(path, &key);
+                match field.child(&key) {
+                    None if key == "$patch" => {
+                        let message = "can only be `delete`, and only in a patch".to_owned();
+                        found.push(Misfit { path: path.clone(), message });
+                    }
                     Some(below) if below.since > minor => {
                         let message = format!("is a key that {}", began(below, minor));
                         found.push(Misfit { path: path.clone(), message });
@@ -84,7 +98,7 @@ fn look(
                         let known = field.children().map(|(key, _)| key);
                         found.push(Misfit {
                             path: path.clone(),
-                            message: format!("is not a known key{}", meant(key, known)),
+                            message: format!("is not a known key{}", meant(&key, known)),
                         });
                     }
                 }
@@ -106,7 +120,10 @@ fn look(
         (Shape::Map, Value::Mapping(entries)) => {
             for (key, child) in entries {
                 let before = path.len();
-                push(path, key.as_str().unwrap_or("?"));
+                push(path, &spelled(key));
+                if !is_name(key) {
+                    found.push(Misfit { path: path.clone(), message: NO_NAME.to_owned() });
+                }
                 if let Some(below) = field.child("*") {
                     look(child, below, minor, path, false, found);
                 }
@@ -115,16 +132,19 @@ fn look(
         }
         (Shape::Arguments, Value::Mapping(arguments)) => {
             for (key, argument) in arguments {
+                let before = path.len();
+                push(path, &spelled(key));
+                if !is_name(key) {
+                    found.push(Misfit { path: path.clone(), message: NO_NAME.to_owned() });
+                }
                 if !is_argument(argument, minor) {
-                    let before = path.len();
-                    push(path, key.as_str().unwrap_or("?"));
                     let list = if minor >= 14 { ", or a list of them" } else { "" };
                     found.push(Misfit {
                         path: path.clone(),
                         message: format!("must be a single value{list}"),
                     });
-                    path.truncate(before);
                 }
+                path.truncate(before);
             }
         }
         (Shape::Map | Shape::Arguments | Shape::Free, _) => wrong("must hold keys", path),
@@ -175,6 +195,21 @@ fn is_argument(argument: &Value, minor: u32) -> bool {
     match argument {
         Value::Sequence(list) => minor >= 14 && list.iter().all(is_single),
         value => is_single(value),
+    }
+}
+
+/// Of an entry whose name is a list or holds keys.
+const NO_NAME: &str = "is no name for an entry";
+
+fn is_name(key: &Value) -> bool {
+    !key.is_mapping() && !key.is_sequence()
+}
+
+/// A key as it can be shown; one that is no text is none that Talos knows.
+fn spelled(key: &Value) -> Cow<'_, str> {
+    match key {
+        Value::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(yaml_serde::to_string(other).unwrap_or_default().trim().to_owned()),
     }
 }
 
