@@ -171,9 +171,9 @@ fn judge(contract: Contract, cases: u64, tally: &mut Tally) {
             let is_extra = |fault: &String| {
                 OURS.iter().any(|extra| fault.contains(extra))
                     || (contract.minor < 12 && fault.contains("came with v1."))
-                    // It took `{}` for an expression or an endpoint that is not there.
+                    // It took `{}` for an expression or an address that is not there.
                     || (contract.minor < 13
-                        && ["match", "extraAnnouncedEndpoints[0]"]
+                        && ["match", "extraAnnouncedEndpoints[0]", "gateway", "destination", "source", "address"]
                             .iter()
                             .any(|key| fault.ends_with(&format!("{key}: must be a single value"))))
             };

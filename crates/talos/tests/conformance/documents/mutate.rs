@@ -18,7 +18,7 @@ pub fn mutate(
     list(document, &mut Vec::new(), &mut paths);
     paths.retain(|path| !matches!(path[0].as_str(), "kind" | "apiVersion" | "version"));
     let Some(path) = paths.choose(rng).cloned() else { return insert(document, kind, shapes, minor, rng) };
-    match rng.gen_range(0..14) {
+    match rng.gen_range(0..15) {
         0 | 1 => remove(document, &path),
         2 => *at(document, &path) = Json::Null,
         3 | 4 => {
@@ -45,6 +45,7 @@ pub fn mutate(
         9 => damage(at(document, &path), rng),
         10 | 11 => insert(document, kind, shapes, minor, rng),
         12 => borrow(document, samples, rng),
+        13 => strange(document, &paths, rng),
         _ => {
             *at(document, &path) =
                 [json!("a"), json!([]), json!({}), json!(5), json!(true), json!([null]), json!([{}])]
@@ -159,6 +160,21 @@ fn insert(document: &mut Json, kind: &str, shapes: &Shapes, minor: u32, rng: &mu
         }
     }
     *here = value;
+}
+
+/// What belongs into patches, or to no version that there is.
+fn strange(document: &mut Json, paths: &[Vec<String>], rng: &mut StdRng) {
+    if rng.gen_bool(0.3) {
+        let key = if document.get("kind").is_some() { "apiVersion" } else { "version" };
+        document[key] = ["v1alpha2", "v1", "V1alpha1", "v1alpha1"].choose(rng).copied().into();
+        return;
+    }
+    let objects: Vec<&Vec<String>> = paths.iter().filter(|path| at(document, path).is_object()).collect();
+    let place = match objects.choose(rng) {
+        Some(path) if rng.gen_bool(0.7) => at(document, path),
+        _ => document,
+    };
+    place["$patch"] = ["delete", "replace", "merge"].choose(rng).copied().into();
 }
 
 /// A part of another sample of the kind.
