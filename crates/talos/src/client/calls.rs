@@ -301,7 +301,7 @@ impl Client {
     pub async fn etcd_snapshot(&self) -> Result<impl Stream<Item = Result<Vec<u8>>> + Send + use<>> {
         let request = self.request(machine::EtcdSnapshotRequest {});
         let stream = self.call("etcd snapshot", self.machine().etcd_snapshot(request)).await?;
-        Ok(self.pieces("etcd snapshot", stream, false))
+        Ok(self.pieces("etcd snapshot", stream.into(), false))
     }
 
     /// The admin kubeconfig that the node makes. Control planes only.
@@ -376,7 +376,7 @@ impl Client {
     }
 
     async fn collect(&self, operation: &'static str, stream: Streaming<common::Data>) -> Result<Vec<u8>> {
-        let mut parts = self.pieces(operation, stream, false);
+        let mut parts = self.pieces(operation, stream.into(), false);
         let mut bytes = Vec::new();
         let reading = async {
             while let Some(part) = parts.next().await {

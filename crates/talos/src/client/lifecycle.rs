@@ -3,19 +3,23 @@
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use tonic::Streaming;
 
 use crate::{
     Result,
     client::{
         connect::Client,
         failure::{Failure, FailureKind},
+        streams::Answer,
     },
     proto::{common, machine, machine::upgrade_request},
     secret::Secret,
 };
 
 const INSTALLER: &str = "run the installer";
+
+/// How long a node may say nothing while it pulls an image or runs the installer; its first word too comes with the first
+/// thing to tell.
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// How a node upgrades itself (every version; deprecated since 1.13).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,8 +104,7 @@ impl Client {
             reboot_mode: mode.into(),
         });
         // The node pulls the image before it answers.
-        let reply =
-            self.call_within("upgrade", Duration::from_mins(10), self.machine().upgrade(request)).await?;
+        let reply = self.call_within("upgrade", PATIENCE, self.machine().upgrade(request)).await?;
         Ok(self.only("upgrade", reply.messages)?.actor_id)
     }
 
@@ -112,8 +115,9 @@ impl Client {
             containerd: Some(ImageNamespace::System.instance()),
             source: Some(machine::InstallArtifactsSource { image_name: image.into() }),
         });
-        let stream = self.call(INSTALLER, self.lifecycle().upgrade(request)).await?;
-        self.follow_installer(stream, |item| item.progress, progress).await
+        let mut lifecycle = self.lifecycle();
+        let answer = self.follow(INSTALLER, async move { lifecycle.upgrade(request).await }).await?;
+        self.follow_installer(answer, |item| item.progress, progress).await
     }
 
     /// Installs Talos on a disk of a node in maintenance mode (since 1.13), from an image that was pulled before; no
@@ -124,19 +128,20 @@ impl Client {
             source: Some(machine::InstallArtifactsSource { image_name: image.into() }),
             destination: Some(machine::InstallDestination { disk: disk.into() }),
         });
-        let stream = self.call(INSTALLER, self.lifecycle().install(request)).await?;
-        self.follow_installer(stream, |item| item.progress, progress).await
+        let mut lifecycle = self.lifecycle();
+        let answer = self.follow(INSTALLER, async move { lifecycle.install(request).await }).await?;
+        self.follow_installer(answer, |item| item.progress, progress).await
     }
 
     async fn follow_installer<T>(
         &self,
-        mut stream: Streaming<T>,
+        mut answer: Answer<T>,
         step: impl Fn(T) -> Option<machine::LifecycleServiceInstallProgress>,
         mut progress: impl FnMut(&str),
     ) -> Result<()> {
         use machine::lifecycle_service_install_progress::Response;
         let mut code = None;
-        while let Some(item) = self.next(INSTALLER, Duration::from_mins(10), &mut stream).await? {
+        while let Some(item) = self.next(INSTALLER, PATIENCE, &mut answer).await? {
             match step(item).and_then(|progress| progress.response) {
                 Some(Response::Message(text)) => progress(&text),
                 Some(Response::ExitCode(exit)) => code = Some(exit),
@@ -189,8 +194,9 @@ impl Client {
         let request = machine::ImageServiceListRequest { containerd: Some(namespace.instance()) };
         let mut images = Vec::new();
         let new = async {
-            let mut stream = self.call(OPERATION, self.images().list(self.request(request))).await?;
-            while let Some(image) = self.next(OPERATION, self.call_timeout, &mut stream).await? {
+            let stream = self.call(OPERATION, self.images().list(self.request(request))).await?;
+            let mut answer = Answer::from(stream);
+            while let Some(image) = self.next(OPERATION, self.call_timeout, &mut answer).await? {
                 images.push(NodeImage { name: image.name, digest: image.digest, size: image.size });
             }
             Ok(())
@@ -201,8 +207,9 @@ impl Client {
             Err(error) => return Err(error),
         }
         let request = machine::ImageListRequest { namespace: namespace.wire().into() };
-        let mut stream = self.call(OPERATION, self.machine().image_list(self.request(request))).await?;
-        while let Some(image) = self.next(OPERATION, self.call_timeout, &mut stream).await? {
+        let stream = self.call(OPERATION, self.machine().image_list(self.request(request))).await?;
+        let mut answer = Answer::from(stream);
+        while let Some(image) = self.next(OPERATION, self.call_timeout, &mut answer).await? {
             Failure::of_metadata(image.metadata.as_ref())
                 .map_err(|failure| self.failed(OPERATION, failure))?;
             images.push(NodeImage { name: image.name, digest: image.digest, size: image.size });
@@ -213,14 +220,14 @@ impl Client {
     /// Has the node pull an image: by the new service, and by the old one where that is not there.
     pub async fn image_pull(&self, namespace: ImageNamespace, reference: &str) -> Result<()> {
         const OPERATION: &str = "pull image";
-        let patience = Duration::from_mins(10);
         let request = machine::ImageServicePullRequest {
             containerd: Some(namespace.instance()),
             image_ref: reference.into(),
         };
         let new = async {
-            let mut stream = self.call(OPERATION, self.images().pull(self.request(request))).await?;
-            while self.next(OPERATION, patience, &mut stream).await?.is_some() {}
+            let (mut images, request) = (self.images(), self.request(request));
+            let mut answer = self.follow(OPERATION, async move { images.pull(request).await }).await?;
+            while self.next(OPERATION, PATIENCE, &mut answer).await?.is_some() {}
             Ok(())
         };
         match new.await {
@@ -230,7 +237,7 @@ impl Client {
         let request =
             machine::ImagePullRequest { namespace: namespace.wire().into(), reference: reference.into() };
         let reply =
-            self.call_within(OPERATION, patience, self.machine().image_pull(self.request(request))).await?;
+            self.call_within(OPERATION, PATIENCE, self.machine().image_pull(self.request(request))).await?;
         self.only(OPERATION, reply.messages).map(drop)
     }
 
@@ -247,7 +254,7 @@ impl Client {
             first.chain(pieces).map(|request| machine::ImageServiceImportRequest { request: Some(request) });
         let mut images = self.images();
         let request = images.import(self.request(messages));
-        Ok(self.call_within("import image", Duration::from_mins(10), request).await?.name)
+        Ok(self.call_within("import image", PATIENCE, request).await?.name)
     }
 
     /// Has the node verify an image's signature by the rules of its config (since 1.13). A signature that does not hold

@@ -1,9 +1,16 @@
 //! What a node tells as it happens: events, logs, kernel messages.
 
-use std::{pin::Pin, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    time::Duration,
+};
 
-use futures::{Stream, StreamExt, future};
-use tonic::Streaming;
+use futures::{
+    Stream, StreamExt,
+    future::{self, BoxFuture, Either},
+};
+use tokio::time::Instant;
+use tonic::{Response, Status, Streaming};
 
 use crate::{
     Result,
@@ -84,6 +91,36 @@ impl ContainerLog {
     }
 }
 
+/// What a node answers a stream with. Its first word comes with the first message, not before: where nothing happens,
+/// nothing is answered.
+pub(super) enum Answer<T> {
+    /// Nothing was said yet.
+    Awaited(BoxFuture<'static, Result<Response<Streaming<T>>, Status>>),
+    /// It has begun.
+    Begun(Box<Streaming<T>>),
+}
+
+impl<T> From<Streaming<T>> for Answer<T> {
+    fn from(stream: Streaming<T>) -> Self {
+        Self::Begun(Box::new(stream))
+    }
+}
+
+impl<T> Answer<T> {
+    /// Loses nothing when it is given up. Not to be asked again after an error.
+    async fn next(&mut self) -> Option<Result<T, Status>> {
+        loop {
+            match self {
+                Self::Begun(stream) => return stream.next().await,
+                Self::Awaited(reply) => match reply.await {
+                    Ok(reply) => *self = reply.into_inner().into(),
+                    Err(status) => return Some(Err(status)),
+                },
+            }
+        }
+    }
+}
+
 /// Lines or bytes as they come.
 pub type Bytes = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send>>;
 
@@ -116,7 +153,7 @@ impl Client {
         }
         let stream = self.call("events", self.machine().events(self.request(request))).await?;
         let client = self.clone();
-        Ok(self.attentive("events", stream).filter_map(move |item| {
+        Ok(self.attentive("events", stream.into()).filter_map(move |item| {
             let event = item.and_then(|event| {
                 let refused = Failure::of_metadata(event.metadata.as_ref());
                 refused.map(|()| event).map_err(|failure| client.failed("events", failure))
@@ -136,8 +173,9 @@ impl Client {
         })
     }
 
-    /// The log of a service of Talos, such as `etcd`: the last lines, and with `follow` what comes. A followed log just
-    /// ends when the node reboots.
+    /// The log of a service of Talos, such as `etcd`: the last lines, and with `follow` what comes. A followed log may be
+    /// quiet for as long as it likes, and just ends when the node reboots. That there is no such log may be told by its
+    /// first item.
     pub async fn logs(&self, service: &str, follow: bool, tail_lines: Option<u32>) -> Result<Bytes> {
         self.container_logs(&ContainerLog::of_service(service), follow, tail_lines).await
     }
@@ -160,15 +198,47 @@ impl Client {
             follow,
             tail_lines: tail_lines.map_or(-1, |lines| i32::try_from(lines).unwrap_or(i32::MAX)),
         };
-        let stream = self.call("logs", self.machine().logs(self.request(request))).await?;
-        Ok(self.pieces("logs", stream, follow))
+        let (mut machine, request) = (self.machine(), self.request(request));
+        self.pieces_of("logs", follow, async move { machine.logs(request).await }).await
     }
 
     /// The messages of the kernel; with `tail` only new ones. Followed, they just end when the node reboots.
     pub async fn dmesg(&self, follow: bool, tail: bool) -> Result<Bytes> {
-        let request = self.request(machine::DmesgRequest { follow, tail });
-        let stream = self.call("dmesg", self.machine().dmesg(request)).await?;
-        Ok(self.pieces("dmesg", stream, follow))
+        let (mut machine, request) = (self.machine(), self.request(machine::DmesgRequest { follow, tail }));
+        self.pieces_of("dmesg", follow, async move { machine.dmesg(request).await }).await
+    }
+
+    /// What is followed is begun without waiting for a first word; anything else has to begin within the call's deadline.
+    async fn pieces_of(
+        &self,
+        operation: &'static str,
+        follow: bool,
+        reply: impl Future<Output = Result<Response<Streaming<common::Data>>, Status>> + Send + 'static,
+    ) -> Result<Bytes> {
+        let answer = match follow {
+            true => self.follow(operation, reply).await?,
+            false => self.call(operation, reply).await?.into(),
+        };
+        Ok(self.pieces(operation, answer, follow))
+    }
+
+    /// Makes a call whose answer may be long in coming. Meanwhile the node is asked for a sign of life: one that has given
+    /// it has the call too.
+    pub(super) async fn follow<T>(
+        &self,
+        operation: &'static str,
+        reply: impl Future<Output = Result<Response<Streaming<T>>, Status>> + Send + 'static,
+    ) -> Result<Answer<T>> {
+        let (namespace, kind, id) = MachineStatus::RESOURCE;
+        let alive = pin!(self.get(namespace, kind, id));
+        // The call is polled first, and so it is sent first.
+        match future::select(Box::pin(reply), alive).await {
+            Either::Left((reply, _)) => self.call(operation, future::ready(reply)).await.map(Answer::from),
+            Either::Right((Err(crate::Error::Call { kind, source, .. }), _)) if is_away(kind) => {
+                Err(self.failed(operation, Failure { kind, cause: source }))
+            }
+            Either::Right((_, reply)) => Ok(Answer::Awaited(reply)),
+        }
     }
 
     /// A stream that may be silent for long, whose node is asked for a sign of life meanwhile: silence of the node ends
@@ -176,14 +246,14 @@ impl Client {
     fn attentive<T: Send + 'static>(
         &self,
         operation: &'static str,
-        stream: Streaming<T>,
+        answer: Answer<T>,
     ) -> impl Stream<Item = Result<T>> + Send + use<T> {
-        let state = Some((self.clone(), stream));
+        let state = Some((self.clone(), answer));
         futures::stream::unfold(state, move |state| async move {
-            let (client, mut stream) = state?;
+            let (client, mut answer) = state?;
             loop {
-                let failure = match tokio::time::timeout(SILENCE, stream.next()).await {
-                    Ok(Some(Ok(item))) => return Some((Ok(item), Some((client, stream)))),
+                let failure = match tokio::time::timeout(SILENCE, answer.next()).await {
+                    Ok(Some(Ok(item))) => return Some((Ok(item), Some((client, answer)))),
                     Ok(Some(Err(status))) => client.of_status(&status),
                     Ok(None) => return None,
                     Err(_) => match client.ask_for_a_sign_of_life().await {
@@ -213,11 +283,11 @@ impl Client {
     pub(super) fn pieces(
         &self,
         operation: &'static str,
-        stream: Streaming<common::Data>,
+        answer: Answer<common::Data>,
         follow: bool,
     ) -> Bytes {
         let client = self.clone();
-        let pieces = self.attentive(operation, stream).map(move |item| {
+        let pieces = self.attentive(operation, answer).map(move |item| {
             let data = item?;
             Failure::of_metadata(data.metadata.as_ref())
                 .map_err(|failure| client.failed(operation, failure))?;
@@ -226,9 +296,13 @@ impl Client {
         if !follow {
             return Box::pin(pieces);
         }
-        Box::pin(pieces.take_while(|item: &Result<Vec<u8>>| {
+        let (since, mut is_heard) = (Instant::now(), false);
+        Box::pin(pieces.take_while(move |item: &Result<Vec<u8>>| {
+            // What fails at once, before anything was said, has not been followed at all.
+            is_heard |= item.is_ok() || since.elapsed() > SILENCE;
             let gone = item.as_ref().err().and_then(crate::Error::kind);
-            future::ready(!matches!(gone, Some(FailureKind::Unreachable | FailureKind::Transient)))
+            let is_gone = matches!(gone, Some(FailureKind::Unreachable | FailureKind::Transient));
+            future::ready(!(is_gone && is_heard))
         }))
     }
 
@@ -237,9 +311,9 @@ impl Client {
         &self,
         operation: &'static str,
         patience: Duration,
-        stream: &mut Streaming<T>,
+        answer: &mut Answer<T>,
     ) -> Result<Option<T>> {
-        match tokio::time::timeout(patience, stream.next()).await {
+        match tokio::time::timeout(patience, answer.next()).await {
             Ok(Some(Ok(item))) => Ok(Some(item)),
             Ok(Some(Err(status))) => Err(self.failed(operation, self.of_status(&status))),
             Ok(None) => Ok(None),
@@ -299,5 +373,9 @@ impl Following {
 
 /// Whether a failure only means that the node is away for a while.
 pub(super) fn passes(error: &crate::Error) -> bool {
-    matches!(error.kind(), Some(FailureKind::Unreachable | FailureKind::Timeout | FailureKind::Transient))
+    error.kind().is_some_and(is_away)
+}
+
+fn is_away(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::Unreachable | FailureKind::Timeout | FailureKind::Transient)
 }
