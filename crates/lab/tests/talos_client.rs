@@ -5,6 +5,7 @@ mod ground;
 
 use std::time::Duration;
 
+use daedal_lab::faults::{Fault, When};
 use daedal_lab::{Disk, Format, Guests as _};
 use daedal_talos::client::{
     ApplyMode, Bootstrap, Client, FailureKind, ImageNamespace, ResourceEvent, Snapshot, Tail, Upgrade,
@@ -291,6 +292,88 @@ async fn streams_survive_a_reboot_or_end_with_it() {
         back.await.unwrap();
         tokio::time::sleep(Duration::from_secs(90)).await;
     }
+}
+
+/// Found on real nodes: whoever follows what is quiet is not even answered before something happens.
+#[tokio::test(start_paused = true)]
+async fn what_is_followed_may_be_quiet_for_longer_than_a_call_may_take() {
+    let (lab, cluster) = (Lab::new(), Cluster::new(1));
+    let clients = planes(&lab, &cluster, 3).await;
+    for client in [lab.client(&cluster, 12).await, clients[0].for_node(address(12))] {
+        let begin = tokio::time::Instant::now();
+        let mut kernel = client.dmesg(true, true).await.unwrap();
+        let mut machined = client.logs("machined", true, Some(0)).await.unwrap();
+        let mut etcd = client.logs("etcd", true, Some(0)).await.unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(1), "nothing is waited for: {:?}", begin.elapsed());
+        let quiet = Duration::from_secs(300);
+        let (a, b, c) = tokio::join!(
+            tokio::time::timeout(quiet, kernel.next()),
+            tokio::time::timeout(quiet, machined.next()),
+            tokio::time::timeout(quiet, etcd.next()),
+        );
+        assert!(a.is_err() && b.is_err() && c.is_err(), "{a:?} {b:?} {c:?}");
+        // What is not followed ends, also if there is nothing in it.
+        assert_eq!(client.logs("etcd", false, Some(0)).await.unwrap().count().await, 0);
+        // A refusal is told, if not at once then by the first item.
+        let unknown = match client.logs("nosuch", true, Some(0)).await {
+            Ok(mut log) => log.next().await.unwrap().map(drop),
+            Err(error) => Err(error),
+        };
+        assert_eq!(kind(unknown), FailureKind::Other);
+
+        // The first line is told when it comes. The quiet log ends with the node like every other.
+        clients[1].reboot(false).await.unwrap();
+        let said = String::from_utf8(machined.next().await.unwrap().unwrap()).unwrap();
+        assert!(said.contains("reboot via API received"), "{said}");
+        assert!(kernel.next().await.unwrap().is_ok());
+        assert!(etcd.next().await.is_none());
+        tokio::time::sleep(Duration::from_secs(90)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_dies_before_it_has_said_anything_is_noticed() {
+    let (lab, cluster) = (Lab::new(), Cluster::new(1));
+    let clients = planes(&lab, &cluster, 1).await;
+    let mut log = clients[0].logs("machined", true, Some(0)).await.unwrap();
+    let mut kernel = clients[0].dmesg(true, true).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(300), log.next()).await.is_err());
+
+    // It falls silent: no answer and no end of the connection.
+    lab.faults.inject(When::any(), Fault::HangBefore);
+    let begin = tokio::time::Instant::now();
+    assert_eq!(kind(log.next().await.unwrap()), FailureKind::Timeout);
+    assert!(log.next().await.is_none());
+    assert!(begin.elapsed() < Duration::from_secs(40), "{:?}", begin.elapsed());
+    let refused = clients[0].logs("machined", true, Some(0)).await.map(drop);
+    assert_eq!(kind(refused), FailureKind::Timeout);
+
+    // It is gone: what was followed ends, and nothing more can be.
+    lab.faults.clear();
+    lab.machines.power_off(311);
+    assert!(kernel.next().await.is_none());
+    assert_eq!(kind(clients[0].dmesg(true, true).await.map(drop)), FailureKind::Unreachable);
+}
+
+/// Images and installers take their time before there is anything to tell.
+#[tokio::test(start_paused = true)]
+async fn pulling_and_installing_may_begin_late() {
+    let (lab, cluster) = (Lab::new(), Cluster::new(1));
+    let mut machine = hardware(11, vec![cluster.iso(Role::ControlPlane, "cp-1", 11)]);
+    let disk = ground::image("v1.13.0").encode(Format::Qcow2);
+    machine.disk = Some(Disk { image: disk, ..machine.disk.unwrap() });
+    lab.machines.power_on(machine);
+    let client = lab.client(&cluster, 11).await;
+    lab.bootstrap(&client).await;
+    until_ready(&client).await;
+    for call in [("Pull", "/machine.ImageService/Pull"), ("Upgrade", "/machine.LifecycleService/Upgrade")] {
+        lab.faults.inject(When::call(call.0, call.1), Fault::Slow(Duration::from_secs(300)));
+    }
+    let begin = tokio::time::Instant::now();
+    let image = format!("factory.talos.dev/nocloud-installer/{}:v1.13.1", "c".repeat(64));
+    client.image_pull(ImageNamespace::System, &image).await.unwrap();
+    client.install_upgrade(&image, |_| {}).await.unwrap();
+    assert!(begin.elapsed() >= Duration::from_secs(600), "{:?}", begin.elapsed());
 }
 
 /// What real nodes of the two versions were seen to say differently.

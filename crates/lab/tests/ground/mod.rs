@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use daedal_dial::{Dialer, Target};
+use daedal_lab::faults::Faults;
 use daedal_lab::{
     Disk, Durations, Fabric, Format, Ground, Guests as _, Hardware, Machines, Pace, SavedMachines,
     SystemImage,
@@ -123,6 +124,7 @@ pub fn hardware(last: u8, cdroms: Vec<Vec<u8>>) -> Hardware {
 pub struct Lab {
     pub fabric: Fabric,
     pub pace: Pace,
+    pub faults: Faults,
     pub machines: Machines,
 }
 
@@ -133,17 +135,17 @@ impl Lab {
 
     pub fn with(speed: f64, saved: SavedMachines) -> Self {
         let fabric = Fabric::default();
-        let pace = Pace::new(speed, EPOCH);
+        let (pace, faults) = (Pace::new(speed, EPOCH), Faults::default());
         let ground = Ground {
             fabric: fabric.clone(),
             pace,
             durations: Durations::default(),
-            faults: Default::default(),
+            faults: faults.clone(),
             seed: 1,
             factory: None,
         };
         let machines = Machines::new(ground, saved).unwrap();
-        Self { fabric, pace, machines }
+        Self { fabric, pace, faults, machines }
     }
 
     pub fn dialer(&self) -> Dialer {

@@ -4,6 +4,7 @@ mod configure;
 mod etcd;
 mod fanout;
 mod health;
+mod held;
 mod lifecycle;
 mod logs;
 pub(super) mod machine;
@@ -148,7 +149,7 @@ fn listen(shared: &Arc<Shared>, node: &Arc<Node>, tls: Arc<ServerConfig>) {
     let Some(address) = address else { return };
     let local = local_handler(Api { shared: shared.clone(), node: node.clone() });
     node.update(|s| s.handler = Some(local.clone()));
-    let handler = routing_handler(shared.clone(), node.clone(), local);
+    let handler = held::until_the_first_message(routing_handler(shared.clone(), node.clone(), local));
     let handler = crate::faulty::grpc(handler, "talos", shared.faults.clone(), shared.pace);
     let acceptor = crate::http::tls_service(tls, session, handler);
     shared.fabric.listen(Target::new(address.to_string(), APID_PORT), acceptor);
