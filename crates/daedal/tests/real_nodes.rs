@@ -354,6 +354,7 @@ fn story(kit: &Kit) {
     // Our own client, on real nodes.
     kit.kubectl(&["create", "configmap", "before", "-n", "default"]);
     kit.inside("every_harmless_call_is_answered");
+    kit.inside("quiet_logs_are_followed");
     let ours = kit.path("ours.db");
     let (file, bent) = (ours.display().to_string(), kit.path("bent.db"));
     let said = good(&kit.daedal(&["backup", "create", "--to", &file, "-o", "json"]));

@@ -128,6 +128,37 @@ fn every_harmless_call_is_answered() {
     });
 }
 
+/// Nodes answer who follows a log with its first line only: until then there is not even a beginning.
+#[test]
+#[ignore = "run by the suite of real nodes, in their network"]
+fn quiet_logs_are_followed() {
+    run(async {
+        let options = ConnectOptions { call_timeout: Duration::from_secs(2), ..ConnectOptions::default() };
+        let client = Client::connect(dialer(), target(CP), &credentials(), &options).await.unwrap();
+        for client in [client.for_node(CP), client] {
+            let mut spoken = client.logs("machined", true, Some(1)).await.unwrap();
+            assert!(!spoken.next().await.unwrap().unwrap().is_empty());
+            let mut quiet = client.logs("apid", true, Some(0)).await.unwrap();
+            let mut kernel = client.dmesg(true, true).await.unwrap();
+            // For longer than a call may take, and than a stream may say nothing without a sign of life.
+            let end = tokio::time::Instant::now() + Duration::from_secs(20);
+            let mut lines = 0;
+            loop {
+                let next = futures::future::select(quiet.next(), kernel.next());
+                let Ok(next) = tokio::time::timeout_at(end, next).await else { break };
+                next.factor_first().0.unwrap().unwrap();
+                lines += 1;
+            }
+            println!("{lines} lines");
+            let unknown = match client.logs("nosuch", true, Some(0)).await {
+                Ok(mut stream) => stream.next().await.unwrap().map(drop),
+                Err(error) => Err(error),
+            };
+            assert_eq!(unknown.unwrap_err().kind(), Some(FailureKind::Other));
+        }
+    });
+}
+
 #[test]
 #[ignore = "run by the suite of real nodes, in their network"]
 fn maintenance_is_found_pinned_and_configured() {
