@@ -1,155 +1,23 @@
 //! Keys, certificate authorities and the certificates they issue, in the encodings that Talos reads.
 
-use std::{fmt, net::IpAddr};
+mod key;
+#[cfg(test)]
+pub(crate) mod tests;
 
-use ed25519_dalek::{Signer, pkcs8::DecodePrivateKey};
+use std::net::IpAddr;
+
 use jiff::{SignedDuration, Timestamp};
 use rand::{CryptoRng, RngCore};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyUsagePurpose, SanType, SerialNumber,
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
+use rustls_pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
-use zeroize::Zeroizing;
 
-use crate::{Error, Result, pem, secret::Secret};
+use crate::{Error, Result, pem};
 
-const ED25519_LABEL: &str = "ED25519 PRIVATE KEY";
-const P256_LABEL: &str = "EC PRIVATE KEY";
-
-/// Which algorithm a key is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyKind {
-    /// The node API's authority and its clients.
-    Ed25519,
-    /// etcd and Kubernetes.
-    P256,
-}
-
-/// A private key for signing.
-#[derive(Clone)]
-pub struct PrivateKey {
-    signer: KeySigner,
-    public: Vec<u8>,
-}
-
-#[derive(Clone)]
-enum KeySigner {
-    Ed25519(ed25519_dalek::SigningKey),
-    P256(p256::SecretKey),
-}
-
-impl fmt::Debug for PrivateKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PrivateKey({:?}, redacted)", self.kind())
-    }
-}
-
-impl PrivateKey {
-    /// Makes a new key from the given randomness.
-    pub fn generate<R: RngCore + CryptoRng>(kind: KeyKind, rng: &mut R) -> Self {
-        match kind {
-            KeyKind::Ed25519 => Self::from_ed25519(ed25519_dalek::SigningKey::generate(rng)),
-            KeyKind::P256 => Self::from_p256(p256::SecretKey::random(rng)),
-        }
-    }
-
-    fn from_ed25519(key: ed25519_dalek::SigningKey) -> Self {
-        let public = key.verifying_key().to_bytes().to_vec();
-        Self { signer: KeySigner::Ed25519(key), public }
-    }
-
-    fn from_p256(key: p256::SecretKey) -> Self {
-        let public = key.public_key().to_sec1_bytes().to_vec();
-        Self { signer: KeySigner::P256(key), public }
-    }
-
-    /// Reads a key with one of the labels that Talos writes.
-    pub fn from_pem(text: &str) -> Result<Self> {
-        let (label, der) =
-            pem::decode(text).ok_or_else(|| Error::Key { reason: "there is no PEM block".into() })?;
-        let bad = |reason: String| Error::Key { reason };
-        match label {
-            ED25519_LABEL => ed25519_dalek::SigningKey::from_pkcs8_der(&der)
-                .map(Self::from_ed25519)
-                .map_err(|error| bad(format!("the Ed25519 key is malformed ({error})"))),
-            P256_LABEL => p256::SecretKey::from_sec1_der(&der)
-                .map(Self::from_p256)
-                .map_err(|_| bad("the EC key is not a P-256 key in SEC1 form".into())),
-            other => Err(bad(format!("a block `{other}` is neither `{ED25519_LABEL}` nor `{P256_LABEL}`"))),
-        }
-    }
-
-    /// Writes the key with the label and encoding that every Talos version reads.
-    pub fn to_pem(&self) -> Secret {
-        let (label, der) = match &self.signer {
-            KeySigner::Ed25519(key) => (ED25519_LABEL, ed25519_pkcs8(key)),
-            KeySigner::P256(key) => (P256_LABEL, p256_sec1(key, &self.public)),
-        };
-        Secret::new(pem::encode(label, &der))
-    }
-
-    /// The key in the form that rustls takes.
-    pub fn to_der(&self) -> PrivateKeyDer<'static> {
-        match &self.signer {
-            KeySigner::Ed25519(key) => PrivatePkcs8KeyDer::from(ed25519_pkcs8(key).to_vec()).into(),
-            KeySigner::P256(key) => PrivateSec1KeyDer::from(p256_sec1(key, &self.public).to_vec()).into(),
-        }
-    }
-
-    /// The key's algorithm.
-    pub fn kind(&self) -> KeyKind {
-        match self.signer {
-            KeySigner::Ed25519(_) => KeyKind::Ed25519,
-            KeySigner::P256(_) => KeyKind::P256,
-        }
-    }
-}
-
-/// PKCS#8 version 1, which is what Go writes; newer forms carry the public key, which old readers do not expect.
-fn ed25519_pkcs8(key: &ed25519_dalek::SigningKey) -> Zeroizing<Vec<u8>> {
-    let mut der = Zeroizing::new(Vec::with_capacity(48));
-    der.extend_from_slice(&[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20]);
-    der.extend_from_slice(&Zeroizing::new(key.to_bytes())[..]);
-    der
-}
-
-/// SEC1 with the curve's name inside: Go refuses a key without it, and the p256 crate leaves it out.
-fn p256_sec1(key: &p256::SecretKey, public: &[u8]) -> Zeroizing<Vec<u8>> {
-    let mut der = Zeroizing::new(Vec::with_capacity(121));
-    der.extend_from_slice(&[0x30, 0x77, 2, 1, 1, 4, 0x20]);
-    der.extend_from_slice(&Zeroizing::new(key.to_bytes())[..]);
-    der.extend_from_slice(&[0xa0, 0x0a, 6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7]);
-    der.extend_from_slice(&[0xa1, 0x44, 3, 0x42, 0]);
-    der.extend_from_slice(public);
-    der
-}
-
-impl rcgen::PublicKeyData for PrivateKey {
-    fn der_bytes(&self) -> &[u8] {
-        &self.public
-    }
-
-    fn algorithm(&self) -> &'static rcgen::SignatureAlgorithm {
-        match self.signer {
-            KeySigner::Ed25519(_) => &rcgen::PKCS_ED25519,
-            KeySigner::P256(_) => &rcgen::PKCS_ECDSA_P256_SHA256,
-        }
-    }
-}
-
-impl rcgen::SigningKey for PrivateKey {
-    fn sign(&self, message: &[u8]) -> std::result::Result<Vec<u8>, rcgen::Error> {
-        Ok(match &self.signer {
-            KeySigner::Ed25519(key) => key.sign(message).to_bytes().to_vec(),
-            KeySigner::P256(key) => {
-                let signature: p256::ecdsa::Signature = p256::ecdsa::SigningKey::from(key).sign(message);
-                signature.to_der().as_bytes().to_vec()
-            }
-        })
-    }
-}
+pub use key::{KeyKind, PrivateKey};
 
 /// What a certificate may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,11 +98,12 @@ impl CertificateAuthority {
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self> {
         let certificate = certificate_from_pem(certificate)?;
         let key = PrivateKey::from_pem(key)?;
+        key.check_strength()?;
         let parsed = parse(&certificate)?;
         if !parsed.is_ca() {
             return Err(Error::Certificate { reason: "it is not a certificate authority".into() });
         }
-        if parsed.public_key().subject_public_key.data.as_ref() != key.public.as_slice() {
+        if parsed.public_key().subject_public_key.data.as_ref() != key.public() {
             return Err(Error::Certificate { reason: "its key is another one".into() });
         }
         Ok(Self { certificate, key })
@@ -255,9 +124,9 @@ impl CertificateAuthority {
         &self.key
     }
 
-    /// Makes a new key of this authority's kind and a certificate for it.
+    /// Makes a new key that goes with this authority's and a certificate for it.
     pub fn issue<R: RngCore + CryptoRng>(&self, leaf: &Leaf, rng: &mut R) -> Result<Identity> {
-        let key = PrivateKey::generate(self.key.kind(), rng);
+        let key = PrivateKey::generate(self.key.kind_of_leaves(), rng);
         let certificate = self.sign(leaf, &key, rng)?;
         Ok(Identity { certificate, key })
     }
@@ -288,6 +157,11 @@ impl CertificateAuthority {
         params.use_authority_key_identifier_extension = true;
         let issuer = Issuer::from_ca_cert_der(&self.certificate, &self.key).map_err(Error::Issue)?;
         let certificate = params.signed_by(key, &issuer).map_err(Error::Issue)?;
+        // A subject with an attribute twice comes out with it once, and nobody would find the authority by that.
+        if parse(certificate.der())?.issuer().as_raw() != parse(&self.certificate)?.subject().as_raw() {
+            let reason = "its subject is one that certificates cannot be issued under here".into();
+            return Err(Error::Certificate { reason });
+        }
         Ok(pem::encode("CERTIFICATE", certificate.der()))
     }
 }

@@ -2,6 +2,7 @@
 
 mod beside_config;
 mod from_config;
+mod readable;
 mod summary;
 
 use std::fmt::Write as _;
@@ -12,13 +13,13 @@ use base64::{
 };
 use jiff::{SignedDuration, Timestamp};
 use rand::{CryptoRng, Rng, RngCore};
-use rsa::pkcs1::{DecodeRsaPrivateKey, EncodeRsaPrivateKey};
+use rsa::pkcs1::EncodeRsaPrivateKey;
 use yaml_serde::Value;
 use zeroize::Zeroizing;
 
 use crate::{
     Error, Result, pem,
-    pki::{CertificateAuthority, KeyKind},
+    pki::{CertificateAuthority, KeyKind, PrivateKey},
     rsa_key,
     secret::Secret,
 };
@@ -203,9 +204,7 @@ impl SecretsBundle {
                 return Err(fault(&format!("certs.{name}.{part}"), &format!("cannot be used: {reason}")));
             }
         }
-        if !is_service_account_key(self.k8s_service_account.expose()) {
-            return Err(fault("certs.k8sserviceaccount.key", "is neither an RSA (PKCS#1) nor an EC key"));
-        }
+        service_account_key(self.k8s_service_account.expose())?;
         Ok(())
     }
 
@@ -281,12 +280,15 @@ fn token_scalar(text: &str) -> String {
     }
 }
 
-fn is_service_account_key(text: &str) -> bool {
-    match pem::decode(text) {
-        Some(("RSA PRIVATE KEY", der)) => rsa::RsaPrivateKey::from_pkcs1_der(&der).is_ok(),
-        Some(("EC PRIVATE KEY", der)) => p256::SecretKey::from_sec1_der(&der).is_ok(),
-        _ => false,
-    }
+/// The key that signs service account tokens, and its public half.
+fn service_account_key(text: &str) -> Result<(PrivateKey, Vec<u8>)> {
+    let fault = |reason| Error::Bundle { field: "certs.k8sserviceaccount.key".into(), reason };
+    let key = PrivateKey::from_pem(text).map_err(|error| match error {
+        Error::Key { reason } => fault(format!("cannot be used: {reason}")),
+        other => other,
+    })?;
+    let public = key.public_for_tokens().ok_or_else(|| fault("is neither an RSA nor an EC key".into()))?;
+    Ok((key, public))
 }
 
 /// A mapping of the bundle together with where it stands, for errors that name the field.
@@ -345,6 +347,10 @@ pub(crate) mod tests {
     use rand::{SeedableRng, rngs::StdRng};
 
     use super::*;
+    use crate::{
+        config::{ClusterOptions, Contract, MachineConfig, NodeOptions, Role},
+        pki::tests::old_authorities,
+    };
 
     /// 2026-01-01T00:00:00Z
     pub(crate) fn now() -> Timestamp {
@@ -439,6 +445,74 @@ pub(crate) mod tests {
         bundle.k8s.key = bundle.etcd.key.clone();
         let error = bundle.validate().unwrap_err().to_string();
         assert!(error.contains("certs.k8s.crt") && error.contains("another"), "{error}");
+    }
+
+    /// `talosctl gen secrets --from-kubernetes-pki` takes the authorities of an older cluster, whatever their keys are.
+    #[test]
+    fn authorities_of_an_older_pki_stay_what_they_are() {
+        for old in old_authorities() {
+            let mut bundle = test_bundle();
+            let pair = CertificateAndKey { crt: old.crt.clone(), key: Secret::new(old.key.as_str()) };
+            for place in [&mut bundle.etcd, &mut bundle.k8s, &mut bundle.k8s_aggregator, &mut bundle.os] {
+                *place = pair.clone();
+            }
+            let read = SecretsBundle::from_yaml(bundle.to_yaml().expose()).unwrap();
+            assert_eq!(read, bundle, "{}", old.name);
+            assert_eq!(read.to_yaml(), bundle.to_yaml());
+            for contract in Contract::all().iter().filter(|contract| contract.talos_minor > 10) {
+                let talos = format!("v1.{}.0", contract.talos_minor);
+                let kubernetes = format!("v1.{}.0", contract.kubernetes_minors.end());
+                let cluster = ClusterOptions::new("home", "https://10.0.0.20:6443", talos, kubernetes);
+                let node = NodeOptions::new(Role::ControlPlane, "cp-1");
+                let config = MachineConfig::generate(&bundle, &cluster, &node).unwrap();
+                assert_eq!(SecretsBundle::from_machine_config(&config).unwrap(), bundle, "{}", old.name);
+            }
+            let summary = bundle.summary().unwrap();
+            assert!(summary.authorities.iter().all(|authority| authority.key == old.name), "{summary:?}");
+
+            let mut mixed = bundle;
+            mixed.etcd.key = test_bundle().etcd.key;
+            let error = mixed.validate().unwrap_err().to_string();
+            assert!(error.contains("certs.etcd.crt") && error.contains("another"), "{error}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_signed_by_rsa_and_elliptic_curves() {
+        for old in old_authorities() {
+            let mut bundle = test_bundle();
+            bundle.k8s_service_account = Secret::new(old.key.as_str());
+            if old.name == "Ed25519" {
+                let error = bundle.validate().unwrap_err().to_string();
+                assert!(error.contains("certs.k8sserviceaccount.key"), "{error}");
+            } else {
+                let read = SecretsBundle::from_yaml(bundle.to_yaml().expose()).unwrap();
+                assert_eq!(read.summary().unwrap().service_account.key, old.name);
+            }
+        }
+    }
+
+    #[test]
+    fn keys_that_a_release_cannot_use_are_refused_for_it() {
+        let made = |bundle: &SecretsBundle, talos: &str| {
+            let cluster = ClusterOptions::new("home", "https://10.0.0.20:6443", talos, "v1.33.0");
+            MachineConfig::generate(bundle, &cluster, &NodeOptions::new(Role::Worker, "worker-1"))
+                .map_err(|error| error.to_string())
+        };
+        for old in old_authorities() {
+            let pair = CertificateAndKey { crt: old.crt.clone(), key: Secret::new(old.key.as_str()) };
+            let in_pkcs8 = old.key.contains("BEGIN PRIVATE KEY");
+            let mut bundle = test_bundle();
+            bundle.k8s = pair.clone();
+            made(&bundle, "v1.10.3").unwrap();
+            assert_eq!(made(&bundle, "v1.10.2").is_err(), in_pkcs8, "{}", old.name);
+            let mut bundle = test_bundle();
+            bundle.os = pair;
+            made(&bundle, "v1.10.3").unwrap();
+            let refused = made(&bundle, "v1.10.2").err();
+            assert_eq!(refused.is_some(), in_pkcs8 || old.name != "Ed25519", "{}", old.name);
+            assert!(refused.is_none_or(|error| error.contains("certs.os.key") && error.contains("v1.10.3")));
+        }
     }
 
     #[test]

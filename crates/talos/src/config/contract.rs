@@ -109,6 +109,14 @@ impl Release {
         self.contract.talos_minor
     }
 
+    /// Whether it reads keys in PKCS #8, and has workers get certificates by authorities that are not of Ed25519.
+    pub(crate) fn reads_every_key(self) -> bool {
+        match self.minor() {
+            10 => self.patch >= 3,
+            minor => minor >= 11,
+        }
+    }
+
     /// Whether a name that is left to DHCP can be said by a `HostnameConfig` with nothing else in it.
     pub(crate) fn takes_hostname_off(self) -> bool {
         match self.minor() {

@@ -8,7 +8,7 @@ use crate::{
     Error, Result,
     config::{
         cluster_section,
-        contract::Contract,
+        contract::{Contract, Release},
         disk,
         document::{self, MachineConfig},
         kubernetes, machine_section, network,
@@ -33,6 +33,7 @@ impl MachineConfig {
         if let Some(option) = lacking(contract, cluster, node) {
             return Err(Error::Option { option, talos: cluster.talos_version.clone() });
         }
+        secrets.check_readable_by(Release::of(&cluster.talos_version)?)?;
         let main = json!({
             "version": "v1alpha1",
             "debug": false,

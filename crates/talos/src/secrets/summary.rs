@@ -1,13 +1,12 @@
 //! What may be known of a secrets bundle without knowing a secret: subjects, kinds of keys, fingerprints, ends.
 
 use jiff::Timestamp;
-use rsa::{pkcs1::DecodeRsaPrivateKey, pkcs8::EncodePublicKey, traits::PublicKeyParts};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Error, Result, pem, pki,
-    secrets::{EncryptionSecret, SecretsBundle},
+    Error, Result, pki,
+    secrets::{EncryptionSecret, SecretsBundle, service_account_key},
 };
 
 /// A bundle as it may be shown to anybody.
@@ -32,8 +31,8 @@ pub struct AuthoritySummary {
     pub name: &'static str,
     /// Its subject, such as `O=talos`; empty for the aggregator's.
     pub subject: String,
-    /// `Ed25519` or `ECDSA P-256`.
-    pub key: &'static str,
+    /// `Ed25519`, `ECDSA P-256`, `ECDSA P-384` or, with its size, `RSA 2048`.
+    pub key: String,
     /// SHA-256 of the certificate in hex.
     pub fingerprint: String,
     /// Since when it is valid.
@@ -46,7 +45,7 @@ pub struct AuthoritySummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeySummary {
-    /// `RSA 4096` or `ECDSA P-256`.
+    /// `RSA 4096`, `ECDSA P-256` or `ECDSA P-384`.
     pub key: String,
     /// SHA-256 of the public key (SubjectPublicKeyInfo) in hex.
     pub fingerprint: String,
@@ -64,10 +63,7 @@ impl SecretsBundle {
             authorities.push(AuthoritySummary {
                 name,
                 subject: parsed.subject().to_string(),
-                key: match authority.key().kind() {
-                    pki::KeyKind::Ed25519 => "Ed25519",
-                    pki::KeyKind::P256 => "ECDSA P-256",
-                },
+                key: authority.key().name(),
                 fingerprint: hex(&Sha256::digest(certificate)),
                 begins: at(parsed.validity().not_before.timestamp())?,
                 ends: at(parsed.validity().not_after.timestamp())?,
@@ -86,22 +82,8 @@ impl SecretsBundle {
 }
 
 fn service_account(text: &str) -> Result<KeySummary> {
-    let bad = || Error::Bundle {
-        field: "certs.k8sserviceaccount.key".into(),
-        reason: "is neither an RSA (PKCS#1) nor an EC key".into(),
-    };
-    let (key, public) = match pem::decode(text) {
-        Some(("RSA PRIVATE KEY", der)) => {
-            let key = rsa::RsaPrivateKey::from_pkcs1_der(&der).map_err(|_| bad())?.to_public_key();
-            (format!("RSA {}", key.size() * 8), key.to_public_key_der().map_err(|_| bad())?)
-        }
-        Some(("EC PRIVATE KEY", der)) => {
-            let key = p256::SecretKey::from_sec1_der(&der).map_err(|_| bad())?.public_key();
-            ("ECDSA P-256".to_owned(), key.to_public_key_der().map_err(|_| bad())?)
-        }
-        _ => return Err(bad()),
-    };
-    Ok(KeySummary { key, fingerprint: hex(&Sha256::digest(public.as_bytes())) })
+    let (key, public) = service_account_key(text)?;
+    Ok(KeySummary { key: key.name(), fingerprint: hex(&Sha256::digest(public)) })
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -117,8 +99,8 @@ mod tests {
         let bundle = test_bundle();
         let summary = bundle.summary().unwrap();
         let of = |name: &str| summary.authorities.iter().find(|found| found.name == name).unwrap();
-        assert_eq!((of("os").subject.as_str(), of("os").key), ("O=talos", "Ed25519"));
-        assert_eq!((of("k8s").subject.as_str(), of("k8s").key), ("O=kubernetes", "ECDSA P-256"));
+        assert_eq!((of("os").subject.as_str(), of("os").key.as_str()), ("O=talos", "Ed25519"));
+        assert_eq!((of("k8s").subject.as_str(), of("k8s").key.as_str()), ("O=kubernetes", "ECDSA P-256"));
         assert_eq!(of("k8saggregator").subject, "");
         assert_eq!(of("etcd").begins, now());
         assert_eq!((of("etcd").ends.as_second() - now().as_second()) / 3600, 87_600);

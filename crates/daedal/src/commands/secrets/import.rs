@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use daedal_store::{Keyring, SecretBytes};
-use daedal_talos::config::MachineConfig;
+use daedal_talos::config::{MachineConfig, Release};
 use daedal_talos::{Secret, SecretsBundle};
 use jiff::Timestamp;
 
@@ -35,6 +35,9 @@ pub async fn run(source: &Path, target: &Target, how: How, format: Format, color
     let bundle = read(source, &target.keys.ring())?;
     let inventory = documents::of(target, color)?;
     let cluster = inventory.loaded.cluster;
+    Release::of(&cluster.talos.version.to_string())
+        .and_then(|release| bundle.check_readable_by(release))
+        .map_err(|error| refused(source, &error))?;
     let store = session::store(target, &inventory.folder, &cluster);
     let _lock = session::lock(&store, "secrets import").await?;
     let place = store.place().display().to_string();
@@ -108,6 +111,11 @@ fn say(format: Format, cluster: &str, imported: bool, text: &str) {
     }
 }
 
+fn refused(path: &Path, error: &(dyn std::error::Error + 'static)) -> Failure {
+    Failure::new(Exit::BadDocument, format!("nothing was imported: {} cannot be used", path.display()))
+        .because(error)
+}
+
 /// A bundle, or a control plane's machine config that holds one; encrypted or not.
 fn read(path: &Path, keys: &Keyring) -> Outcome<SecretsBundle> {
     let unreadable = |error: &(dyn std::error::Error + 'static)| {
@@ -117,10 +125,7 @@ fn read(path: &Path, keys: &Keyring) -> Outcome<SecretsBundle> {
     let bytes = keys.open(path, bytes).map_err(|error| keys::failure(&error, Exit::NoInput))?;
     let text = std::str::from_utf8(bytes.expose()).map_err(|error| unreadable(&error))?;
     let text = Secret::new(text.to_owned());
-    let refused = |error: &(dyn std::error::Error + 'static)| {
-        Failure::new(Exit::BadDocument, format!("nothing was imported: {} is broken", path.display()))
-            .because(error)
-    };
+    let refused = |error: &(dyn std::error::Error + 'static)| refused(path, error);
     // Keys at the margin tell the two apart; a bundle has neither of these.
     let is_config =
         text.expose().lines().any(|line| line.starts_with("machine:") || line.starts_with("apiVersion:"));

@@ -45,7 +45,7 @@ fn render(summary: &BundleSummary, credentials: &[Credential]) -> String {
                 subject => subject.to_owned(),
             };
             let name = format!("{} authority", authority.name);
-            vec![name, subject, authority.key.to_owned(), day(authority.ends), authority.fingerprint.clone()]
+            vec![name, subject, authority.key.clone(), day(authority.ends), authority.fingerprint.clone()]
         })
         .collect();
     let account = &summary.service_account;
