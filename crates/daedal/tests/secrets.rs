@@ -10,7 +10,9 @@ use base64::Engine as _;
 use common::{BESIDE, Changed, Lab, SMALL, good, text};
 use daedal_talos::client::{ApplyMode, Client, ConnectOptions, FailureKind};
 use daedal_talos::config::{MachineConfig, Patch};
-use daedal_talos::{ApiRole, ClientCredentials, DEFAULT_LIFETIME, Secret, SecretsBundle, Talosconfig};
+use daedal_talos::{
+    ApiRole, CertificateAndKey, ClientCredentials, DEFAULT_LIFETIME, Secret, SecretsBundle, Talosconfig,
+};
 use futures::TryStreamExt as _;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -51,7 +53,7 @@ fn secrets_are_imported_shown_exported_and_never_exchanged() {
         use base64::{Engine as _, engine::general_purpose::STANDARD};
         let encoded = keys[4].trim().strip_prefix("key: ").unwrap();
         let pem = String::from_utf8(STANDARD.decode(encoded).unwrap()).unwrap();
-        format!("        key: {}", STANDARD.encode(pem.replace("ED25519 PRIVATE KEY", "PRIVATE KEY")))
+        format!("        key: {}", STANDARD.encode(pem.replace("ED25519 PRIVATE KEY", "DSA PRIVATE KEY")))
     };
     for (broken, field) in [
         (whole.replace(keys[0], ""), "certs.etcd.key"),
@@ -85,6 +87,65 @@ fn secrets_are_imported_shown_exported_and_never_exchanged() {
     assert!(text(&run.stderr).contains("machine.type"), "{}", text(&run.stderr));
     good(&home.run(&lab, &["secrets", "import", &node_config, "--state", &empty]));
     assert_eq!(good(&home.run(&lab, &["secrets", "export", "--stdout", "--state", &empty])), whole);
+}
+
+/// An authority as kubeadm makes it, in PEM.
+fn authority(name: &str, key: &rcgen::KeyPair, pem: &str) -> CertificateAndKey {
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    params.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature, rcgen::KeyUsagePurpose::KeyCertSign];
+    CertificateAndKey { crt: params.self_signed(key).unwrap().pem(), key: Secret::new(pem) }
+}
+
+/// The authorities of an older cluster, as `talosctl gen secrets --from-kubernetes-pki` takes them over, are as good as
+/// new ones: nodes and Kubernetes serve by them, and who asks is let in by them.
+#[test]
+fn authorities_of_an_older_pki_carry_a_cluster() {
+    use rsa::pkcs1::EncodeRsaPrivateKey as _;
+    use rsa::pkcs8::{EncodePrivateKey as _, LineEnding};
+
+    let rsa = rsa::RsaPrivateKey::new(&mut StdRng::seed_from_u64(1), 2048).unwrap();
+    let pair = rcgen::KeyPair::try_from(rsa.to_pkcs8_der().unwrap().as_bytes()).unwrap();
+    let p384 = || rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap();
+    let (for_etcd, for_nodes) = (p384(), p384());
+    let mut bundle = other_bundle();
+    bundle.k8s = authority("kubernetes", &pair, &rsa.to_pkcs1_pem(LineEnding::LF).unwrap());
+    bundle.k8s_aggregator = authority("front-proxy-ca", &pair, &rsa.to_pkcs8_pem(LineEnding::LF).unwrap());
+    bundle.etcd = authority("etcd-ca", &for_etcd, &for_etcd.serialize_pem());
+    bundle.os = authority("nodes", &for_nodes, &for_nodes.serialize_pem());
+
+    let lab = Lab::new();
+    let home = Changed::new("home", SMALL);
+    let files = tempfile::tempdir().unwrap();
+    let file = written(files.path(), "older.yaml", &bundle);
+    // What the nodes of an older Talos cannot use is told before there are any.
+    let versions = [("version: v1.12.0", "version: v1.10.2"), ("version: v1.35.0", "version: v1.33.0")];
+    let old = Changed::new("home", &[SMALL, &versions].concat());
+    let run = old.run(&lab, &["secrets", "import", &file]);
+    assert_eq!(run.status.code(), Some(65), "{}", text(&run.stderr));
+    for words in ["nothing was imported", "certs.etcd.key", "PKCS #8", "v1.10.3"] {
+        assert!(text(&run.stderr).contains(words), "{words}: {}", text(&run.stderr));
+    }
+    good(&home.run(&lab, &["secrets", "import", &file]));
+    assert_eq!(good(&home.run(&lab, &["secrets", "export", "--stdout"])), read(Path::new(&file)));
+    let shown = good(&home.run(&lab, &["secrets", "show"]));
+    for (authority, key) in [("etcd", "ECDSA P-384"), ("k8s", "RSA 2048"), ("os", "ECDSA P-384")] {
+        let row = shown.lines().find(|line| line.starts_with(&format!("{authority} authority"))).unwrap();
+        assert!(row.contains(key), "{row}");
+    }
+    good(&home.run(&lab, &["apply", "--yes"]));
+    good(&home.run(&lab, &["status"]));
+
+    // All of it comes back from a control plane.
+    let empty = files.path().join("empty").display().to_string();
+    let node_config = lab.dir().join("clusters/home/outputs/nodes/cp-1.yaml").display().to_string();
+    good(&home.run(&lab, &["secrets", "import", &node_config, "--state", &empty]));
+    assert_eq!(
+        good(&home.run(&lab, &["secrets", "export", "--stdout", "--state", &empty])),
+        read(Path::new(&file))
+    );
 }
 
 /// A cluster that runs on its own secrets does not take others, even where its store is lost.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use p256::pkcs8::EncodePrivateKey as _;
+use daedal_talos::pki::{KeyKind, PrivateKey};
+use rand::rngs::OsRng;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, SanType,
@@ -46,24 +47,10 @@ pub(crate) fn pem_block(text: &str) -> Option<(String, Vec<u8>)> {
     Some((label.to_owned(), STANDARD.decode(packed).ok()?))
 }
 
-fn private_key(text: &str) -> Result<KeyPair, KeyError> {
-    let (label, der) = pem_block(text).ok_or(KeyError::Pem)?;
-    let der = match label.as_str() {
-        // Generic keys are refused: Talos up to 1.10 cannot read them.
-        "ED25519 PRIVATE KEY" => der,
-        "EC PRIVATE KEY" => p256::SecretKey::from_sec1_der(&der)
-            .ok()
-            .and_then(|key| Some(key.to_pkcs8_der().ok()?.as_bytes().to_vec()))
-            .ok_or(KeyError::PrivateKey)?,
-        _ => return Err(KeyError::PrivateKey),
-    };
-    KeyPair::try_from(der).map_err(|_| KeyError::PrivateKey)
-}
-
 /// A certificate authority out of a machine configuration.
 pub(crate) struct Authority {
     certificate: CertificateDer<'static>,
-    issuer: Issuer<'static, KeyPair>,
+    issuer: Issuer<'static, PrivateKey>,
 }
 
 impl Authority {
@@ -71,13 +58,14 @@ impl Authority {
     pub(crate) fn new(certificate: &str, key: &str) -> Result<Self, KeyError> {
         let (_, der) = pem_block(certificate).ok_or(KeyError::Pem)?;
         let certificate = CertificateDer::from(der);
-        let issuer = Issuer::from_ca_cert_der(&certificate, private_key(key)?)?;
+        let key = PrivateKey::from_pem(key).map_err(|_| KeyError::PrivateKey)?;
+        let issuer = Issuer::from_ca_cert_der(&certificate, key)?;
         Ok(Self { certificate, issuer })
     }
 
     /// An authority that exists in memory only, as in maintenance mode.
     pub(crate) fn throw_away() -> Result<Self, KeyError> {
-        let key = KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+        let key = PrivateKey::generate(KeyKind::Ed25519, &mut OsRng);
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, "talos");
@@ -119,7 +107,7 @@ impl Authority {
         now: i64,
         lifetime: i64,
     ) -> Result<(String, String), KeyError> {
-        let key = KeyPair::generate_for(self.issuer.key().algorithm())?;
+        let key = PrivateKey::generate(self.issuer.key().kind_of_leaves(), &mut OsRng);
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, organization);
@@ -134,7 +122,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let leaf = params.signed_by(&key, &self.issuer)?;
-        Ok((leaf.pem(), key.serialize_pem()))
+        Ok((leaf.pem(), key.to_pem().expose().to_owned()))
     }
 }
 
