@@ -8,6 +8,7 @@ mod documents;
 mod flags;
 mod lint;
 mod matrix;
+mod older_pki;
 mod patches;
 mod peer;
 mod secrets;
