@@ -37,6 +37,8 @@ pub(crate) struct KubeNode {
     pub(crate) ready: bool,
     /// When it last reported that.
     pub(crate) heartbeat: Option<Timestamp>,
+    /// Which boot of its machine reported.
+    pub(crate) boot: Option<String>,
     /// Kubelet version.
     pub(crate) kubelet: String,
     /// Its addresses inside the cluster, best first.
@@ -282,18 +284,16 @@ fn seen(node: &Node) -> Option<(String, KubeNode)> {
     let condition = conditions.clone().find(|one| one.type_ == "Ready");
     let ready = condition.is_some_and(|one| one.status == "True");
     let heartbeat = condition.and_then(|one| one.last_heartbeat_time.as_ref()).map(|time| time.0);
-    let kubelet = status
-        .and_then(|status| status.node_info.as_ref())
-        .map(|info| info.kubelet_version.clone())
-        .unwrap_or_default();
+    let info = status.and_then(|status| status.node_info.as_ref());
+    let boot = info.map(|info| info.boot_id.clone()).filter(|boot| !boot.is_empty());
+    let kubelet = info.map(|info| info.kubelet_version.clone()).unwrap_or_default();
     let addresses = status.and_then(|status| status.addresses.as_ref()).into_iter().flatten();
     let internal = addresses.filter(|address| address.type_ == "InternalIP");
     let addresses = internal.filter_map(|address| address.address.parse().ok()).collect();
-    let machine =
-        status.and_then(|status| status.node_info.as_ref()).and_then(|info| info.system_uuid.parse().ok());
+    let machine = info.and_then(|info| info.system_uuid.parse().ok());
     let labels = node.metadata.labels.as_ref();
     let control_plane = labels.is_some_and(|all| all.contains_key("node-role.kubernetes.io/control-plane"));
-    Some((name, KubeNode { ready, heartbeat, kubelet, addresses, machine, control_plane }))
+    Some((name, KubeNode { ready, heartbeat, boot, kubelet, addresses, machine, control_plane }))
 }
 
 #[cfg(test)]

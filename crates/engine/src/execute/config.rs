@@ -60,12 +60,20 @@ impl Executor<'_> {
                 }
                 _ if taken => wait.pause("it still runs on the old one".to_owned()).await?,
                 Some(digest) if digest == running => {
+                    let boot = match reboot {
+                        true => self.readiness.boot_of(&node.name, limits.probe_timeout).await,
+                        false => None,
+                    };
                     let call = async {
                         Ok::<_, Error>(nodes.configure(node, &config, mode, false, limits.call_timeout).await)
                     };
                     let effects = &self.engine.parts.effects;
                     match effects.perform(EffectKind::ApplyConfig, &node.name, call).await? {
-                        Configured::Accepted { .. } => taken = true,
+                        Configured::Accepted { reboot } => {
+                            taken = true;
+                            let former = boot.filter(|_| reboot);
+                            former.into_iter().for_each(|boot| self.reboots(node, boot));
+                        }
                         // Asked again only if it still runs on the old one: the same config twice is once.
                         Configured::NotYet(error) | Configured::Unknown(error) => {
                             wait.pause(told(error)).await?;

@@ -98,6 +98,8 @@ pub(crate) struct Executor<'a> {
     pub(crate) roll: Roll,
     /// When the run began, if it restores a snapshot: nodes that reported before are memories.
     pub(crate) reborn: Option<Timestamp>,
+    /// Nodes that this very run reboots, and the boot before: what that reported is no news of the next.
+    former_boots: Mutex<HashMap<String, String>>,
     secrets: OnceCell<Arc<SecretsBundle>>,
     nodes: OnceCell<Nodes>,
     kubernetes: OnceCell<Kubernetes>,
@@ -135,6 +137,7 @@ impl<'a> Executor<'a> {
             roll: Roll::new(cluster, world, addresses.clone()),
             addresses,
             reborn: restores(plan).then(|| engine.parts.clock.now()),
+            former_boots: Mutex::default(),
             secrets: OnceCell::new(),
             nodes: OnceCell::new(),
             kubernetes: OnceCell::new(),
@@ -260,6 +263,16 @@ impl<'a> Executor<'a> {
 
     pub(crate) fn starts_by_itself(&self, vmid: u32) -> bool {
         self.starting.lock().unwrap_or_else(PoisonError::into_inner).contains(&vmid)
+    }
+
+    /// A node reboots, and Kubernetes knew it by this boot.
+    pub(crate) fn reboots(&self, node: &Node, boot: String) {
+        let mut former = self.former_boots.lock().unwrap_or_else(PoisonError::into_inner);
+        former.insert(node.name.clone(), boot);
+    }
+
+    pub(crate) fn former_boot(&self, node: &Node) -> Option<String> {
+        self.former_boots.lock().unwrap_or_else(PoisonError::into_inner).get(&node.name).cloned()
     }
 
     pub(crate) fn gave(&self, vmid: u32) {

@@ -269,6 +269,7 @@ impl Executor<'_> {
         let patience = self.engine.parts.limits.ready;
         let mut followed = self.readiness.follow();
         let mut wait = Waiter::new(self, step, format!("Kubernetes to call {} Ready", node.name), patience);
+        let former = self.former_boot(node);
         let mut first = true;
         loop {
             let state = {
@@ -278,6 +279,9 @@ impl Executor<'_> {
                 match (now.nodes.of(&node.name).map(|(_, seen)| seen), &now.trouble, &now.stranger) {
                     (Some(seen), ..) if seen.ready && memory(seen) => {
                         "it has not reported since the restore".to_owned()
+                    }
+                    (Some(seen), ..) if seen.ready && former.is_some() && seen.boot == former => {
+                        "it has not reported since its reboot".to_owned()
                     }
                     (Some(seen), ..) if seen.ready => {
                         return Ok(if first { Outcome::AlreadyDone } else { Outcome::Done });
@@ -323,6 +327,14 @@ impl Readiness {
     fn follow(&self) -> watch::Receiver<Followed> {
         self.wanted.notify_one();
         self.followed.subscribe()
+    }
+
+    /// The boot by which Kubernetes knows a node, if it tells in time.
+    pub(super) async fn boot_of(&self, node: &str, patience: Duration) -> Option<String> {
+        let mut followed = self.follow();
+        let told = followed.wait_for(|now| now.nodes.of(node).is_some() || now.stranger.is_some());
+        let told = tokio::time::timeout(patience, told).await.ok()?.ok()?;
+        told.nodes.of(node).and_then(|(_, seen)| seen.boot.clone())
     }
 
     /// Keeps the watch going once somebody wants it, on whichever control plane answers.

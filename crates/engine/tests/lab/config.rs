@@ -84,6 +84,17 @@ async fn a_change_that_needs_a_reboot_says_so_and_keeps_the_quorum() {
         .collect();
     spans.sort();
     assert!(spans.windows(2).all(|pair| pair[1].0 >= pair[0].1), "one node at a time: {spans:?}");
+    // What Kubernetes remembers of a node from before its reboot is not that it is Ready again.
+    let of = |node: &str, stage| {
+        let mut steps = report.steps.iter();
+        steps.find(|step| step.node.as_deref() == Some(node) && step.stage == stage).unwrap().end.unwrap()
+    };
+    for node in ["worker-1", "worker-2"] {
+        let (changed, ready) = (of(node, "changing its config"), of(node, "becoming Ready"));
+        assert!(ready > changed, "{node} was changed at {changed:?} and Ready at {ready:?}");
+    }
+    let (world, _) = bench.look().await;
+    assert!(world.nodes.values().all(|view| view.ready == Some(true)), "{:#?}", world.nodes);
     bench.assert_converged("change").await;
 }
 
