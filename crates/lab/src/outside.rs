@@ -276,8 +276,8 @@ impl Guests for Outside {
 /// The network cards as the machine's config and platform data configure them.
 fn links(macs: &[String], cidata: &Cidata) -> Option<Vec<Link>> {
     let text = cidata.machine_config().and_then(Result::ok);
-    // Any version will do: only the network part is read.
-    let config = text.and_then(|text| MachineConfig::load(&text, "v1.12.0").ok());
+    // The newest version knows what all others do: only the network part is read.
+    let config = text.and_then(|text| MachineConfig::load(&text, "v1.14.0").ok());
     // A drive with a network and no config is for one that waits for its config there.
     if config.is_none() && cidata.network_config.is_none() {
         return None;

@@ -112,6 +112,12 @@ async fn a_broken_configuration_never_answers_and_says_why_on_the_console() {
         ("unfinished: [", "decode error"),
         (&*good.replace("kind: LinkConfig", "kind: LinkConfigg"), "not registered"),
         (&*good.replace("\nmachine:", "\nmachine:\n  typo: 1"), "unknown keys"),
+        (
+            &*good.replace("\n  kubelet:\n", "\n  kubelet:\n    nonsense: true\n"),
+            "machine:\\n    kubelet:\\n        nonsense",
+        ),
+        (&*format!("{good}---\napiVersion: v1alpha1\nkind: TimeSyncConfig\nbootTimeout: soon\n"), "(line "),
+        (&*format!("{good}---\napiVersion: v1alpha2\nkind: TimeSyncConfig\n"), "not registered"),
     ];
     for (index, (text, expected)) in cases.into_iter().enumerate() {
         let lab = Lab::new();

@@ -30,4 +30,5 @@ pub use options::{
 };
 pub use patch::Patch;
 pub use redact::Marks;
+pub use schema::{Misfit, Part};
 pub use support::support_matrix;

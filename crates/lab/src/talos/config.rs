@@ -28,6 +28,19 @@ pub enum ConfigError {
         /// Where the document starts.
         line: usize,
     },
+    /// Not what a config can be read from.
+    #[error("failed to parse config: decode error")]
+    Unreadable(#[source] daedal_talos::Error),
+    /// A value that cannot stand where it does.
+    #[error("error decoding document {document}/ (line {line}): {fault}")]
+    Value {
+        /// The document's `apiVersion` and `kind`.
+        document: String,
+        /// Where the document starts.
+        line: usize,
+        /// What does not fit, and where.
+        fault: String,
+    },
     /// A key that this version does not know.
     #[error("unknown keys found during decoding:\n{0}")]
     UnknownKeys(String),
@@ -110,7 +123,7 @@ impl MachineConfig {
             let value =
                 Value::deserialize(yaml_serde::Deserializer::from_str(part)).map_err(ConfigError::Yaml)?;
             if value.is_object() {
-                validate::document(&value, version, line)?;
+                validate::document(part, version, line)?;
                 documents.push(value);
             } else if !value.is_null() {
                 return Err(ConfigError::Invalid(vec!["a document is not a mapping".into()]));

@@ -1,216 +1,40 @@
 //! The rules by which a node refuses a machine configuration.
 
-use serde_json::{Map, Value};
+use daedal_talos::config::{Misfit, Part, Release};
+use serde_json::Value;
 
 use super::config::{ConfigError, MachineConfig};
-use super::version_at_least;
 
-const KINDS_1_9: [&str; 10] = [
-    "EventSinkConfig",
-    "ExtensionServiceConfig",
-    "KmsgLogConfig",
-    "KubespanEndpointsConfig",
-    "NetworkDefaultActionConfig",
-    "NetworkRuleConfig",
-    "SideroLinkConfig",
-    "TrustedRootsConfig",
-    "VolumeConfig",
-    "WatchdogTimerConfig",
-];
-const KINDS_1_10: [&str; 3] = ["EthernetConfig", "PCIDriverRebindConfig", "UserVolumeConfig"];
-const KINDS_1_11: [&str; 4] = ["ExistingVolumeConfig", "RawVolumeConfig", "SwapVolumeConfig", "ZswapConfig"];
-const KINDS_1_12: [&str; 19] = [
-    "BondConfig",
-    "BridgeConfig",
-    "DHCPv4Config",
-    "DHCPv6Config",
-    "DummyLinkConfig",
-    "HCloudVIPConfig",
-    "HostnameConfig",
-    "Layer2VIPConfig",
-    "LinkAliasConfig",
-    "LinkConfig",
-    "OOMConfig",
-    "RegistryAuthConfig",
-    "RegistryMirrorConfig",
-    "RegistryTLSConfig",
-    "ResolverConfig",
-    "StaticHostConfig",
-    "TimeSyncConfig",
-    "VLANConfig",
-    "WireguardConfig",
-];
-const KINDS_1_13: [&str; 8] = [
-    "BlackholeRouteConfig",
-    "EnvironmentConfig",
-    "ExternalVolumeConfig",
-    "ImageVerificationConfig",
-    "KubeSpanConfig",
-    "RoutingRuleConfig",
-    "TCPProbeConfig",
-    "VRFConfig",
-];
-const KINDS_1_14: [&str; 45] = [
-    "BGPInstanceConfig",
-    "CRIBaseRuntimeSpecConfig",
-    "CRICustomizationConfig",
-    "ContainerConfig",
-    "DiscoveryIdentityConfig",
-    "DiscoveryServiceConfig",
-    "EtcFileConfig",
-    "FilesystemScrubConfig",
-    "FilesystemTrimConfig",
-    "HTTPProbeConfig",
-    "ImageCacheConfig",
-    "KernelModuleConfig",
-    "KubeAPIServerCAConfig",
-    "KubeAPIServerConfig",
-    "KubeAdmissionControlConfig",
-    "KubeAggregatorCAConfig",
-    "KubeAuditPolicyConfig",
-    "KubeAuthenticationConfig",
-    "KubeAuthorizerConfig",
-    "KubeClusterConfig",
-    "KubeControllerManagerConfig",
-    "KubeCoreDNSConfig",
-    "KubeCredentialProviderConfig",
-    "KubeEtcdEncryptionConfig",
-    "KubeExternalManifestConfig",
-    "KubeFlannelCNIConfig",
-    "KubeInlineManifestConfig",
-    "KubeNetworkConfig",
-    "KubeNodeConfig",
-    "KubePrismConfig",
-    "KubeProxyConfig",
-    "KubeSchedulerConfig",
-    "KubeServiceAccountConfig",
-    "KubeStaticPodConfig",
-    "KubeTalosAPIAccessConfig",
-    "KubeletConfig",
-    "LVMLogicalVolumeConfig",
-    "LVMVolumeGroupConfig",
-    "RAIDArrayConfig",
-    "SecurityProfileConfig",
-    "SysctlConfig",
-    "SysfsConfig",
-    "UdevRulesConfig",
-    "UnattendedInstallConfig",
-    "VethConfig",
-];
-
-const ROOT: [&str; 5] = ["version", "debug", "persist", "machine", "cluster"];
-const MACHINE: [&str; 27] = [
-    "acceptedCAs",
-    "baseRuntimeSpecOverrides",
-    "ca",
-    "certSANs",
-    "controlPlane",
-    "disks",
-    "env",
-    "features",
-    "files",
-    "install",
-    "kernel",
-    "kubelet",
-    "logging",
-    "network",
-    "nodeAnnotations",
-    "nodeLabels",
-    "nodeTaints",
-    "pods",
-    "registries",
-    "seccompProfiles",
-    "sysctls",
-    "sysfs",
-    "systemDiskEncryption",
-    "time",
-    "token",
-    "type",
-    "udev",
-];
-const CLUSTER: [&str; 26] = [
-    "acceptedCAs",
-    "adminKubeconfig",
-    "aescbcEncryptionSecret",
-    "aggregatorCA",
-    "allowSchedulingOnControlPlanes",
-    "allowSchedulingOnMasters",
-    "apiServer",
-    "ca",
-    "clusterName",
-    "controlPlane",
-    "controllerManager",
-    "coreDNS",
-    "discovery",
-    "etcd",
-    "externalCloudProvider",
-    "extraManifestHeaders",
-    "extraManifests",
-    "id",
-    "inlineManifests",
-    "network",
-    "proxy",
-    "scheduler",
-    "secret",
-    "secretboxEncryptionSecret",
-    "serviceAccount",
-    "token",
-];
-const LINK: [&str; 8] = ["apiVersion", "kind", "name", "up", "mtu", "addresses", "routes", "multicast"];
-const LINK_ALIAS: [&str; 4] = ["apiVersion", "kind", "name", "selector"];
-const HOSTNAME: [&str; 4] = ["apiVersion", "kind", "auto", "hostname"];
-const LAYER2_VIP: [&str; 4] = ["apiVersion", "kind", "name", "link"];
-const RESOLVER: [&str; 4] = ["apiVersion", "kind", "nameservers", "searchDomains"];
-const RESOLVER_1_14: [&str; 5] = ["apiVersion", "kind", "nameservers", "searchDomains", "hostDNS"];
-const TIME_SYNC: [&str; 6] = ["apiVersion", "kind", "enabled", "bootTimeout", "ntp", "ptp"];
-
-fn known_kind(kind: &str, version: &str) -> bool {
-    let since = |minor: u32, kinds: &[&str]| version_at_least(version, minor) && kinds.contains(&kind);
-    since(9, &KINDS_1_9)
-        || kind == "KubeSpanEndpointsConfig"
-        || since(10, &KINDS_1_10)
-        || since(11, &KINDS_1_11)
-        || since(12, &KINDS_1_12)
-        || since(13, &KINDS_1_13)
-        || since(14, &KINDS_1_14)
-}
-
-/// Checks one document: known kind, known keys.
-pub(super) fn document(value: &Value, version: &str, line: usize) -> Result<(), ConfigError> {
-    let Some(object) = value.as_object() else { return Ok(()) };
-    let Some(kind) = object.get("kind").and_then(Value::as_str) else {
-        let mut unknown = unknown_keys(object, &ROOT, "");
-        for (section, known) in [("machine", &MACHINE[..]), ("cluster", &CLUSTER[..])] {
-            if let Some(inner) = object.get(section).and_then(Value::as_object) {
-                unknown.extend(unknown_keys(inner, known, section));
-            }
-        }
-        return if unknown.is_empty() { Ok(()) } else { Err(ConfigError::UnknownKeys(unknown.join("\n"))) };
+/// Checks that a node of `version` can read a document: known kind, known keys, values of the right form. `line` is where
+/// it begins.
+pub(super) fn document(text: &str, version: &str, line: usize) -> Result<(), ConfigError> {
+    let documents = daedal_talos::config::MachineConfig::from_yaml(text).map_err(ConfigError::Unreadable)?;
+    let Ok(release) = Release::of(version) else { return Ok(()) };
+    let misfits = documents.misfits(release);
+    let head = |key: &str| {
+        let text = documents.documents().first().and_then(|document| document.get(key)?.as_str());
+        text.unwrap_or_default().to_owned()
     };
-    let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-    if api_version != "v1alpha1" || !known_kind(kind, version) {
-        return Err(ConfigError::UnknownKind { api_version: api_version.into(), kind: kind.into(), line });
+    let (api_version, kind) = (head("apiVersion"), head("kind"));
+    if misfits.iter().any(|misfit| misfit.part == Part::Kind) {
+        return Err(ConfigError::UnknownKind { api_version, kind, line });
     }
-    let known: &[&str] = match kind {
-        "LinkConfig" => &LINK,
-        "LinkAliasConfig" => &LINK_ALIAS,
-        "HostnameConfig" => &HOSTNAME,
-        "Layer2VIPConfig" => &LAYER2_VIP,
-        "ResolverConfig" if version_at_least(version, 14) => &RESOLVER_1_14,
-        "ResolverConfig" => &RESOLVER,
-        "TimeSyncConfig" => &TIME_SYNC,
-        _ => return Ok(()),
-    };
-    let unknown = unknown_keys(object, known, "");
+    if let Some(Misfit { path, message, .. }) = misfits.iter().find(|misfit| misfit.part == Part::Value) {
+        let version = if kind.is_empty() { "/v1alpha1".to_owned() } else { format!("{api_version}/{kind}") };
+        return Err(ConfigError::Value { document: version, line, fault: format!("{path} {message}") });
+    }
+    let unknown: Vec<String> = misfits.iter().map(|misfit| nested(&misfit.path)).collect();
     if unknown.is_empty() { Ok(()) } else { Err(ConfigError::UnknownKeys(unknown.join("\n"))) }
 }
 
-fn unknown_keys(object: &Map<String, Value>, known: &[&str], section: &str) -> Vec<String> {
-    object
-        .keys()
-        .filter(|key| !known.contains(&key.as_str()))
-        .map(|key| if section.is_empty() { format!("{key}: …") } else { format!("{section}:\n    {key}: …") })
-        .collect()
+/// A dotted path as the keys that a node shows, one below the other.
+fn nested(path: &str) -> String {
+    let keys: Vec<&str> = path.split('.').collect();
+    let line = |(depth, key): (usize, &&str)| {
+        let end = if depth + 1 == keys.len() { " …" } else { "" };
+        format!("{:indent$}{key}:{end}", "", indent = depth * 4)
+    };
+    keys.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The rules between fields and documents.

@@ -27,7 +27,7 @@ use crate::config::{
     contract::Release,
     document::{DocumentId, MachineConfig},
     options::Role,
-    schema,
+    schema::{self, Misfit},
     url::Url,
 };
 
@@ -175,11 +175,22 @@ impl MachineConfig {
         }
     }
 
-    fn lint_keys(&self, release: Release, found: &mut Findings) {
-        for document in &self.documents {
+    /// What a node of this release of Talos cannot even read.
+    pub fn misfits(&self, release: Release) -> Vec<Misfit> {
+        self.misfits_by_document(release).flat_map(|(_, misfits)| misfits).collect()
+    }
+
+    fn misfits_by_document(&self, release: Release) -> impl Iterator<Item = (DocumentId, Vec<Misfit>)> {
+        self.documents.iter().map(move |document| {
             let id = DocumentId::of(document);
             let mut misfits = schema::misfits(document, &id.kind, release.minor());
             misfits.extend(schema::empties(document, &id.kind));
+            (id, misfits)
+        })
+    }
+
+    fn lint_keys(&self, release: Release, found: &mut Findings) {
+        for (id, misfits) in self.misfits_by_document(release) {
             for misfit in misfits {
                 let place = if id.kind.is_empty() || id.kind == misfit.path {
                     misfit.path

@@ -6,6 +6,7 @@ mod scalar;
 use std::{collections::HashMap, sync::OnceLock};
 
 pub(crate) use misfits::{ANY_VERSION, empties, meant, misfits};
+pub use misfits::{Misfit, Part};
 pub(crate) use scalar::{Format, Size, bytes, duration_nanoseconds, is_address, is_network, is_prefix, size};
 use yaml_serde::Value;
 

@@ -6,13 +6,32 @@ use yaml_serde::Value;
 
 use super::{Field, Shape, all_kinds, of_kind, scalar};
 
-/// What is wrong with the shape of a document.
+/// What is wrong with the shape of a document: no node can read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Misfit {
-    /// Dotted path.
-    pub(crate) path: String,
+pub struct Misfit {
+    /// What it is that does not fit.
+    pub part: Part,
+    /// Dotted path; the kind of a document that is not known.
+    pub path: String,
     /// What is wrong, as a sentence without its subject.
-    pub(crate) message: String,
+    pub message: String,
+}
+
+impl Misfit {
+    fn new(part: Part, path: &str, message: impl Into<String>) -> Self {
+        Self { part, path: path.to_owned(), message: message.into() }
+    }
+}
+
+/// A part of a document that may not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Its kind, or the version of that.
+    Kind,
+    /// A key.
+    Key,
+    /// A value.
+    Value,
 }
 
 /// What every version that there is knows together.
@@ -26,18 +45,18 @@ pub(crate) fn misfits(document: &Value, kind: &str, minor: u32) -> Vec<Misfit> {
     let mut found = Vec::new();
     if !kind.is_empty() && document.get("apiVersion").and_then(Value::as_str) != Some(API_VERSION) {
         let message = format!("must be `{API_VERSION}`: Talos knows no other");
-        found.push(Misfit { path: "apiVersion".to_owned(), message });
+        found.push(Misfit::new(Part::Kind, "apiVersion", message));
     }
     match of_kind(kind) {
         Some(field) if !kind.is_empty() && field.since > minor => {
             let message = format!("is a kind of document that {}", began(field, minor));
-            found.push(Misfit { path: kind.to_owned(), message });
+            found.push(Misfit::new(Part::Kind, kind, message));
         }
         Some(field) => look(document, field, minor, &mut String::new(), !kind.is_empty(), &mut found),
         None => {
             let known: Vec<&str> = all_kinds().map(|(kind, _)| kind).collect();
             let message = format!("is not a known kind of document{}", meant(kind, known.into_iter()));
-            found.push(Misfit { path: kind.to_owned(), message });
+            found.push(Misfit::new(Part::Kind, kind, message));
         }
     }
     found
@@ -56,7 +75,7 @@ fn look(
     found: &mut Vec<Misfit>,
 ) {
     let mut wrong = |message: &str, path: &str| {
-        found.push(Misfit { path: path.to_owned(), message: message.to_owned() });
+        found.push(Misfit::new(Part::Value, path, message));
     };
     match (field.shape, value) {
         (_, Value::Null) | (Shape::Free, Value::Mapping(_)) => {}
@@ -66,12 +85,13 @@ fn look(
                 let key = spelled(key);
                 let before = path.len();
                 push(path, &key);
-                let message = if known.contains(&key.as_ref()) {
-                    scalar::pem_fault(value)
+                if known.contains(&key.as_ref()) {
+                    let message = scalar::pem_fault(value);
+                    found.extend(message.map(|message| Misfit::new(Part::Value, path, message)));
                 } else {
-                    Some(format!("is not a known key{}", meant(&key, known.iter().copied())))
-                };
-                found.extend(message.map(|message| Misfit { path: path.clone(), message }));
+                    let message = format!("is not a known key{}", meant(&key, known.iter().copied()));
+                    found.push(Misfit::new(Part::Key, path, message));
+                }
                 path.truncate(before);
             }
         }
@@ -86,20 +106,18 @@ fn look(
                 push(path, &key);
                 match field.child(&key) {
                     None if key == "$patch" => {
-                        let message = "can only be `delete`, and only in a patch".to_owned();
-                        found.push(Misfit { path: path.clone(), message });
+                        let message = "can only be `delete`, and only in a patch";
+                        found.push(Misfit::new(Part::Key, path, message));
                     }
                     Some(below) if below.since > minor => {
                         let message = format!("is a key that {}", began(below, minor));
-                        found.push(Misfit { path: path.clone(), message });
+                        found.push(Misfit::new(Part::Key, path, message));
                     }
                     Some(below) => look(child, below, minor, path, false, found),
                     None => {
                         let known = field.children().map(|(key, _)| key);
-                        found.push(Misfit {
-                            path: path.clone(),
-                            message: format!("is not a known key{}", meant(&key, known)),
-                        });
+                        let message = format!("is not a known key{}", meant(&key, known));
+                        found.push(Misfit::new(Part::Key, path, message));
                     }
                 }
                 path.truncate(before);
@@ -122,7 +140,7 @@ fn look(
                 let before = path.len();
                 push(path, &spelled(key));
                 if !is_name(key) {
-                    found.push(Misfit { path: path.clone(), message: NO_NAME.to_owned() });
+                    found.push(Misfit::new(Part::Value, path, NO_NAME));
                 }
                 if let Some(below) = field.child("*") {
                     look(child, below, minor, path, false, found);
@@ -135,14 +153,11 @@ fn look(
                 let before = path.len();
                 push(path, &spelled(key));
                 if !is_name(key) {
-                    found.push(Misfit { path: path.clone(), message: NO_NAME.to_owned() });
+                    found.push(Misfit::new(Part::Value, path, NO_NAME));
                 }
                 if !is_argument(argument, minor) {
                     let list = if minor >= 14 { ", or a list of them" } else { "" };
-                    found.push(Misfit {
-                        path: path.clone(),
-                        message: format!("must be a single value{list}"),
-                    });
+                    found.push(Misfit::new(Part::Value, path, format!("must be a single value{list}")));
                 }
                 path.truncate(before);
             }
@@ -181,8 +196,7 @@ fn look_for_empties(value: &Value, field: &Field, path: &mut String, found: &mut
         let before = path.len();
         push(path, &key);
         if value.is_null() && below.is_optional && matches!(field.shape, Shape::List | Shape::Map) {
-            let message = "says nothing: fill it in, or take it out".to_owned();
-            found.push(Misfit { path: path.clone(), message });
+            found.push(Misfit::new(Part::Value, path, "says nothing: fill it in, or take it out"));
         }
         look_for_empties(value, below, path, found);
         path.truncate(before);
