@@ -126,8 +126,9 @@ pub fn without_import(cluster: &Cluster) -> String {
 /// What to do where a node of another cluster answers at the address of one of ours.
 pub fn strangers_address(node: &str) -> String {
     format!(
-        "if another machine has the address, take it off that one or give {node} another; if it is {node} itself, move the \
-         kept secrets.yaml.age away and bring back the secrets it was made with: `daedal secrets import FILE`"
+        "if another machine has the address, take it off that one or give {node} another; if it is {node} itself, and its \
+         authority was changed, let the kept secrets follow: `daedal secrets import --replace FILE`; if it was made with \
+         others, move secrets.yaml.age away and bring those back: `daedal secrets import FILE`"
     )
 }
 
