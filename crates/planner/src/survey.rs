@@ -125,6 +125,7 @@ static UNASKED: NodeView = NodeView {
     talos: TalosView::Unreachable,
     etcd: EtcdView::Unknown,
     ready: None,
+    elsewhere: None,
     kubelet: None,
     config: ConfigView::Unknown,
 };
@@ -257,6 +258,14 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
     State::Blocked { suspect, keep_media: suspect, host: None }
 }
 
+/// Whether a node runs at another address than the declared one, where nobody answers.
+fn moved(cluster: &Cluster, guest: &GuestView, config: &VmConfig, view: &NodeView) -> bool {
+    let Ownership::Ours { digest, .. } = &guest.ownership else { return false };
+    // What Kubernetes knows of a new VM is the memory of one before.
+    let is_new = Present { guest, config, digest }.newborn(cluster);
+    guest.running && !is_new && view.ready == Some(true) && matches!(view.talos, TalosView::Unreachable)
+}
+
 /// A node that exactly one guest claims to be.
 fn claimed<'w>(
     cluster: &Cluster,
@@ -312,6 +321,23 @@ fn claimed<'w>(
             ),
             Some(strangers_address(&node.name)),
         ),
+        (Ownership::Ours { .. }, Some(config))
+            if let Some(address) =
+                view.elsewhere.as_ref().filter(|_| moved(cluster, guest, config, view)) =>
+        {
+            blocked(
+                true,
+                format!(
+                    "It is Ready at {address}, and the inventory says {}. The address of a node that runs is not \
+                     changed, and nothing answers where it should be.",
+                    at(node, world)
+                ),
+                Some(format!(
+                    "give {} its address back; for another one, remove the node and let apply make it anew",
+                    node.name
+                )),
+            )
+        }
         (Ownership::Ours { .. }, Some(_))
             if matches!(view.talos, TalosView::Maintenance)
                 && matches!(view.etcd, EtcdView::Member | EtcdView::Learner) =>

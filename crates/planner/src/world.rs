@@ -305,6 +305,9 @@ pub struct NodeView {
     pub etcd: EtcdView,
     /// Its Kubernetes node object's Ready condition; none if there is no object or no API server.
     pub ready: Option<bool>,
+    /// Where Kubernetes knows it, if that is another address than the declared one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<String>,
     /// Kubelet version as Kubernetes reports it.
     pub kubelet: Option<String>,
     /// The machine config it runs on, beside the declared one.

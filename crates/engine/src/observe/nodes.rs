@@ -104,6 +104,7 @@ pub(crate) async fn look(
             etcd: etcd.view(node, answer.etcd.as_ref()),
             talos: talos_view(answer.talos),
             ready: known.map(|node| node.ready),
+            elsewhere: known.and_then(|known| elsewhere(node, known)),
             kubelet: known.map(|node| node.kubelet.clone()),
             config: answer.config,
         };
@@ -111,6 +112,12 @@ pub(crate) async fn look(
     }
     seen.members = etcd.members();
     seen
+}
+
+/// Where Kubernetes knows a node, if not at its address.
+fn elsewhere(node: &Node, known: &KubeNode) -> Option<String> {
+    let is_there = node.address.is_none_or(|address| known.addresses.contains(&address.addr()));
+    known.addresses.first().filter(|_| !is_there).map(ToString::to_string)
 }
 
 /// The nodes whose VMs are ours and run, and of which it is known where they are.

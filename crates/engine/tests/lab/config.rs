@@ -118,6 +118,18 @@ async fn what_must_not_change_on_a_running_node_is_left_and_named() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_whose_address_is_declared_anew_is_left_and_named() {
+    let mut bench = Bench::created().await;
+    let worker = bench.cluster.nodes.iter_mut().find(|node| node.name == "worker-1").unwrap();
+    let before = worker.address.replace("10.0.0.77/24".parse().unwrap()).unwrap().addr();
+    let plan = bench.look().await.1.unwrap();
+    let about: Vec<_> = plan.steps.iter().filter(|step| step.node.is_some()).collect();
+    assert!(about.is_empty(), "{about:#?}");
+    let note = plan.notes.iter().find(|note| note.about == "worker-1").unwrap();
+    assert!(note.text.contains(&format!("Ready at {before}")) && note.text.contains("10.0.0.77"), "{note:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_config_that_changed_meanwhile_is_not_overwritten() {
     let mut bench = Bench::created().await;
     let theirs = changed(1, 1, "machine: {sysctls: {net.core.somaxconn: '4096'}}");
