@@ -51,7 +51,10 @@ pub fn plan_destroy(cluster: &Cluster, world: &World) -> Result<Plan, PlanError>
         let obstacle = obstacle(guest, declared.map(|node| node.vmid), world);
         let medium = guest.config.as_ref().and_then(|config| config.media.as_deref());
         let place = medium.map(|volid| volumes.place(&guest.host, volid));
-        let member = world.nodes.get(name).is_some_and(|view| view.etcd == EtcdView::Member);
+        let member = match world.nodes.get(name) {
+            Some(view) => view.etcd == EtcdView::Member,
+            None => world.members.iter().any(|member| member.name == name && !member.learner),
+        };
         quorum.before += u32::from(member);
         let fate = match obstacle {
             Some((text, fix)) => {

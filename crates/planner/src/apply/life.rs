@@ -33,7 +33,12 @@ impl<'w> Planner<'w> {
         };
 
         let mut joined: Vec<Option<StepId>> = vec![None; count];
-        let mut quorum = Quorum::default();
+        // Who is no longer declared votes until it is removed.
+        let former = (self.world.members.iter())
+            .filter(|member| member.serves && !member.learner && !member.name.is_empty())
+            .filter(|member| self.cluster.node(&member.name).is_none());
+        let former = u32::try_from(former.count()).unwrap_or(u32::MAX);
+        let mut quorum = Quorum { before: former, after: former, ..Quorum::default() };
         for at in &control_planes {
             let (sight, track) = (&survey.nodes[*at], &self.tracks[*at]);
             let member = sight.view.etcd == EtcdView::Member;

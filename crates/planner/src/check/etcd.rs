@@ -5,7 +5,7 @@ use daedal_inventory::Role;
 use super::{Checker, Rule, is_up};
 use crate::names;
 use crate::plan::{Action, Purpose, Recovery, Step};
-use crate::world::{EtcdView, Ownership, TalosView};
+use crate::world::{EtcdView, MemberView, Ownership, TalosView};
 
 impl Checker<'_> {
     pub(super) fn bootstrap_step(&mut self, step: &Step, recover: Option<&Recovery>) {
@@ -102,6 +102,13 @@ impl Checker<'_> {
         let is_member =
             |name: &str| self.world.nodes.get(name).is_some_and(|view| view.etcd == EtcdView::Member);
         let members = self.cluster.control_planes().filter(|node| is_member(&node.name)).count();
+        let former = |member: &&MemberView| {
+            member.serves
+                && !member.learner
+                && !member.name.is_empty()
+                && self.cluster.node(&member.name).is_none()
+        };
+        let members = members + self.world.members.iter().filter(former).count();
         let quorum = self.plan.quorum;
         match self.plan.purpose {
             Purpose::Destroy => return,

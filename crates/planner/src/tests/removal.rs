@@ -212,6 +212,17 @@ fn apply_names_the_command_for_what_is_no_longer_declared() {
     assert_eq!(note.fix.as_deref(), Some("to remove it: daedal node remove worker-2"));
 }
 
+/// Whoever is no longer declared votes until it is removed, and so it is counted.
+#[test]
+fn former_members_are_counted_as_long_as_they_vote() {
+    let mut sim = without(&["cp-2", "cp-3"]);
+    let apply = |sim: &Sim| sim.plan().quorum;
+    assert_eq!(apply(&sim), Quorum { before: 3, lowest: 3, after: 3 });
+    assert_eq!(plan_destroy(&sim.cluster, &sim.world).unwrap().quorum.before, 3);
+    sim.world.members.iter_mut().find(|member| member.name == "cp-3").unwrap().serves = false;
+    assert_eq!(apply(&sim), Quorum { before: 2, lowest: 2, after: 2 });
+}
+
 /// Changes of a good plan that the checker must find.
 #[test]
 fn the_checker_finds_what_a_removal_must_not_do() {
