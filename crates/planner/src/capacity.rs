@@ -187,6 +187,7 @@ impl Rooms {
     fn count_guests(&mut self, cluster: &Cluster, world: &World) {
         let mut ours = vec![Need::default(); self.rooms.len()];
         let mut ours_in_pool = vec![0u64; self.pools.len()];
+        let mut others_at_most = vec![0u64; self.pools.len()];
         for guest in world.guests.values() {
             let Some(&at) = self.index.get(&guest.host) else { continue };
             let room = &mut self.rooms[at];
@@ -198,13 +199,22 @@ impl Rooms {
                 let disk = guest.disk_in_all(&self.storage);
                 ours[at].add(Need { disk, ..awake });
                 ours_in_pool[room.pool] += disk;
-            } else if !guest.running && !guest.template {
+                continue;
+            }
+            others_at_most[room.pool] += guest.disk;
+            if !guest.running && !guest.template {
                 room.asleep.add(takes);
                 room.sleepers += 1;
             }
         }
-        for (pool, ours) in self.pools.iter_mut().zip(&ours_in_pool) {
-            pool.before = pool.before.max(*ours);
+        for (at, pool) in self.pools.iter_mut().enumerate() {
+            // Less is taken than we were promised: what is taken there grows with what is written, and what others hold of
+            // it is theirs besides all that we may come to take.
+            if let (used, ours) = (pool.before, ours_in_pool[at])
+                && used < ours
+            {
+                pool.before = ours + used.min(others_at_most[at]);
+            }
         }
         for host in &cluster.proxmox.hosts {
             let (Some(&at), Some(Capacity { cores, memory, disk })) =

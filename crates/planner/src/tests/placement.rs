@@ -209,6 +209,33 @@ fn what_runs_counts_and_what_sleeps_does_not() {
     assert!(matches!(plan(&cluster, &world), Err(PlanError::NoRoom(_))));
 }
 
+/// Where disks take room as they are written, what others hold is counted besides what ours may come to take: before an apply,
+/// after it, and when ours go.
+#[test]
+fn what_others_hold_of_a_thin_storage_is_not_forgotten() {
+    let cluster = fixture::home();
+    let mut world = fixture::home_world();
+    let others =
+        GuestView { vmid: 100, host: "atlas".into(), disk: 32 * GIB, running: true, ..GuestView::default() };
+    world.guests.insert(100, others);
+    let taken = |world: &mut World, gib: u64| {
+        let disks = world.hosts.get_mut("atlas").unwrap().storages.get_mut("local-lvm").unwrap();
+        disks.available = disks.total - gib * GIB;
+    };
+    let disk = |plan: &Plan| (plan.hosts[0].disk.before / GIB, plan.hosts[0].disk.after / GIB);
+    taken(&mut world, 32);
+    assert_eq!(disk(&plan(&cluster, &world).unwrap()), (32, 272));
+    let mut made = Sim::made(&cluster, &world);
+    // Of ours, five have been written.
+    taken(&mut made.world, 37);
+    assert_eq!(disk(&made.plan()), (272, 272));
+    assert_eq!(disk(&plan_destroy(&cluster, &made.world).unwrap()), (272, 32));
+    // Where all is taken at once, all is in what Proxmox says.
+    taken(&mut made.world, 272);
+    assert_eq!(disk(&made.plan()), (272, 272));
+    assert_eq!(disk(&plan_destroy(&cluster, &made.world).unwrap()), (272, 32));
+}
+
 #[test]
 fn shared_disk_space_is_counted_once_for_all_hosts() {
     let cluster = fixture::cluster("home", &["a", "b"], 1, 3);
