@@ -279,3 +279,49 @@ fn setup_can_be_printed_instead() {
     let ran = common::daedal(["proxmox", "setup", "--print", "--token", "nonsense"]);
     assert_eq!(ran.status.code(), Some(64));
 }
+
+/// What is printed must run, and must run again: the secret that the first run kept is not lost to the second.
+#[test]
+fn what_setup_prints_can_be_run_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let pveum = here.join("pveum");
+    let pretended = r#"#!/bin/sh
+case "$*" in
+  "user token list "*) if [ -e made ]; then echo '[{"tokenid":"cli"}]'; else echo '[]'; fi ;;
+  "user token add "*) if [ -e broken ]; then echo 'no quorum' >&2; exit 2; fi
+    touch made; echo '{"full-tokenid":"daedal@pve!cli","value":"s3cret"}' ;;
+  *list*) echo '[]' ;;
+esac
+"#;
+    std::fs::write(&pveum, pretended).unwrap();
+    std::fs::set_permissions(&pveum, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let script = good(&command(["proxmox", "setup", "--print"]).current_dir(here).output().unwrap());
+    let path = format!("{}:{}", here.display(), std::env::var("PATH").unwrap());
+    let run = || {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(here).env("PATH", &path).output().unwrap()
+    };
+    let token = here.join("proxmox-token");
+    let kept = || std::fs::read_to_string(&token).unwrap();
+
+    std::fs::write(&token, "older\n").unwrap();
+    std::fs::write(here.join("broken"), "").unwrap();
+    let ran = run();
+    assert!(!ran.status.success() && text(&ran.stderr).contains("no quorum"), "{}", text(&ran.stderr));
+    assert_eq!(kept(), "older\n");
+    std::fs::remove_file(here.join("broken")).unwrap();
+    std::fs::remove_file(&token).unwrap();
+
+    let first = run();
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert_eq!(kept(), "s3cret\n");
+    assert_eq!(std::fs::metadata(&token).unwrap().permissions().mode() & 0o777, 0o600);
+    let said = text(&first.stderr);
+    assert!(said.contains("daedal init --token 'daedal@pve!cli' --secret-file proxmox-token\n"), "{said}");
+    assert!(!said.contains("s3cret") && first.stdout.is_empty(), "{said}");
+    let second = run();
+    assert!(second.status.success(), "{}", text(&second.stderr));
+    assert!(text(&second.stderr).contains("is there already"), "{}", text(&second.stderr));
+    assert_eq!(kept(), "s3cret\n");
+}

@@ -170,8 +170,9 @@ impl Account {
         Ok(())
     }
 
-    /// The same as commands for a shell on a Proxmox host. The token's secret ends in `file` and nowhere else.
-    pub fn commands(&self, file: &str) -> String {
+    /// The same as commands for a shell on a Proxmox host, which may be given again. The token's secret ends in `file` and
+    /// nowhere else; `next` is what they say about it in the end.
+    pub fn commands(&self, file: &str, next: &str) -> String {
         let mut text = String::new();
         let mut line = |one: String| {
             text.push_str(&one);
@@ -194,11 +195,24 @@ impl Account {
             "pveum user list --output-format json | grep -q '\"userid\":\"{user}\"' || pveum user add {user} --comment '{}'",
             self.comment
         ));
+        // A secret is told once: whatever is in the file stays until there is another one to put there.
+        let (token, file) = (&self.token, quoted(file));
         line(format!(
-            "(umask 077; pveum user token add {user} {} --privsep 1 --output-format json | sed -n \
-             's/.*\"value\":\"\\([^\"]*\\)\".*/\\1/p' > '{file}')",
-            self.token
+            "if pveum user token list {user} --output-format json | grep -q '\"tokenid\":\"{token}\"'; then"
         ));
+        line(format!(
+            "  echo 'The token {user}!{token} is there already, and its secret is not told again. If it is lost: pveum user \
+             token remove {user} {token}, and run this again.' >&2"
+        ));
+        line("else".to_owned());
+        line(format!("  made=$(pveum user token add {user} {token} --privsep 1 --output-format json)"));
+        line(
+            "  secret=$(printf '%s\\n' \"$made\" | sed -n 's/.*\"value\" *: *\"\\([^\"]*\\)\".*/\\1/p')"
+                .to_owned(),
+        );
+        line("  : \"${secret:?pveum does not tell the secret of the token}\"".to_owned());
+        line(format!("  (umask 077; printf '%s\\n' \"$secret\" > {file})"));
+        line("fi".to_owned());
         for grant in &self.grants {
             let flag = u8::from(grant.propagate);
             for (option, id) in [("--users", self.user.clone()), ("--tokens", self.token_id())] {
@@ -206,8 +220,14 @@ impl Account {
                 line(format!("pveum acl modify {path} {option} '{id}' --roles {role} --propagate {flag}"));
             }
         }
+        line(format!("if [ -s {file} ]; then echo {} >&2; fi", quoted(next)));
         text
     }
+}
+
+/// A word for a shell, whatever is in it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// One change of the account.

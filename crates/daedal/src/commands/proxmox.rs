@@ -130,15 +130,24 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
     let wish = wish(args, color)?;
     if args.print {
         let account = account(&wish, args.release)?;
-        // The key is here, not on the host.
+        // The key is here, not on the host; nor are the folders.
         let file = match secrets::is_named_encrypted(&wish.secret_file) {
             true => wish.secret_file.with_extension(""),
             false => wish.secret_file,
         };
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+        let (id, shown) = (account.token_id(), file.display());
+        let next = match args.file {
+            Some(_) => {
+                format!("and let the inventory name it: token: {{id: \"{id}\", secret: {{file: {shown}}}}}")
+            }
+            None => format!("and go on with: daedal init --token '{id}' --secret-file {shown}"),
+        };
+        let next = format!("Move {name} to the machine that daedal runs on, as {shown}, {next}");
         console::result(&format!(
             "# For Proxmox VE {}; run it as root on one of its hosts.\n{}",
             args.release,
-            account.commands(&file.display().to_string())
+            account.commands(&name, &next)
         ));
         return Ok(Exit::Done);
     }
