@@ -230,9 +230,11 @@ fn on_request(served: &Served, here: &Path, setup: &[&str], root: &[(&str, &str)
     let said = good(&asked(&["firewall", "--allow", "80,443"]));
     assert!(untouched(&said), "{said}");
     // What touches the whole datacenter takes privileges that the account was not given.
-    for words in [&["ha"][..], &["backup-job", "--storage", "local"]] {
+    for (words, usage) in [(&["ha"][..], "ha"), (&["backup-job", "--storage", "local"], "backup")] {
         let ran = asked(words);
-        assert_eq!(ran.status.code(), Some(77), "{}", text(&ran.stderr));
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(77), "{said}");
+        assert!(said.contains(&format!("`daedal proxmox setup --with {usage} -f cluster.yaml`")), "{said}");
     }
     good(&run(served, here, &[setup, &["--with", "ha,backup"]].concat(), root));
     for (words, first) in [

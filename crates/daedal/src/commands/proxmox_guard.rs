@@ -1,7 +1,7 @@
 //! `daedal proxmox firewall|ha|backup-job`: what is done for a cluster's VMs on request, and undone with --off.
 
 use clap::Args;
-use daedal_engine::{BackupJob, Ensured};
+use daedal_engine::{BackupJob, Ensured, Use};
 
 use crate::cli::{Format, Target};
 use crate::console;
@@ -59,13 +59,14 @@ pub async fn firewall(args: &FirewallArgs, format: Format, color: bool) -> Outco
         "It filters once the datacenter's firewall is on, too: Datacenter → Firewall → Options, or `pvesh set \
          /cluster/firewall/options --enable 1`.",
     );
-    say(done, hint, format)
+    say(done, hint, None, format)
 }
 
 /// High availability.
 pub async fn ha(args: &HaArgs, format: Format, color: bool) -> Outcome {
     let session = Session::open(&args.target, color).await?;
-    say(session.engine.high_availability(&session.cluster, !args.off).await, None, format)
+    let done = session.engine.high_availability(&session.cluster, !args.off).await;
+    say(done, None, Some((Use::Ha, &args.target)), format)
 }
 
 /// The backup job.
@@ -77,11 +78,26 @@ pub async fn backup(args: &BackupArgs, format: Format, color: bool) -> Outcome {
         }
         _ => None,
     };
-    say(session.engine.backup_job(&session.cluster, job.as_ref()).await, None, format)
+    let done = session.engine.backup_job(&session.cluster, job.as_ref()).await;
+    say(done, None, Some((Use::Backup, &args.target)), format)
 }
 
-fn say(done: Result<Vec<Ensured>, daedal_engine::Error>, hint: Option<&str>, format: Format) -> Outcome {
-    let done = done.map_err(|error| engine_failure(&error))?;
+/// Says how it went. A token that may not do it is allowed to by `usage`.
+fn say(
+    done: Result<Vec<Ensured>, daedal_engine::Error>,
+    hint: Option<&str>,
+    usage: Option<(Use, &Target)>,
+    format: Format,
+) -> Outcome {
+    let done = done.map_err(|error| match (engine_failure(&error), usage) {
+        (failure, Some((usage, target))) if failure.exit == Exit::Denied => {
+            let file = target.inventory();
+            let setup =
+                format!("`daedal proxmox setup --with {} -f {}` allows it.", usage.told().0, file.display());
+            failure.hint(setup)
+        }
+        (failure, _) => failure,
+    })?;
     if done.is_empty() {
         return Err(Failure::new(Exit::Failed, "none of the cluster's VMs is there")
             .hint("`daedal apply` makes them."));
