@@ -41,7 +41,7 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
         None => plan::for_apply(&session, &world)?,
     };
     if format == Format::Text {
-        plan::show(&plan, format, color);
+        plan::show(&plan, &target, format, color);
     }
     if plan.is_empty() {
         plan::tell_unchanged(&plan, format);

@@ -155,7 +155,7 @@ async fn restore(
                 backup.node
             ));
         }
-        plan::show(&plan, format, color);
+        plan::show(&plan, target, format, color);
     }
     if plan_only {
         return Ok(plan::verdict(&plan));

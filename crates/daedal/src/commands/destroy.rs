@@ -18,7 +18,7 @@ pub async fn run(target: &Target, confirm: Option<String>, format: Format, color
     let world = session.observe().await?;
     let plan = plan::for_destroy(&session, &world)?;
     if format == Format::Text {
-        plan::show(&plan, format, color);
+        plan::show(&plan, target, format, color);
     }
     let verdict = plan::verdict(&plan);
     if plan.is_empty() {

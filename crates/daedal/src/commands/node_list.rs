@@ -6,6 +6,7 @@ use daedal_planner::{Ownership, TalosView, World};
 use serde::Serialize;
 
 use crate::cli::{Format, Target};
+use crate::commands::apply;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::session::Session;
@@ -58,10 +59,8 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
             let names: Vec<&str> = rows[declared..].iter().map(|row| row.node.as_str()).collect();
             let mut text = render(&rows);
             if !names.is_empty() {
-                text.push_str(&format!(
-                    "\nTo remove what is no longer declared: daedal node remove {}\n",
-                    names.join(" ")
-                ));
+                let remove = apply::command(target, &format!("node remove {}", names.join(" ")));
+                text.push_str(&format!("\nTo remove what is no longer declared: {remove}\n"));
             }
             console::result(&text);
         }

@@ -36,7 +36,7 @@ pub async fn run(
     let world = session.observe().await?;
     let plan = plan::for_removal(&session, &world, &Removal { nodes: names, drain: options.drain })?;
     if format == Format::Text || options.plan_only {
-        plan::show(&plan, format, color);
+        plan::show(&plan, target, format, color);
     }
     let verdict = plan::verdict(&plan);
     if options.plan_only {

@@ -5,7 +5,7 @@ use std::path::Path;
 use daedal_planner::{Level, Plan, Recovery, Removal, World};
 
 use crate::cli::{Format, Target};
-use crate::commands::saved;
+use crate::commands::{apply, saved};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::Session;
@@ -23,7 +23,7 @@ pub async fn run(
     vet(&session, color)?;
     let world = session.observe().await?;
     let plan = for_apply(&session, &world)?;
-    show(&plan, format, color);
+    show(&plan, target, format, color);
     if let Some(path) = save {
         saved::write(path, &session.inventory, target, &plan)?;
         if format == Format::Text {
@@ -95,12 +95,25 @@ pub fn judged(session: &Session, world: &World, plan: Plan) -> Outcome<Plan> {
     Err(failure)
 }
 
-/// Prints a plan.
-pub fn show(plan: &Plan, format: Format, color: bool) {
-    match format {
-        Format::Json => console::json(plan),
-        Format::Text => console::result(&daedal_planner::render(plan, options(color))),
+/// Prints a plan; the commands that it advises are those for the same target.
+pub fn show(plan: &Plan, target: &Target, format: Format, color: bool) {
+    let mut plan = plan.clone();
+    for fix in plan.notes.iter_mut().filter_map(|note| note.fix.as_mut()) {
+        *fix = addressed(fix, |words| apply::command(target, words));
     }
+    match format {
+        Format::Json => console::json(&plan),
+        Format::Text => console::result(&daedal_planner::render(&plan, options(color))),
+    }
+}
+
+/// An advice of the planner, which knows the nodes but not how this program was called.
+fn addressed(fix: &str, command: impl Fn(&str) -> String) -> String {
+    const REMOVE: &str = "node remove ";
+    let Some((lead, rest)) = fix.split_once(&format!("daedal {REMOVE}")) else { return fix.to_owned() };
+    let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());
+    let (name, rest) = rest.split_at(end);
+    format!("{lead}{}{rest}", command(&format!("{REMOVE}{name}")))
 }
 
 fn options(color: bool) -> daedal_planner::RenderOptions {
@@ -121,5 +134,22 @@ pub fn verdict(plan: &Plan) -> Exit {
 pub fn tell_unchanged(plan: &Plan, format: Format) {
     if format == Format::Json {
         console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::addressed;
+
+    #[test]
+    fn advice_leads_to_the_same_target() {
+        let command = |words: &str| format!("./daedal {words} --lab");
+        assert_eq!(
+            addressed("to remove it: daedal node remove cp-2", command),
+            "to remove it: ./daedal node remove cp-2 --lab"
+        );
+        let then = addressed("daedal node remove cp-9, then run again", command);
+        assert_eq!(then, "./daedal node remove cp-9 --lab, then run again");
+        assert_eq!(addressed("bring it back", command), "bring it back");
     }
 }
