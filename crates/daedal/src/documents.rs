@@ -33,12 +33,21 @@ pub fn of(target: &Target, color: bool) -> Outcome<Inventory> {
 /// opened with the key.
 pub fn read(path: &Path, keys: &KeyArgs, color: bool) -> Outcome<Inventory> {
     let path = if path.is_dir() { path.join("cluster.yaml") } else { path.to_owned() };
-    let text = std::fs::read_to_string(&path).map_err(|error| {
+    let bytes = std::fs::read(&path).map_err(|error| {
         Failure::new(Exit::NoInput, format!("cannot read the inventory {}", path.display()))
             .because(&error)
             .hint("Name it with -f FILE; examples/home/cluster.yaml is one to start from.")
     })?;
+    let text = String::from_utf8(bytes).map_err(|error| not_utf8(&path, &error))?;
     parse(path, text, keys, color)
+}
+
+/// Says where a text ceases to be one.
+fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Failure {
+    let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+    let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
+    let text = format!("the inventory {} is not UTF-8: see line {line}", path.display());
+    Failure::new(Exit::BadDocument, text).hint("Save it as UTF-8, the only encoding that is read.")
 }
 
 /// Takes a text for the inventory at `path`, which need not be there yet.

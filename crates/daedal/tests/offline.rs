@@ -59,6 +59,17 @@ fn a_missing_inventory_is_66_and_says_what_to_do() {
 }
 
 #[test]
+fn an_inventory_that_is_no_utf8_is_65_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cluster.yaml");
+    std::fs::write(&file, b"kind: Cluster\nmetadata:\n  name: m\xfcnchen\n").unwrap();
+    let run = daedal(["check", "-f", &file.display().to_string()]);
+    let said = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(65), "{said}");
+    assert!(said.contains("is not UTF-8: see line 3") && !said.contains("-f FILE"), "{said}");
+}
+
+#[test]
 fn a_bad_inventory_is_65_with_every_error_at_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let good = std::fs::read_to_string(common::root().join("examples/home/cluster.yaml")).unwrap();
