@@ -19,6 +19,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::{self, KeyArgs};
 use crate::session::engine_failure;
+use crate::words::count;
 use crate::{console, documents, secrets};
 
 /// Where the token's secret is looked for.
@@ -124,11 +125,11 @@ pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
 
 fn said(args: &InitArgs, draft: &Draft, fixes: &[String]) -> String {
     let mut text = format!(
-        "Wrote {}: cluster {} with {} control plane(s) and {} worker(s) on {}.\n",
+        "Wrote {}: cluster {} with {} and {} on {}.\n",
         args.file.display(),
         draft.name,
-        draft.control_planes,
-        draft.workers,
+        count(draft.control_planes as usize, "control plane"),
+        count(draft.workers as usize, "worker"),
         draft.hosts.join(", "),
     );
     if !fixes.is_empty() {

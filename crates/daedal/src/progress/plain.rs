@@ -9,6 +9,8 @@ use jiff::Zoned;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
+use crate::words::count;
+
 /// A change of what a step waits for is worth a line once the step has been silent for so long.
 const QUIET: Duration = Duration::from_secs(5);
 
@@ -75,7 +77,7 @@ impl Log {
     fn take(&mut self, event: &Event, now: Duration) -> Option<String> {
         let who = |node: &Option<String>| node.as_ref().map(|n| format!("{n}: ")).unwrap_or_default();
         Some(match event {
-            Event::RunStarted { cluster, steps, .. } => format!("{cluster}: {steps} steps"),
+            Event::RunStarted { cluster, steps, .. } => format!("{cluster}: {}", count(*steps, "step")),
             Event::StepStarted { step, node, stage } => {
                 let who = who(node);
                 let line = format!("{who}{stage}");
@@ -124,7 +126,10 @@ impl Log {
         let mut lines: Vec<String> = due.iter_mut().map(|running| running.still(now)).collect();
         if more > 0 {
             lines.truncate(MOST_REMINDERS);
-            lines.push(format!("and {more} more steps still run"));
+            lines.push(match more {
+                1 => "and 1 more step still runs".to_owned(),
+                _ => format!("and {more} more steps still run"),
+            });
         }
         lines
     }

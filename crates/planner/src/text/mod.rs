@@ -236,12 +236,13 @@ impl<'p> Page<'p> {
                 (0, _) => {}
                 (before, after @ 1..) if self.plan.purpose == Purpose::Remove => {
                     let majority = after / 2 + 1;
+                    let before = voting(before);
                     self.line(format!(
-                        "etcd: {before} voting members now, {after} after, of which {majority} must live (its quorum)."
+                        "etcd: {before} now, {after} after, of which {majority} must live (its quorum)."
                     ));
                 }
                 (before, after) => {
-                    self.line(format!("etcd: {before} voting members now, {after} after."));
+                    self.line(format!("etcd: {} now, {after} after.", voting(before)));
                 }
             }
             self.line("");
@@ -267,13 +268,13 @@ impl<'p> Page<'p> {
         }
         said.push(match quorum {
             q if q.lowest < q.before => format!(
-                "etcd: {} voting members now, {} at the lowest (quorum is {}), {} after.",
-                q.before,
+                "etcd: {} now, {} at the lowest (quorum is {}), {} after.",
+                voting(q.before),
                 q.lowest,
                 q.before / 2 + 1,
                 q.after
             ),
-            q => format!("etcd: {} voting members now, {} after.", q.before, q.after),
+            q => format!("etcd: {} now, {} after.", voting(q.before), q.after),
         });
         for line in wrap(&said.join(" "), self.width) {
             self.line(line);
@@ -291,9 +292,11 @@ impl<'p> Page<'p> {
         let problems = self.plan.notes.iter().any(|note| note.level == Level::Problem);
         let line = match (purpose, problems) {
             (Purpose::Apply, false) => format!(
-                "No changes: cluster {cluster} is as declared ({} nodes, {} voting etcd members).",
+                "No changes: cluster {cluster} is as declared ({} node{}, {} voting etcd member{}).",
                 nodes.len(),
-                quorum.after
+                if nodes.len() == 1 { "" } else { "s" },
+                quorum.after,
+                if quorum.after == 1 { "" } else { "s" },
             ),
             (Purpose::Destroy, false) => {
                 format!("No changes: nothing of cluster {cluster} is left to destroy.")
@@ -311,6 +314,11 @@ impl<'p> Page<'p> {
     }
 }
 
+/// So many members of etcd.
+fn voting(members: u32) -> String {
+    format!("{members} voting member{}", if members == 1 { "" } else { "s" })
+}
+
 /// The closing line: how many nodes are created, changed, destroyed, and how many are blocked if any are.
 pub fn summary(plan: &Plan) -> String {
     let count = |fate: Fate| plan.nodes.iter().filter(|node| node.fate == fate).count();
@@ -324,4 +332,12 @@ pub fn summary(plan: &Plan) -> String {
         line.push_str(&format!(", {blocked} blocked"));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn one_member_is_not_many() {
+        assert_eq!([1, 3].map(super::voting), ["1 voting member", "3 voting members"]);
+    }
 }
