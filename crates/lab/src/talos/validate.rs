@@ -126,3 +126,22 @@ pub(super) fn rules(config: &MachineConfig) -> Vec<String> {
     }
     problems
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_reads_what_its_version_knows() {
+        let read = |kind: &str, version| {
+            document(&format!("apiVersion: v1alpha1\nkind: {kind}\n"), version, 7).map_err(|e| e.to_string())
+        };
+        assert_eq!(read("KmsgLogConfig\nname: a\nurl: udp://10.0.0.9:6002", "v1.8.0"), Ok(()));
+        assert_eq!(read("ExtensionServiceConfig\nname: tailscale", "v1.8.0"), Ok(()));
+        assert_eq!(read("LinkConfig\nname: eth0", "v1.12.0"), Ok(()));
+        let unknown = read("LinkConfig\nname: eth0", "v1.11.0").unwrap_err();
+        assert!(unknown.contains("(line 7): \"LinkConfig\" \"v1alpha1\": not registered"), "{unknown}");
+        let value = read("TimeSyncConfig\nbootTimeout: soon", "v1.12.0").unwrap_err();
+        assert!(value.contains("document v1alpha1/TimeSyncConfig/ (line 7): bootTimeout"), "{value}");
+    }
+}
