@@ -114,8 +114,8 @@ fn made(cluster: &Cluster, hosts: &[String], image: &ImageRef) -> World {
             },
             etcd: EtcdView::Member,
             ready: Some(true),
-            kubelet: None,
             config: daedal_planner::ConfigView::AsDeclared,
+            ..NodeView::default()
         };
         world.nodes.insert(node.name.clone(), view);
     }

@@ -5,7 +5,7 @@ use yaml_serde::Value;
 use super::{Findings, items};
 use crate::config::{
     document::MachineConfig,
-    schema::{is_address, is_prefix},
+    schema::{is_address, is_prefix, meant},
 };
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -63,7 +63,9 @@ impl MachineConfig {
                 found.errors(place, key_fault(&key).map(|fault| format!("the taint `{key}` {fault}")));
                 let (value, effect) = value.split_once(':').unwrap_or(("", &value));
                 if !EFFECTS.contains(&effect) {
-                    found.error(place, &format!("the taint `{key}` needs an effect: {}", EFFECTS.join(", ")));
+                    let near = meant(effect, EFFECTS.iter().copied());
+                    let known = EFFECTS.join(", ");
+                    found.error(place, &format!("the taint `{key}` needs an effect, one of {known}{near}"));
                 }
                 found.errors(
                     place,
