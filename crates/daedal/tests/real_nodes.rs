@@ -187,10 +187,11 @@ impl Kit {
         }
     }
 
-    /// Waits for a node to say of itself that it lacks nothing: after a change its parts may still be on their way.
+    /// Waits for a node to say of itself that it lacks nothing: after a change its parts may still be on their way, and one that
+    /// failed meanwhile is begun again after minutes only.
     fn whole(&self, node: &str) {
         let mut shown = String::new();
-        let whole = eventually(60, Duration::from_secs(1), || {
+        let whole = eventually(360, Duration::from_secs(1), || {
             shown = good(&self.talosctl(&["-n", node, "get", "machinestatus", "-o", "yaml"]));
             shown.contains("ready: true")
         });
