@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use daedal_engine::SecondLook;
-use daedal_inventory::{Cluster, Diagnostic, Files, Loaded, Source};
+use daedal_inventory::{Cluster, Diagnostic, Files, Loaded, PatchFault, Source};
 use daedal_store::Keyring;
 use daedal_talos::config::{Contract, Patch};
 use miette::{GraphicalReportHandler, GraphicalTheme};
@@ -99,28 +99,24 @@ impl Files for Beside<'_> {
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
+
+    fn patch_faults(&self, patch: &str, talos: &str) -> Vec<PatchFault> {
+        // A version without a contract is refused for what it is.
+        let Ok(contract) = Contract::of(talos) else { return Vec::new() };
+        let faults = Patch::faults(patch, contract).into_iter();
+        faults
+            .map(|fault| PatchFault { document: fault.document, path: fault.path, message: fault.message })
+            .collect()
+    }
 }
 
-/// Refuses what reads well but could not be carried out, before anything is: a Talos version without a contract, a patch
-/// that is none.
+/// Refuses a Talos version without a contract, before anything is done.
 fn usable(cluster: &Cluster, path: &Path) -> Outcome<()> {
     let version = cluster.talos.version.to_string();
-    let wrong = |error: &(dyn std::error::Error + 'static), what: &str| {
-        Failure::new(Exit::BadDocument, format!("{}: {what}", path.display())).because(error)
-    };
-    let contract = Contract::of(&version)
-        .map_err(|error| wrong(&error, &format!("Talos v{version} cannot be configured")))?;
-    let shared = cluster
-        .nodes
-        .first()
-        .into_iter()
-        .flat_map(|node| cluster.patches.iter().map(move |patch| (patch, node)));
-    let own = cluster.nodes.iter().flat_map(|node| node.patches.iter().map(move |patch| (patch, node)));
-    for (patch, node) in shared.chain(own) {
-        Patch::for_contract(&patch.text_for(cluster, node), contract)
-            .map_err(|error| wrong(&error, &format!("the patch {} cannot be used", patch.origin)))?;
-    }
-    Ok(())
+    Contract::of(&version).map(drop).map_err(|error| {
+        let message = format!("{}: Talos v{version} cannot be configured", path.display());
+        Failure::new(Exit::BadDocument, message).because(&error)
+    })
 }
 
 /// Judges the machine configs that the inventory makes, before anything is done; gives what deserves a second look.

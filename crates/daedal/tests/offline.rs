@@ -139,6 +139,26 @@ fn what_reads_well_but_cannot_be_done_is_refused_before_anything_is() {
     let run = daedal(["check", "-f", &file.display().to_string()]);
     assert_eq!(run.status.code(), Some(65), "{}", text(&run.stderr));
     assert!(text(&run.stderr).contains("it came with v1.14"), "{}", text(&run.stderr));
+
+    std::fs::write(folder.path().join("a.yaml"), "machine:\n  type: worker\n  kubelt: {image: hush}\n")
+        .unwrap();
+    let two = good.replace(
+        "  pools:",
+        "  patches:\n    - file: a.yaml\n    - inline: |\n        machine:\n          kernel: {modules: hush}\n  pools:",
+    );
+    let line = 1 + two.lines().position(|line| line.contains("kernel:")).unwrap();
+    std::fs::write(&file, two).unwrap();
+    for command in [&["check"][..], &["check", "-o", "json"], &["plan", "--lab"]] {
+        let run = common::command(command).arg("-f").arg(&file).output().unwrap();
+        let said = text(&run.stderr) + &text(&run.stdout);
+        assert_eq!(run.status.code(), Some(65), "{said}");
+        for words in
+            ["a.yaml:3:3", "did you mean `kubelet`?", &format!("cluster.yaml:{line}:20"), "must be a list"]
+        {
+            assert!(said.contains(words), "{command:?}: no {words} in {said}");
+        }
+        assert!(!said.contains("hush"), "{said}");
+    }
 }
 
 /// A config that no node would take, or that none should, is refused by name before anything is done.

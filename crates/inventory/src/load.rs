@@ -39,6 +39,23 @@ pub trait Files {
         let _ = name;
         None
     }
+
+    /// What a node of this Talos version could not read of a patch. The caller's doing, too: it knows Talos.
+    fn patch_faults(&self, patch: &str, talos: &str) -> Vec<PatchFault> {
+        let _ = (patch, talos);
+        Vec::new()
+    }
+}
+
+/// What is wrong with a patch, and where in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PatchFault {
+    /// In which of its documents, empty ones aside.
+    pub document: usize,
+    /// Dotted path to it there, such as `machine.network.interfaces[0].mtu`; nothing for the document as a whole.
+    pub path: String,
+    /// What is wrong, with its subject and without any values.
+    pub message: String,
 }
 
 impl<F: Fn(&FilePath) -> io::Result<String>> Files for F {
@@ -94,9 +111,20 @@ pub fn load(documents: &[Source], files: &dyn Files) -> Result<Loaded, Diagnosti
             return Err(Diagnostics::new(diagnostic::finish(findings, documents, &masked)));
         }
     };
-    let mut cx =
-        Context { root, files, sources: documents.to_vec(), findings, masked, guessed, read: HashMap::new() };
+    let mut cx = Context {
+        root,
+        files,
+        sources: documents.to_vec(),
+        findings,
+        masked,
+        guessed,
+        read: HashMap::new(),
+        inline: HashMap::new(),
+    };
     let cluster = resolve::resolve(&document, &mut cx);
+    if let Some(cluster) = &cluster {
+        resolve::judge_patches(cluster, &mut cx);
+    }
     let failed = cx.failed();
     if cluster.is_none() && !failed {
         cx.findings.push(Finding::error(

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use daedal_inventory::{Files, Loaded, Role, Source, load};
+use daedal_inventory::{Files, Loaded, PatchFault, Role, Source, load};
 
 const HOME: &str = include_str!("../../../examples/home/cluster.yaml");
 
@@ -99,4 +99,78 @@ fn every_fact_stands_for_what_it_says() {
     let cluster = with("[{inline: 'a: ${node.mac} ${node.role}'}]").expect("loads").cluster;
     let first = cluster.node("cp-1").expect("a control plane");
     assert_eq!(cluster.patches[0].text_for(&cluster, first), format!("a: {} controlplane", first.mac));
+}
+
+/// Finds fault with every patch, at a path that the patch itself names.
+struct Fussy(&'static str);
+
+impl Files for Fussy {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        match path.to_str() {
+            Some("a.yaml") => Ok(self.0.to_owned()),
+            _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+        }
+    }
+
+    fn variable(&self, _: &str) -> Option<String> {
+        Some("hush".to_owned())
+    }
+
+    fn patch_faults(&self, patch: &str, talos: &str) -> Vec<PatchFault> {
+        let asked = patch.lines().filter_map(|line| line.split_once("# fault "));
+        let fault = |(_, at): (&str, &str)| {
+            let (document, path) = at.split_once(' ').expect("a document and a path");
+            let document = document.parse().expect("a number");
+            PatchFault { document, path: path.to_owned(), message: format!("`{path}` is not of v{talos}") }
+        };
+        asked.map(fault).collect()
+    }
+}
+
+/// What is wrong with the patches, as `file:line:column message`, and the first finding drawn.
+fn faults_in(patches: &str, file: &'static str) -> (Vec<String>, String) {
+    let text = HOME.replace("\n  pools:", &format!("\n  patches:\n{patches}\n  pools:"));
+    let before = 1 + text.lines().position(|line| line == "  patches:").expect("patches");
+    let source = Source { name: "cluster.yaml".to_owned(), text };
+    let found = load(&[source], &Fussy(file)).expect_err("there are faults");
+    let shown = found.iter().map(|diagnostic| {
+        let place = diagnostic.place.as_ref().expect("a place");
+        let line = if place.file == "cluster.yaml" { place.line - before } else { place.line };
+        format!("{}:{line}:{} {}", place.file, place.column, diagnostic.message)
+    });
+    let mut drawn = String::new();
+    let first = found.iter().next().expect("a finding");
+    miette::GraphicalReportHandler::new_themed(miette::GraphicalTheme::unicode_nocolor())
+        .render_report(&mut drawn, first)
+        .expect("can be drawn");
+    (shown.collect(), drawn)
+}
+
+/// The second of the two workers brings nothing new; what is hidden stays so.
+#[test]
+fn what_is_wrong_with_a_patch_is_pointed_at() {
+    let file = "# fault 0 machine.a\n{}\n---\nmachine:\n  token: hush-1\n  a: # fault 1 x[1].b\n    b: hush-2\n---\nx:\n  - a: c\n  - {c: d, b: 1}\n# fault 0 machine.nowhere\n";
+    let (found, drawn) = faults_in("    - file: a.yaml", file);
+    let said = |path: &str| format!("The patch a.yaml cannot be used: `{path}` is not of v1.12.0.");
+    assert_eq!(
+        found,
+        [
+            format!("a.yaml:4:1 {}", said("machine.nowhere")),
+            format!("a.yaml:6:3 {}", said("machine.a")),
+            format!("a.yaml:11:12 {}", said("x[1].b")),
+        ]
+    );
+    assert!(drawn.contains("4 │ machine:") && !drawn.contains("hush"), "{drawn}");
+
+    let block = "    - role: worker\n      inline: |\n\n        machine:\n          sysctls:\n            net.core.x: hush # fault 0 machine.sysctls.net.core.x\n          ü: {a: 1, b: hush} # fault 0 machine.ü.b\n";
+    let (found, drawn) = faults_in(block, "");
+    let at: Vec<&str> = found.iter().map(|said| said.split(' ').next().expect("a place")).collect();
+    assert_eq!(at, ["cluster.yaml:6:13", "cluster.yaml:7:21"], "{found:?}");
+    assert!(drawn.contains("net.core.x: ****") && !drawn.contains("hush"), "{drawn}");
+
+    let quoted = "    - inline: \"machine: {a: hush} # fault 0 machine.a\"\n    - inline: '${env.A}: b # fault 0 ${env.A}'";
+    let (found, drawn) = faults_in(quoted, "");
+    let at: Vec<&str> = found.iter().map(|said| said.split(' ').next().expect("a place")).collect();
+    assert_eq!(at, ["cluster.yaml:1:15", "cluster.yaml:2:15"], "{found:?}");
+    assert!(!drawn.contains("hush") && found.iter().all(|said| !said.contains("hush")), "{found:?} {drawn}");
 }

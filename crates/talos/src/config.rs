@@ -28,7 +28,7 @@ pub use options::{
     ExtensionService, ExtraMount, Hostname, Install, KernelLog, KernelModule, KubeSpan, Link, LogDestination,
     Mac, NodeOptions, RegistryAuth, RegistryMirror, RegistryTls, Role, Route, UserVolume, Vlan,
 };
-pub use patch::Patch;
+pub use patch::{Patch, PatchFault};
 pub use redact::Marks;
 pub use schema::{Misfit, Part};
 pub use support::support_matrix;

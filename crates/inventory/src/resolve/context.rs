@@ -20,6 +20,8 @@ pub(crate) struct Context<'a> {
     pub(crate) guessed: HashSet<String>,
     /// Patch files that were read, by path; nothing for those that could not be.
     pub(crate) read: HashMap<String, Option<String>>,
+    /// Where patches are that stand in the inventory itself and what they say, by path.
+    pub(crate) inline: HashMap<String, (Span, String)>,
 }
 
 impl Context<'_> {

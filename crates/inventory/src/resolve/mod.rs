@@ -9,6 +9,7 @@ mod hardware;
 mod link;
 mod mac;
 mod machine;
+mod misfit;
 mod name;
 mod network;
 mod node;
@@ -24,6 +25,7 @@ mod trust;
 use uuid::Uuid;
 
 pub(crate) use context::Context;
+pub(crate) use misfit::judge_patches;
 pub(crate) use size::Refusal;
 
 use crate::cluster::{Cluster, Reach, Role};

@@ -64,7 +64,11 @@ fn patch(patch: &document::Patch, at: &Path<'_>, cx: &mut Context<'_>) -> Vec<Pa
     if !cx.given(&at) {
         return Vec::new();
     }
-    made(at.to_string(), text.clone(), &at, cx).into_iter().collect()
+    let origin = at.to_string();
+    if let Some(node) = at.find(cx.root) {
+        cx.inline.insert(origin.clone(), (node.span, text.clone()));
+    }
+    made(origin, text.clone(), &at, cx).into_iter().collect()
 }
 
 /// Puts in what the environment gives, and refuses names that nobody knows.

@@ -10,7 +10,7 @@ use crate::{
     config::{
         contract::Contract,
         document::{DocumentId, MachineConfig, read_documents},
-        schema::{self, Field, Shape},
+        schema::{self, Field, Misfit, Part, Shape},
     },
 };
 
@@ -30,52 +30,101 @@ enum Operation {
     Json(Vec<json::Operation>),
 }
 
+/// What is wrong with a patch as it is written, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchFault {
+    /// In which of its documents, empty ones aside.
+    pub document: usize,
+    /// Dotted path to it there; nothing for the document as a whole.
+    pub path: String,
+    /// What is wrong, without any values.
+    pub message: String,
+}
+
 impl Patch {
     /// Reads a patch: a strategic-merge patch of one or more documents, or a JSON patch (RFC 6902) as YAML or JSON.
     ///
     /// Keys and kinds that no version of Talos knows are refused here, before anything is merged.
     pub fn from_yaml(text: &str) -> Result<Self> {
-        Self::read(text, schema::ANY_VERSION)
+        Self::read(text, schema::ANY_VERSION).map_err(first_fault)
     }
 
     /// Like [`Patch::from_yaml`], refusing also what came with a later version of Talos than this one.
     pub fn for_contract(text: &str, contract: &Contract) -> Result<Self> {
-        Self::read(text, contract.talos_minor)
+        Self::read(text, contract.talos_minor).map_err(first_fault)
     }
 
-    fn read(text: &str, minor: u32) -> Result<Self> {
-        if let Some(operations) = json::read(text)? {
-            return Ok(Self { operations: vec![Operation::Json(operations)] });
+    /// Everything for which [`Patch::for_contract`] refuses a patch.
+    pub fn faults(text: &str, contract: &Contract) -> Vec<PatchFault> {
+        Self::read(text, contract.talos_minor).err().unwrap_or_default()
+    }
+
+    fn read(text: &str, minor: u32) -> Result<Self, Vec<PatchFault>> {
+        match json::read(text) {
+            Ok(Some(operations)) => return Ok(Self { operations: vec![Operation::Json(operations)] }),
+            Ok(None) => {}
+            Err(faults) => return Err(faults),
         }
-        let mut operations = Vec::new();
-        let mut seen = Vec::new();
-        for mut document in read_documents(text)? {
+        let documents = read_documents(text).map_err(|error| vec![PatchFault::of(0, "", &error)])?;
+        let (mut operations, mut faults, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, mut document) in documents.into_iter().enumerate() {
             let id = DocumentId::of(&document);
+            let mut whole = |message: &str| {
+                faults.push(PatchFault { document: index, path: String::new(), message: message.into() })
+            };
             if id.kind.is_empty() != id.api_version.is_empty() {
-                return Err(fault("`kind` and `apiVersion` must both be set, or neither"));
+                whole("`kind` and `apiVersion` must both be set, or neither");
+                continue;
             }
             // What is not there cannot be wrong: a document of a later version may be deleted in every one.
             let minor = if asks_for_delete(&document) { schema::ANY_VERSION } else { minor };
-            if let Some(misfit) = schema::misfits(&without_deletes(&document), &id.kind, minor).first() {
-                return Err(match id.kind.as_str() {
-                    "" => fault(&format!("`{}` {}", misfit.path, misfit.message)),
-                    kind if kind == misfit.path => fault(&format!("`{kind}` {}", misfit.message)),
-                    _ => fault(&format!("`{}` of {id} {}", misfit.path, misfit.message)),
-                });
-            }
-            let root_is_deleted = collect_deletes(&mut document, &id, &mut Vec::new(), &mut operations)?;
-            if root_is_deleted {
+            let misfits = schema::misfits(&without_deletes(&document), &id.kind, minor);
+            if !misfits.is_empty() {
+                faults.extend(misfits.into_iter().map(|misfit| PatchFault::misfit(index, &id, misfit)));
                 continue;
+            }
+            match collect_deletes(&mut document, &id, &mut Vec::new(), &mut operations) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => {
+                    faults.push(PatchFault::of(index, "", &error));
+                    continue;
+                }
             }
             // From 1.14 on each is merged after the one before.
             if seen.contains(&id) && minor < 14 {
-                return Err(fault(&format!("{id} stands in it twice")));
+                whole(&format!("{id} stands in it twice"));
             }
             seen.push(id);
             operations.push(Operation::Merge(document));
         }
-        Ok(Self { operations })
+        if faults.is_empty() { Ok(Self { operations }) } else { Err(faults) }
     }
+}
+
+impl PatchFault {
+    fn of(document: usize, path: &str, error: &Error) -> Self {
+        let message = match error {
+            Error::Patch { reason } | Error::Config { reason } => reason.clone(),
+            other => other.to_string(),
+        };
+        Self { document, path: path.to_owned(), message }
+    }
+
+    fn misfit(document: usize, id: &DocumentId, misfit: Misfit) -> Self {
+        let Misfit { part, path, message } = misfit;
+        match id.kind.as_str() {
+            "" => Self { document, message: format!("`{path}` {message}"), path },
+            kind if part == Part::Kind && path == kind => {
+                Self { document, path: "kind".into(), message: format!("`{kind}` {message}") }
+            }
+            _ => Self { document, message: format!("`{path}` of {id} {message}"), path },
+        }
+    }
+}
+
+fn first_fault(faults: Vec<PatchFault>) -> Error {
+    fault(&faults.into_iter().next().map(|fault| fault.message).unwrap_or_default())
 }
 
 fn fault(reason: &str) -> Error {
@@ -403,6 +452,33 @@ mod tests {
             "machine: {nodeLabels: {c: , a: }, kubelet: {image: , extraArgs: {v: , w: }, extraConfig: {x: , y: }}}",
             "machine: {nodeLabels: {a: b, c: ''}, kubelet: {extraArgs: {v: '1', w: ''}, extraConfig: {x: 1, y: null}}}",
         );
+    }
+
+    #[test]
+    fn everything_wrong_with_a_patch_is_told_with_its_place() {
+        let faults = |patch: &str| -> Vec<(usize, String)> {
+            let faults = Patch::faults(patch, Contract::of("v1.12.0").unwrap());
+            faults.into_iter().map(|fault| (fault.document, fault.path)).collect()
+        };
+        let at = |document: usize, path: &str| (document, path.to_owned());
+        assert_eq!(
+            faults(
+                "{}\n---\nmachine: {kubelt: {}, network: {interfaces: [{mtu: 1}, {mut: 2}]}}\n---\napiVersion: v1alpha1\nkind: LinkConfg\n---\nkind: LinkConfig\n---\napiVersion: v1alpha1\nkind: LinkConfig\nname: a\nuq: true\n"
+            ),
+            [
+                at(0, "machine.kubelt"),
+                at(0, "machine.network.interfaces[1].mut"),
+                at(1, "kind"),
+                at(2, ""),
+                at(3, "uq")
+            ]
+        );
+        assert_eq!(
+            faults("- {op: test, path: /a}\n- {op: add}\n- {op: x, path: /a}"),
+            [at(0, "[1]"), at(0, "[2]")]
+        );
+        assert_eq!(faults("machine: ["), [at(0, "")]);
+        assert_eq!(faults("machine: {type: worker}"), []);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use yaml_serde::Value;
 
-use super::fault;
+use super::{PatchFault, fault};
 use crate::{Error, Result, config::document::DocumentId};
 
 /// One operation of a JSON patch.
@@ -27,21 +27,27 @@ enum Name {
 }
 
 /// The operations, if the first document of the text is a list.
-pub(super) fn read(text: &str) -> Result<Option<Vec<Operation>>> {
+pub(super) fn read(text: &str) -> Result<Option<Vec<Operation>>, Vec<PatchFault>> {
     let first = yaml_serde::Deserializer::from_str(text).next().map(Value::deserialize);
     let Some(Ok(Value::Sequence(items))) = first else {
         let is_broken_list = matches!(first, Some(Err(_))) && text.trim_start().starts_with('[');
         return if is_broken_list {
-            Err(fault("it is neither a JSON patch nor a machine config"))
+            let message = "it is neither a JSON patch nor a machine config".to_owned();
+            Err(vec![PatchFault { document: 0, path: String::new(), message }])
         } else {
             Ok(None)
         };
     };
-    let operations = items.iter().enumerate().map(|(index, item)| {
-        let item = serde_json::to_value(item).map_err(|_| fault("it has keys that JSON does not know"))?;
-        operation(index + 1, &item)
-    });
-    operations.collect::<Result<_>>().map(Some)
+    let mut operations = Vec::with_capacity(items.len());
+    let mut faults = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let read = serde_json::to_value(item).map_err(|_| fault("it has keys that JSON does not know"));
+        match read.and_then(|item| operation(index + 1, &item)) {
+            Ok(operation) => operations.push(operation),
+            Err(error) => faults.push(PatchFault::of(0, &format!("[{index}]"), &error)),
+        }
+    }
+    if faults.is_empty() { Ok(Some(operations)) } else { Err(faults) }
 }
 
 fn operation(number: usize, item: &Json) -> Result<Operation> {
