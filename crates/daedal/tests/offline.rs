@@ -205,6 +205,37 @@ fn an_invalid_machine_config_never_leaves_the_machine() {
     }
 }
 
+/// Nothing is made for nodes whose image cannot be: not even media with keys on them.
+#[test]
+fn an_image_that_the_factory_cannot_build_is_refused_before_anything_is_done() {
+    let misspelled = common::Changed::new("home", &[("- tailscale", "- tailscal")]);
+    let unknown = common::Changed::new("home", &[("version: v1.12.0", "version: v1.12.99")]);
+    let lab = common::Lab::new();
+    let cases = [
+        (
+            &misspelled,
+            [
+                "siderolabs/tailscal is no official extension of Talos v1.12.0",
+                "did you mean siderolabs/tailscale?",
+            ],
+        ),
+        (&unknown, ["it has no Talos v1.12.99", "set talos.version to v1.12."]),
+    ];
+    for (changed, words) in cases {
+        for command in [&["plan"][..], &["apply", "--yes"]] {
+            let run = changed.run(&lab, command);
+            let said = text(&run.stderr);
+            assert_eq!(run.status.code(), Some(65), "{command:?}: {said}");
+            for words in words.iter().chain(&["Nothing was done"]) {
+                assert!(said.contains(words), "{command:?}: no {words} in {said}");
+            }
+        }
+    }
+    let plan = lab.run(&["plan"], "home");
+    let said = common::good(&plan);
+    assert!(said.contains("register schematic") && said.contains("create the secrets bundle"), "{said}");
+}
+
 /// What deserves a second look is a line for people, and a text with its nodes for programs.
 #[test]
 fn a_second_look_is_told_with_its_nodes() {

@@ -64,7 +64,7 @@ pub use error::{Doubt, Error, Whose, chain};
 pub use event::{Event, stage};
 pub use guarding::BackupJob;
 pub use limits::Limits;
-pub use live::{Check, CheckVerdict, LiveReport};
+pub use live::{Check, CheckVerdict, LiveReport, NotInFactory};
 pub use observe::RunsOn;
 pub use outputs::{Outputs, Rekeyed};
 pub use page::{EtcdPage, KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage};

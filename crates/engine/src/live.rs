@@ -12,6 +12,7 @@ use daedal_proxmox::{Client, Permissions, imports_disk_images, permitted, releas
 use futures::future::join_all;
 use serde::Serialize;
 
+pub use self::factory::NotInFactory;
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::observe::{Blinds, architectures};

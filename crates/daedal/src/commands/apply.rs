@@ -40,6 +40,7 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
         Some(saved) => still_fits(&session, &world, saved.plan)?,
         None => plan::for_apply(&session, &world)?,
     };
+    plan::buildable(&session, &plan).await?;
     if format == Format::Text {
         plan::show(&plan, &target, format, color);
     }

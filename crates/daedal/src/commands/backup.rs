@@ -147,6 +147,7 @@ async fn restore(
         session.engine.examine(&session.cluster, file).await.map_err(|error| failed(&error))?;
     let world = session.observe().await?;
     let plan = plan::for_restore(&session, &world, &recovery)?;
+    plan::buildable(&session, &plan).await?;
     if format == Format::Text || plan_only {
         if let (Format::Text, Some(backup)) = (format, &backup) {
             console::progress(&format!(

@@ -1,8 +1,10 @@
 //! `daedal plan`: what apply would do, and why.
 
 use std::path::Path;
+use std::time::Duration;
 
-use daedal_planner::{Level, Plan, Recovery, Removal, World};
+use daedal_engine::NotInFactory;
+use daedal_planner::{Action, Level, Plan, Recovery, Removal, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::{apply, saved};
@@ -23,6 +25,7 @@ pub async fn run(
     vet(&session, color)?;
     let world = session.observe().await?;
     let plan = for_apply(&session, &world)?;
+    buildable(&session, &plan).await?;
     show(&plan, target, format, color);
     if let Some(path) = save {
         saved::write(path, &session.inventory, target, &plan)?;
@@ -44,6 +47,33 @@ pub fn vet(session: &Session, color: bool) -> Outcome<()> {
     say_warnings(session, color);
     doubts.iter().for_each(|doubt| console::progress(&documents::mind(doubt)));
     Ok(())
+}
+
+/// How long the Image Factory is asked before its answer is left to the run.
+const FACTORY_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Refuses a plan for an image that the Image Factory cannot build, before anything else is done in vain.
+pub async fn buildable(session: &Session, plan: &Plan) -> Outcome<()> {
+    if !plan.steps.iter().any(|step| matches!(step.action, Action::RegisterSchematic { .. })) {
+        return Ok(());
+    }
+    let asked = session.engine.not_in_factory(&session.cluster);
+    let Ok(Ok(missing)) = tokio::time::timeout(FACTORY_PATIENCE, asked).await else {
+        // The run asks again, and says what is wrong if it is still so.
+        return Ok(());
+    };
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let factory = &session.cluster.talos.factory;
+    let message =
+        format!("{}: the Image Factory at {factory} cannot build the image", session.inventory.display());
+    let mut failure = Failure::new(Exit::BadDocument, message);
+    for NotInFactory { found, fix } in missing {
+        let fix = fix.map(|fix| format!("; {fix}")).unwrap_or_default();
+        failure.causes.push(format!("{found}{fix}"));
+    }
+    Err(failure.hint("Nothing was done. Change `talos` in the inventory."))
 }
 
 /// What the inventory's reader wanted to say.

@@ -8,14 +8,26 @@ use super::{CheckVerdict, LiveReport};
 use crate::engine::Engine;
 use crate::error::chain;
 
+/// What an inventory names and the Image Factory does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotInFactory {
+    /// What it is.
+    pub found: String,
+    /// What was probably meant.
+    pub fix: Option<String>,
+}
+
 impl Engine {
     /// Whether the factory has the version, the extensions and the overlay.
     pub(super) async fn factory(&self, report: &mut LiveReport, cluster: &Cluster) {
         let what = format!("Image Factory at {}", cluster.talos.factory);
-        let version = format!("v{}", cluster.talos.version);
-        let versions = match self.parts.factory.versions().await {
-            Ok(versions) => versions,
-            Err(error) => return not_asked(report, what, &error),
+        let missing = match self.not_in_factory(cluster).await {
+            Ok(missing) => missing,
+            // An image that is on the storage already needs no factory, so that this alone stops nothing.
+            Err(error) => {
+                let found = format!("it could not be asked what it has: {}", chain(&error));
+                return report.add(CheckVerdict::Warning, what, found, None);
+            }
         };
         // An image of one's own may be what no factory builds; only upgrades ask for it there.
         let (verdict, but) = match cluster.boot.image {
@@ -24,50 +36,58 @@ impl Engine {
             }
             None => (CheckVerdict::Bad, ""),
         };
-        if !versions.contains(&version) {
-            let fix = like(&version, &versions).map(|other| format!("set talos.version to {other}"));
-            return report.add(verdict, what, format!("it has no Talos {version}{but}"), fix);
-        }
-        let extensions = match self.parts.factory.extensions(&version).await {
-            Ok(extensions) => extensions,
-            Err(error) => return not_asked(report, what, &error),
-        };
-        let overlays = match &cluster.talos.overlay {
-            Some(_) => self.parts.factory.overlays(&version).await,
-            None => Ok(Vec::new()),
-        };
-        let overlays = match overlays {
-            Ok(overlays) => overlays,
-            Err(error) => return not_asked(report, what, &error),
-        };
-        let known: Vec<&str> = extensions.iter().map(|extension| extension.name.as_str()).collect();
-        let unknown = cluster.talos.extensions.iter().filter(|name| !known.contains(&name.as_str()));
-        let mut missing: Vec<(String, Option<String>)> = unknown
-            .map(|name| {
-                let found = format!("{name} is no official extension of Talos {version}{but}");
-                (found, nearest(name, &known).map(|name| format!("did you mean {name}?")))
-            })
-            .collect();
-        if let Some(overlay) = &cluster.talos.overlay
-            && let Some((found, fix)) = unknown_overlay(&overlay.name, &overlay.image, &overlays)
-        {
-            missing.push((format!("{found} of Talos {version}{but}"), fix));
-        }
         if missing.is_empty() {
             let count = cluster.talos.extensions.len();
             let overlay =
                 cluster.talos.overlay.iter().map(|overlay| format!(", and the overlay {}", overlay.name));
             let overlay: String = overlay.collect();
-            report.good(&what, format!("it has Talos {version} and its {count} extensions{overlay}"));
+            let version = &cluster.talos.version;
+            report.good(&what, format!("it has Talos v{version} and its {count} extensions{overlay}"));
         }
-        for (found, fix) in missing {
-            report.add(verdict, &what, found, fix);
+        for NotInFactory { found, fix } in missing {
+            report.add(verdict, &what, format!("{found}{but}"), fix);
         }
         if cluster.talos.factory_tls == TlsTrust::Insecure {
             let found = "its certificate is not verified (`insecure: true`)";
             let fix = "name its CA: `talos.factoryTls: {ca: …}`".to_owned();
             report.add(CheckVerdict::Warning, what, found, Some(fix));
         }
+    }
+
+    /// What of the version, the extensions and the overlay the factory does not have.
+    ///
+    /// # Errors
+    /// The factory could not be asked.
+    pub async fn not_in_factory(
+        &self,
+        cluster: &Cluster,
+    ) -> Result<Vec<NotInFactory>, daedal_image_factory::Error> {
+        let factory = &self.parts.factory;
+        let version = format!("v{}", cluster.talos.version);
+        let versions = factory.versions().await?;
+        if !versions.contains(&version) {
+            let fix = like(&version, &versions).map(|other| format!("set talos.version to {other}"));
+            return Ok(vec![NotInFactory { found: format!("it has no Talos {version}"), fix }]);
+        }
+        let extensions = factory.extensions(&version).await?;
+        let overlays = match &cluster.talos.overlay {
+            Some(_) => factory.overlays(&version).await?,
+            None => Vec::new(),
+        };
+        let known: Vec<&str> = extensions.iter().map(|extension| extension.name.as_str()).collect();
+        let unknown = cluster.talos.extensions.iter().filter(|name| !known.contains(&name.as_str()));
+        let mut missing: Vec<NotInFactory> = unknown
+            .map(|name| NotInFactory {
+                found: format!("{name} is no official extension of Talos {version}"),
+                fix: nearest(name, &known).map(|name| format!("did you mean {name}?")),
+            })
+            .collect();
+        if let Some(overlay) = &cluster.talos.overlay
+            && let Some((found, fix)) = unknown_overlay(&overlay.name, &overlay.image, &overlays)
+        {
+            missing.push(NotInFactory { found: format!("{found} of Talos {version}"), fix });
+        }
+        Ok(missing)
     }
 }
 
@@ -82,12 +102,6 @@ fn unknown_overlay(name: &str, image: &str, known: &[OfficialOverlay]) -> Option
     let names: Vec<&str> = known.iter().map(|overlay| overlay.name.as_str()).collect();
     let fix = nearest(name, &names).map(|name| format!("did you mean {name}?"));
     Some((format!("{name} is no official overlay"), fix))
-}
-
-/// An image that is on the storage already needs no factory, so that this alone stops nothing.
-fn not_asked(report: &mut LiveReport, what: String, error: &daedal_image_factory::Error) {
-    let found = format!("it could not be asked what it has: {}", chain(error));
-    report.add(CheckVerdict::Warning, what, found, None);
 }
 
 /// The newest patch of the same minor version, or the newest of all.

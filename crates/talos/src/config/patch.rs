@@ -70,7 +70,7 @@ impl Patch {
         for (index, mut document) in documents.into_iter().enumerate() {
             let id = DocumentId::of(&document);
             let mut whole = |message: &str| {
-                faults.push(PatchFault { document: index, path: String::new(), message: message.into() })
+                faults.push(PatchFault { document: index, path: String::new(), message: message.into() });
             };
             if id.kind.is_empty() != id.api_version.is_empty() {
                 whole("`kind` and `apiVersion` must both be set, or neither");
