@@ -38,6 +38,11 @@ fn secrets_are_imported_shown_exported_and_never_exchanged() {
     let other = Changed::new("home", &[SMALL, &[("name: home ", "name: other ")]].concat());
     good(&other.run(&lab, &["apply", "--yes"]));
     good(&other.run(&lab, &["secrets", "export", "--to", &at("bundle.yaml")]));
+    // What is there may be somebody's only copy.
+    let again = other.run(&lab, &["secrets", "export", "--to", &at("bundle.yaml")]);
+    assert_eq!(again.status.code(), Some(73), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+    good(&other.run(&lab, &["secrets", "export", "--force", "--to", &at("bundle.yaml")]));
     good(&other.run(&lab, &["destroy", "--confirm", "other"]));
     assert!(is_private(&files.path().join("bundle.yaml")));
 

@@ -104,11 +104,13 @@ pub enum SecretsCommand {
 
 /// Where something secret goes: said aloud, so that keys land on no terminal by accident.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
 pub struct Destination {
     /// Write to this file, readable by nobody else (0600).
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", required_unless_present = "stdout", conflicts_with = "stdout")]
     to: Option<PathBuf>,
+    /// Replace the file if there is one.
+    #[arg(long, requires = "to")]
+    force: bool,
     /// Print it: keys and all.
     #[arg(long)]
     stdout: bool,
@@ -212,6 +214,11 @@ async fn stored(store: &Store) -> Outcome<Option<SecretsBundle>> {
 /// Hands out something secret where it was asked for.
 fn hand_out(content: &Secret, what: &str, to: &Destination, format: Format) -> Outcome {
     match (&to.to, format) {
+        // What is there may be the only copy of another cluster's keys.
+        (Some(path), _) if path.exists() && !to.force => {
+            let message = format!("{what} was not written: {} is there already", path.display());
+            return Err(Failure::new(Exit::CannotWrite, message).hint("Name another file, or give --force."));
+        }
         (Some(path), _) => {
             write(path, content, what)?;
             match format {
