@@ -23,6 +23,14 @@ pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// A cell, which may be empty.
+pub fn or_nothing(text: Option<String>) -> String {
+    text.unwrap_or_else(|| NOTHING.to_owned())
+}
+
+/// Stands in a cell that has nothing to say.
+pub const NOTHING: &str = "–";
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -277,6 +277,10 @@ fn setup_can_be_printed_instead() {
     ] {
         assert!(nine.contains(line), "{nine}");
     }
+    let words = ["proxmox", "setup", "--print", "-o", "json", "--pool", "talos"];
+    let json = good(&command(words).current_dir(folder.path()).output().unwrap());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json["script"].as_str().unwrap().contains("pveum acl modify /pool/talos"), "{json}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     let ran = common::daedal(["proxmox", "setup", "--print", "--token", "nonsense"]);
     assert_eq!(ran.status.code(), Some(64));

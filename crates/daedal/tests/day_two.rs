@@ -33,6 +33,11 @@ fn a_lowered_count_and_node_remove_scale_a_cluster_down() {
     let said = good(&fewer.run(&lab, &["node", "list"]));
     assert!(said.contains("cp-3      NO        control plane"), "{said}");
     assert!(advised(&said, "cp-2 cp-3 worker-2"), "{said}");
+    let status = fewer.json(&lab, &["status"]);
+    assert_eq!(status["undeclared"], serde_json::json!(["cp-2", "cp-3", "worker-2"]), "{status:#}");
+    assert!(status["nodes"].as_array().unwrap().iter().any(|node| node["etcd"].is_null()), "{status:#}");
+    let said = good(&fewer.run(&lab, &["status"]));
+    assert!(said.contains("cp-2, cp-3, worker-2 are there and not declared"), "{said}");
 
     // Shown only, and not done without a yes.
     let said = good(&fewer.run(&lab, &[&going[..], &["--plan-only"]].concat()));

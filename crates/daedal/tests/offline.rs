@@ -236,6 +236,20 @@ fn an_image_that_the_factory_cannot_build_is_refused_before_anything_is_done() {
     assert!(said.contains("register schematic") && said.contains("create the secrets bundle"), "{said}");
 }
 
+/// A node that nobody declared is not looked for, and no lab is started for it.
+#[test]
+fn a_node_that_is_not_declared_is_told_at_once() {
+    let lab = common::Lab::new();
+    let run = lab.run(&["node", "show", "cp-9"], "home");
+    assert_eq!(run.status.code(), Some(64), "{}", text(&run.stderr));
+    assert!(
+        text(&run.stderr).contains("There are: cp-1, cp-2, cp-3, worker-1, worker-2"),
+        "{}",
+        text(&run.stderr)
+    );
+    assert!(!lab.dir().exists(), "a lab was started");
+}
+
 /// What deserves a second look is a line for people, and a text with its nodes for programs.
 #[test]
 fn a_second_look_is_told_with_its_nodes() {

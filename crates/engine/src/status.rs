@@ -14,6 +14,8 @@ pub struct StatusReport {
     pub cluster: String,
     /// One row per declared node, in the inventory's order.
     pub nodes: Vec<NodeStatus>,
+    /// Names of nodes that are there although they are not declared: VMs of ours, members of etcd, nodes of Kubernetes.
+    pub undeclared: Vec<String>,
     /// The API endpoint, `https://10.0.0.20:6443`.
     pub endpoint: String,
     /// Whether it answers.
@@ -42,17 +44,15 @@ pub struct NodeStatus {
     pub address: String,
     /// `running`, `stopped`, `absent`, `foreign`, `creating`, `stuck in lock: create` …
     pub vm: String,
-    /// `v1.12.0 running`, `maintenance`, `unreachable`, `other cluster`, or `–`.
-    pub talos: String,
-    /// `member`, `learner`, `not joined`, `unknown`, or `–` for workers.
-    pub etcd: String,
-    /// `Ready`, `NotReady`, or `–`.
-    pub ready: String,
+    /// `v1.12.0 running`, `maintenance`, `unreachable` or `other cluster`; nothing where no node was looked for.
+    pub talos: Option<String>,
+    /// `member`, `learner`, `not joined` or `unknown`; nothing for workers.
+    pub etcd: Option<String>,
+    /// `Ready` or `NotReady`; nothing for what Kubernetes does not know.
+    pub ready: Option<String>,
     /// Whether all of it is as it should be.
     pub healthy: bool,
 }
-
-const NOTHING: &str = "–";
 
 impl StatusReport {
     /// Puts what was observed beside what was declared.
@@ -87,30 +87,26 @@ impl StatusReport {
                 };
                 let running = mine && guest.is_some_and(|guest| guest.running);
                 let talos = match view.map(|view| &view.talos) {
-                    None => NOTHING.to_owned(),
-                    Some(TalosView::Unreachable) => "unreachable".to_owned(),
-                    Some(TalosView::Maintenance) => "maintenance".to_owned(),
-                    Some(TalosView::OtherCluster) => "other cluster".to_owned(),
-                    Some(TalosView::Configured { version, stage }) => format!("{version} {stage}"),
+                    None => None,
+                    Some(TalosView::Unreachable) => Some("unreachable".to_owned()),
+                    Some(TalosView::Maintenance) => Some("maintenance".to_owned()),
+                    Some(TalosView::OtherCluster) => Some("other cluster".to_owned()),
+                    Some(TalosView::Configured { version, stage }) => Some(format!("{version} {stage}")),
                 };
                 let is_control_plane = node.role == Role::ControlPlane;
                 let etcd = match view.map(|view| &view.etcd) {
-                    _ if !is_control_plane => NOTHING,
-                    None => NOTHING,
-                    Some(EtcdView::Unknown) => "unknown",
-                    Some(EtcdView::NotJoined) => "not joined",
-                    Some(EtcdView::Learner) => "learner",
-                    Some(EtcdView::Member) => "member",
+                    _ if !is_control_plane => None,
+                    None => None,
+                    Some(EtcdView::Unknown) => Some("unknown"),
+                    Some(EtcdView::NotJoined) => Some("not joined"),
+                    Some(EtcdView::Learner) => Some("learner"),
+                    Some(EtcdView::Member) => Some("member"),
                 };
-                let ready = match view.and_then(|view| view.ready) {
-                    None => NOTHING,
-                    Some(true) => "Ready",
-                    Some(false) => "NotReady",
-                };
+                let ready = view.and_then(|view| view.ready);
                 let healthy = running
                     && matches!(view.map(|view| &view.talos), Some(TalosView::Configured { .. }))
-                    && (!is_control_plane || etcd == "member")
-                    && ready == "Ready";
+                    && (!is_control_plane || etcd == Some("member"))
+                    && ready == Some(true);
                 NodeStatus {
                     node: node.name.clone(),
                     role: node.role,
@@ -119,8 +115,8 @@ impl StatusReport {
                     address: node.shown_address(),
                     vm,
                     talos,
-                    etcd: etcd.to_owned(),
-                    ready: ready.to_owned(),
+                    etcd: etcd.map(str::to_owned),
+                    ready: ready.map(|ready| if ready { "Ready" } else { "NotReady" }.to_owned()),
                     healthy,
                 }
             })
@@ -129,6 +125,7 @@ impl StatusReport {
         Self {
             cluster: cluster.name.clone(),
             nodes,
+            undeclared: world.undeclared(cluster).into_iter().map(str::to_owned).collect(),
             endpoint: cluster.kubernetes.endpoint_url().unwrap_or_default(),
             endpoint_answers: world.endpoint_answers,
             healthy,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use daedal_inventory::{Arch, Boot, Node, Role};
+use daedal_inventory::{Arch, Boot, Cluster, Node, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::{self, HardwareView};
@@ -68,9 +68,16 @@ impl World {
     pub fn address(&self, node: &Node) -> Option<IpAddr> {
         node.ip().or_else(|| self.addresses.get(&node.name).copied())
     }
-}
 
-impl World {
+    /// The names of what is there although it is not declared: VMs of ours, members of etcd, nodes of Kubernetes.
+    pub fn undeclared(&self, cluster: &Cluster) -> BTreeSet<&str> {
+        let vms = self.guests.values().filter_map(|guest| match &guest.ownership {
+            Ownership::Ours { node, .. } if cluster.node(node).is_none() => Some(node.as_str()),
+            _ => None,
+        });
+        vms.chain(self.former.keys().map(String::as_str)).collect()
+    }
+
     /// What is known of an image.
     pub fn image_pin(&self, file: &str) -> Option<&ImagePin> {
         self.image_pins.iter().find(|pin| pin.file == file)

@@ -8,10 +8,10 @@ use daedal_inventory::Role;
 
 use crate::cli::{Format, Target};
 use crate::commands::{node_list, node_remove};
-use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
+use crate::{console, documents};
 
 /// Single nodes.
 #[derive(Debug, Subcommand)]
@@ -64,12 +64,14 @@ pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome 
 }
 
 async fn show(name: &str, target: &Target, format: Format, color: bool) -> Outcome {
-    let session = Session::open(target, color).await?;
-    let Some(node) = session.cluster.node(name) else {
-        let names: Vec<&str> = session.cluster.nodes.iter().map(|node| node.name.as_str()).collect();
+    // A name that nobody knows is no reason to call anywhere, or to start a lab.
+    let declared = documents::of(target, color)?.loaded.cluster;
+    let Some(node) = declared.node(name) else {
+        let names: Vec<&str> = declared.nodes.iter().map(|node| node.name.as_str()).collect();
         return Err(Failure::new(Exit::Usage, format!("the inventory has no node called {name}"))
             .hint(format!("There are: {}", names.join(", "))));
     };
+    let session = Session::open(target, color).await?;
     let page =
         session.engine.node_page(&session.cluster, node).await.map_err(|error| engine_failure(&error))?;
     match format {

@@ -1,16 +1,17 @@
 //! `daedal node list`: what is declared, and what is there although it no longer is.
 
 use daedal_engine::StatusReport;
-use daedal_inventory::Role;
+use daedal_inventory::{Cluster, Role};
 use daedal_planner::{Ownership, TalosView, World};
 use serde::Serialize;
 
 use crate::cli::{Format, Target};
 use crate::commands::apply;
+use crate::console;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::session::Session;
-use crate::{console, table};
+use crate::table::{self, or_nothing};
 
 /// One row.
 #[derive(Serialize)]
@@ -24,12 +25,10 @@ struct Row {
     vmid: Option<u32>,
     address: Option<String>,
     vm: String,
-    talos: String,
-    etcd: String,
-    ready: String,
+    talos: Option<String>,
+    etcd: Option<String>,
+    ready: Option<String>,
 }
-
-const NOTHING: &str = "–";
 
 /// Runs the command.
 pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
@@ -52,7 +51,7 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
         })
         .collect();
     let declared = rows.len();
-    rows.extend(former(&world, |name| session.cluster.node(name).is_some()));
+    rows.extend(former(&world, &session.cluster));
     match format {
         Format::Json => console::json(&rows),
         Format::Text => {
@@ -69,24 +68,19 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
 }
 
 /// What is there although it is not declared: VMs of ours, members of etcd, nodes of Kubernetes.
-fn former(world: &World, declared: impl Fn(&str) -> bool) -> Vec<Row> {
+fn former(world: &World, cluster: &Cluster) -> Vec<Row> {
     let vm_of = |name: &str| {
         world
             .guests
             .values()
             .find(|guest| matches!(&guest.ownership, Ownership::Ours { node, .. } if node == name))
     };
-    let vms = world.guests.values().filter_map(|guest| match &guest.ownership {
-        Ownership::Ours { node, .. } if !declared(node) => Some(node),
-        _ => None,
-    });
-    let names: std::collections::BTreeSet<&String> = vms.chain(world.former.keys()).collect();
-    let row = |name: &String| {
+    let row = |name: &str| {
         let (guest, view) = (vm_of(name), world.former.get(name).cloned().unwrap_or_default());
-        let member = world.members.iter().find(|member| member.name == *name);
+        let member = world.members.iter().find(|member| member.name == name);
         let word = |word: &str| word.to_owned();
         Row {
-            node: name.clone(),
+            node: name.to_owned(),
             declared: false,
             role: view.role,
             host: guest.map(|guest| guest.host.clone()),
@@ -98,28 +92,19 @@ fn former(world: &World, declared: impl Fn(&str) -> bool) -> Vec<Row> {
                 None => word("absent"),
             },
             talos: match view.talos {
-                TalosView::Configured { version, stage } => format!("{version} {stage}"),
-                TalosView::Maintenance => word("maintenance"),
-                TalosView::OtherCluster => word("other cluster"),
-                TalosView::Unreachable => word("unreachable"),
+                TalosView::Configured { version, stage } => Some(format!("{version} {stage}")),
+                TalosView::Maintenance => Some(word("maintenance")),
+                TalosView::OtherCluster => Some(word("other cluster")),
+                TalosView::Unreachable => Some(word("unreachable")),
             },
-            etcd: match member {
-                Some(member) if member.learner => word("learner"),
-                Some(_) => word("member"),
-                None => word(NOTHING),
-            },
-            ready: match view.ready {
-                Some(true) => word("Ready"),
-                Some(false) => word("NotReady"),
-                None => word(NOTHING),
-            },
+            etcd: member.map(|member| word(if member.learner { "learner" } else { "member" })),
+            ready: view.ready.map(|ready| word(if ready { "Ready" } else { "NotReady" })),
         }
     };
-    names.into_iter().map(row).collect()
+    world.undeclared(cluster).into_iter().map(row).collect()
 }
 
 fn render(rows: &[Row]) -> String {
-    let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
@@ -135,9 +120,9 @@ fn render(rows: &[Row]) -> String {
                 or_nothing(row.vmid.map(|vmid| vmid.to_string())),
                 or_nothing(row.address.clone()),
                 row.vm.clone(),
-                row.talos.clone(),
-                row.etcd.clone(),
-                row.ready.clone(),
+                or_nothing(row.talos.clone()),
+                or_nothing(row.etcd.clone()),
+                or_nothing(row.ready.clone()),
             ]
         })
         .collect();

@@ -144,11 +144,15 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
             None => format!("and go on with: daedal init --token '{id}' --secret-file {shown}"),
         };
         let next = format!("Move {name} to the machine that daedal runs on, as {shown}, {next}");
-        console::result(&format!(
+        let script = format!(
             "# For Proxmox VE {}; run it as root on one of its hosts.\n{}",
             args.release,
             account.commands(&name, &next)
-        ));
+        );
+        match format {
+            Format::Json => console::json(&serde_json::json!({"token": id, "script": script})),
+            Format::Text => console::result(&script),
+        }
         return Ok(Exit::Done);
     }
     let contact = wish.contact.open().await?;

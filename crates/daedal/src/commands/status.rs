@@ -27,13 +27,13 @@ fn render(status: &StatusReport) -> String {
         .map(|node| {
             vec![
                 node.node.clone(),
-                node.host.clone().unwrap_or_else(|| "–".to_owned()),
+                table::or_nothing(node.host.clone()),
                 node.vmid.to_string(),
                 node.address.clone(),
                 node.vm.clone(),
-                node.talos.clone(),
-                node.etcd.clone(),
-                node.ready.clone(),
+                table::or_nothing(node.talos.clone()),
+                table::or_nothing(node.etcd.clone()),
+                table::or_nothing(node.ready.clone()),
             ]
         })
         .collect();
@@ -48,6 +48,11 @@ fn render(status: &StatusReport) -> String {
         (1, _) => format!(" 1 of {all} nodes is as it should be.\n"),
         _ => format!(" {well} of {} are as they should be.\n", count(all, "node")),
     });
+    if !status.undeclared.is_empty() {
+        let (names, are) =
+            (status.undeclared.join(", "), if status.undeclared.len() == 1 { "is" } else { "are" });
+        text.push_str(&format!("Besides, {names} {are} there and not declared: see `daedal node list`.\n"));
+    }
     for credential in status.credentials.iter().filter(|credential| credential.due) {
         text.push_str(&format!(
             "The client certificate in {} ends on {}: the next apply renews it.\n",
@@ -78,6 +83,7 @@ mod tests {
         let status = StatusReport {
             cluster: "home".into(),
             nodes: Vec::new(),
+            undeclared: Vec::new(),
             endpoint: "https://10.0.0.20:6443".into(),
             endpoint_answers: true,
             healthy: true,

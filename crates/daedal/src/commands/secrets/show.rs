@@ -49,7 +49,7 @@ fn render(summary: &BundleSummary, credentials: &[Credential]) -> String {
         })
         .collect();
     let account = &summary.service_account;
-    let none = || "–".to_owned();
+    let none = || table::NOTHING.to_owned();
     let name = "service account key".to_owned();
     rows.push(vec![name, none(), account.key.clone(), none(), account.fingerprint.clone()]);
     let mut text = table::render(&["WHAT", "SUBJECT", "KEY", "ENDS", "SHA-256"], &rows);
