@@ -1,6 +1,7 @@
 //! The planner's stories and laws.
 
 mod golden;
+mod images;
 mod laws;
 mod mutations;
 mod placement;
