@@ -210,6 +210,7 @@ fn an_invalid_machine_config_never_leaves_the_machine() {
 fn an_image_that_the_factory_cannot_build_is_refused_before_anything_is_done() {
     let misspelled = common::Changed::new("home", &[("- tailscale", "- tailscal")]);
     let unknown = common::Changed::new("home", &[("version: v1.12.0", "version: v1.12.99")]);
+    let renamed = common::Changed::new("home", &[("- tailscale", "- i915-ucode")]);
     let lab = common::Lab::new();
     let cases = [
         (
@@ -231,6 +232,8 @@ fn an_image_that_the_factory_cannot_build_is_refused_before_anything_is_done() {
             }
         }
     }
+    // Under its former name an extension is on no list, and is built all the same.
+    common::good(&renamed.run(&lab, &["plan"]));
     let plan = lab.run(&["plan"], "home");
     let said = common::good(&plan);
     assert!(said.contains("register schematic") && said.contains("create the secrets bundle"), "{said}");

@@ -7,12 +7,14 @@
 //!
 //! Invariant: a file that was cut short, or is no disk image, never yields a fingerprint.
 
+mod alias;
 mod client;
 mod emit;
 mod image;
 mod scalar;
 mod schematic;
 
+pub use alias::renamed_extension;
 pub use client::{Error, Extension, Factory, ImageFingerprint, OfficialOverlay};
 pub use image::{Arch, Format, Image};
 pub use schematic::{MetaValue, Overlay, OverlayOption, Schematic, SecureBoot};

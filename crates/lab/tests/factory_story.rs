@@ -69,8 +69,19 @@ async fn schematics_of_every_kind_get_the_id_that_was_computed() {
     }
     let unknown = Image::nocloud("0".repeat(64), "v1.12.0", Arch::Amd64);
     assert!(factory.head(&unknown).await.is_err());
-    assert!(factory.register(&Schematic::with_extensions(["no-such"])).await.is_err());
-    let board =
-        Overlay { image: "siderolabs/sbc-raspberrypi".into(), name: "no-such".into(), ..Overlay::default() };
-    assert!(factory.register(&Schematic { overlay: Some(board), ..Schematic::default() }).await.is_err());
+    // Whatever can be read is taken; what cannot be built is told when an image is asked for.
+    let board = |image: &str, name: &str| {
+        let overlay = Overlay { image: image.into(), name: name.into(), ..Overlay::default() };
+        Schematic { overlay: Some(overlay), ..Schematic::default() }
+    };
+    for (schematic, builds) in [
+        (Schematic::with_extensions(["no-such"]), false),
+        (Schematic::with_extensions(["i915-ucode"]), true),
+        (board("siderolabs/sbc-raspberrypi", "no-such"), false),
+        (board("ghcr.io/siderolabs/sbc-raspberrypi", "rpi_generic"), true),
+    ] {
+        let id = factory.register(&schematic).await.unwrap();
+        let there = factory.head(&Image::nocloud(id, "v1.12.0", Arch::Amd64)).await;
+        assert_eq!(there.is_ok(), builds, "{schematic:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use daedal_engine::NotInFactory;
+use daedal_engine::{NotInFactory, chain};
 use daedal_planner::{Action, Level, Plan, Recovery, Removal, World};
 
 use crate::cli::{Format, Target};
@@ -57,19 +57,26 @@ pub async fn buildable(session: &Session, plan: &Plan) -> Outcome<()> {
     if !plan.steps.iter().any(|step| matches!(step.action, Action::RegisterSchematic { .. })) {
         return Ok(());
     }
+    let factory = &session.cluster.talos.factory;
     let asked = session.engine.not_in_factory(&session.cluster);
-    let Ok(Ok(missing)) = tokio::time::timeout(FACTORY_PATIENCE, asked).await else {
-        // The run asks again, and says what is wrong if it is still so.
-        return Ok(());
+    // The run asks again, and ends with the reason if it is still so.
+    let missing = match tokio::time::timeout(FACTORY_PATIENCE, asked).await {
+        Ok(answer) => answer.map_err(|error| chain(&error)),
+        Err(_) => Err("no answer came".to_owned()),
     };
+    let missing = missing.unwrap_or_else(|why| {
+        let text = format!("mind: the Image Factory at {factory} could not be asked what it has: {why}");
+        console::progress(&text);
+        Vec::new()
+    });
+    let missing: Vec<NotInFactory> = missing.into_iter().filter(|missing| !missing.harmless).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let factory = &session.cluster.talos.factory;
     let message =
         format!("{}: the Image Factory at {factory} cannot build the image", session.inventory.display());
     let mut failure = Failure::new(Exit::BadDocument, message);
-    for NotInFactory { found, fix } in missing {
+    for NotInFactory { found, fix, .. } in missing {
         let fix = fix.map(|fix| format!("; {fix}")).unwrap_or_default();
         failure.causes.push(format!("{found}{fix}"));
     }

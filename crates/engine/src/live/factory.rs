@@ -1,7 +1,7 @@
 //! The Image Factory's part of the live checks: whether it can build what the inventory names. Nothing is ever taken for "the
 //! newest": an exact version that it does not have is refused, with the one that was probably meant.
 
-use daedal_image_factory::OfficialOverlay;
+use daedal_image_factory::{OfficialOverlay, renamed_extension};
 use daedal_inventory::{Cluster, TlsTrust, nearest};
 
 use super::{CheckVerdict, LiveReport};
@@ -15,6 +15,14 @@ pub struct NotInFactory {
     pub found: String,
     /// What was probably meant.
     pub fix: Option<String>,
+    /// Whether the factory builds the image all the same.
+    pub harmless: bool,
+}
+
+impl NotInFactory {
+    fn new(found: String, fix: Option<String>) -> Self {
+        Self { found, fix, harmless: false }
+    }
 }
 
 impl Engine {
@@ -44,8 +52,11 @@ impl Engine {
             let version = &cluster.talos.version;
             report.good(&what, format!("it has Talos v{version} and its {count} extensions{overlay}"));
         }
-        for NotInFactory { found, fix } in missing {
-            report.add(verdict, &what, format!("{found}{but}"), fix);
+        for NotInFactory { found, fix, harmless } in missing {
+            match harmless {
+                true => report.add(CheckVerdict::Warning, &what, found, fix),
+                false => report.add(verdict, &what, format!("{found}{but}"), fix),
+            }
         }
         if cluster.talos.factory_tls == TlsTrust::Insecure {
             let found = "its certificate is not verified (`insecure: true`)";
@@ -67,7 +78,7 @@ impl Engine {
         let versions = factory.versions().await?;
         if !versions.contains(&version) {
             let fix = like(&version, &versions).map(|other| format!("set talos.version to {other}"));
-            return Ok(vec![NotInFactory { found: format!("it has no Talos {version}"), fix }]);
+            return Ok(vec![NotInFactory::new(format!("it has no Talos {version}"), fix)]);
         }
         let extensions = factory.extensions(&version).await?;
         let overlays = match &cluster.talos.overlay {
@@ -75,33 +86,39 @@ impl Engine {
             None => Vec::new(),
         };
         let known: Vec<&str> = extensions.iter().map(|extension| extension.name.as_str()).collect();
-        let unknown = cluster.talos.extensions.iter().filter(|name| !known.contains(&name.as_str()));
+        let has =
+            |name: &str| known.contains(&name) || renamed_extension(name).is_some_and(|n| known.contains(&n));
+        let unknown = cluster.talos.extensions.iter().filter(|name| !has(name));
         let mut missing: Vec<NotInFactory> = unknown
-            .map(|name| NotInFactory {
-                found: format!("{name} is no official extension of Talos {version}"),
-                fix: nearest(name, &known).map(|name| format!("did you mean {name}?")),
+            .map(|name| {
+                let fix = nearest(name, &known).map(|name| format!("did you mean {name}?"));
+                NotInFactory::new(format!("{name} is no official extension of Talos {version}"), fix)
             })
             .collect();
-        if let Some(overlay) = &cluster.talos.overlay
-            && let Some((found, fix)) = unknown_overlay(&overlay.name, &overlay.image, &overlays)
-        {
-            missing.push(NotInFactory { found: format!("{found} of Talos {version}"), fix });
+        if let Some(overlay) = &cluster.talos.overlay {
+            missing.extend(unknown_overlay(&overlay.name, &overlay.image, &version, &overlays));
         }
         Ok(missing)
     }
 }
 
-/// What is wrong with an overlay that the factory does not have, and what was probably meant. Overlays have names, and images
-/// that they are in.
-fn unknown_overlay(name: &str, image: &str, known: &[OfficialOverlay]) -> Option<(String, Option<String>)> {
+/// What is wrong with an overlay that the factory does not have, and what was probably meant. It goes by the name; the image
+/// is only part of the schematic's id.
+fn unknown_overlay(
+    name: &str,
+    image: &str,
+    version: &str,
+    known: &[OfficialOverlay],
+) -> Option<NotInFactory> {
     if let Some(overlay) = known.iter().find(|overlay| overlay.name == name) {
         let fix = format!("set talos.overlay.image to {}", overlay.image);
+        let found = format!("the image {image} does not hold the overlay {name} of Talos {version}");
         return (overlay.image != image)
-            .then(|| (format!("the image {image} does not hold the overlay {name}"), Some(fix)));
+            .then(|| NotInFactory { harmless: true, ..NotInFactory::new(found, Some(fix)) });
     }
     let names: Vec<&str> = known.iter().map(|overlay| overlay.name.as_str()).collect();
     let fix = nearest(name, &names).map(|name| format!("did you mean {name}?"));
-    Some((format!("{name} is no official overlay"), fix))
+    Some(NotInFactory::new(format!("{name} is no official overlay of Talos {version}"), fix))
 }
 
 /// The newest patch of the same minor version, or the newest of all.
@@ -143,15 +160,16 @@ mod tests {
             overlay("rpi_generic", "siderolabs/sbc-raspberrypi"),
             overlay("pine64", "siderolabs/sbc-allwinner"),
         ];
-        let said = |name, image| unknown_overlay(name, image, &known);
+        let said = |name, image| unknown_overlay(name, image, "v1.12.0", &known);
         assert_eq!(said("rpi_generic", "siderolabs/sbc-raspberrypi"), None);
-        let (found, fix) = said("rpi_generik", "siderolabs/sbc-raspberrypi").unwrap();
+        let lack = said("rpi_generik", "siderolabs/sbc-raspberrypi").unwrap();
         assert_eq!(
-            (found.as_str(), fix.as_deref()),
-            ("rpi_generik is no official overlay", Some("did you mean rpi_generic?"))
+            (lack.found.as_str(), lack.fix.as_deref(), lack.harmless),
+            ("rpi_generik is no official overlay of Talos v1.12.0", Some("did you mean rpi_generic?"), false)
         );
-        let (_, fix) = said("rpi_generic", "siderolabs/sbc-raspberypi").unwrap();
-        assert_eq!(fix.as_deref(), Some("set talos.overlay.image to siderolabs/sbc-raspberrypi"));
-        assert_eq!(said("quantum", "acme/quantum").unwrap().1, None);
+        let lack = said("rpi_generic", "ghcr.io/siderolabs/sbc-raspberrypi").unwrap();
+        assert_eq!(lack.fix.as_deref(), Some("set talos.overlay.image to siderolabs/sbc-raspberrypi"));
+        assert!(lack.harmless, "the factory builds it");
+        assert_eq!(said("quantum", "acme/quantum").unwrap().fix, None);
     }
 }

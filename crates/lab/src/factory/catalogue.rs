@@ -1,5 +1,6 @@
 //! What the factory can build: versions, platforms, official extensions.
 
+use daedal_image_factory::renamed_extension;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -70,9 +71,9 @@ const OVERLAYS: [(&str, &str, &str); 5] = [
     ("pine64", "siderolabs/sbc-allwinner", "v0.1.5"),
 ];
 
-/// Whether an overlay is official.
-pub(super) fn is_overlay(image: &str, name: &str) -> bool {
-    OVERLAYS.iter().any(|overlay| overlay.0 == name && overlay.1 == image)
+/// Whether an overlay is official; the image that it is in is not looked at.
+pub(super) fn has_overlay(name: &str) -> bool {
+    OVERLAYS.iter().any(|overlay| overlay.0 == name)
 }
 
 /// The overlays of a version.
@@ -102,9 +103,10 @@ pub(super) fn is_platform(platform: &str) -> bool {
     PLATFORMS.contains(&platform)
 }
 
-/// Whether an extension is official.
-pub(super) fn is_extension(name: &str) -> bool {
-    EXTENSIONS.iter().any(|e| e.0 == name)
+/// Whether an extension is official, by its name or a former one.
+pub(super) fn has_extension(name: &str) -> bool {
+    let listed = |name: &str| EXTENSIONS.iter().any(|extension| extension.0 == name);
+    listed(name) || renamed_extension(name).is_some_and(listed)
 }
 
 /// The extensions of a version.

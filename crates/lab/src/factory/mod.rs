@@ -42,6 +42,9 @@ impl Default for Factory {
 struct Registered {
     yaml: String,
     extensions: Vec<String>,
+    /// By name, which is all that an image is made by.
+    #[serde(default)]
+    overlay: Option<String>,
     kernel_args: Vec<String>,
     #[serde(default)]
     meta: std::collections::BTreeMap<u8, String>,
@@ -154,25 +157,12 @@ impl Factory {
             Ok(schematic) => schematic,
             Err(problem) => return plain(StatusCode::BAD_REQUEST, &problem),
         };
-        let unknown = schematic.extensions.iter().find(|e| !catalogue::is_extension(e));
-        if let Some(unknown) = unknown {
-            return plain(
-                StatusCode::BAD_REQUEST,
-                &format!("official extension {unknown:?} is not available"),
-            );
-        }
-        if let Some(overlay) =
-            schematic.overlay.as_ref().filter(|o| !catalogue::is_overlay(&o.image, &o.name))
-        {
-            let problem =
-                format!("official overlay {:?} of {:?} is not available", overlay.name, overlay.image);
-            return plain(StatusCode::BAD_REQUEST, &problem);
-        }
         let id = schematic.id();
         let yaml = schematic.canonical_yaml();
         let registered = Registered {
             yaml: yaml.clone(),
             extensions: schematic.extensions,
+            overlay: schematic.overlay.map(|overlay| overlay.name),
             kernel_args: schematic.kernel_args,
             meta: schematic.meta.into_iter().map(|value| (value.key, value.value)).collect(),
         };
@@ -186,6 +176,17 @@ impl Factory {
         };
         if !catalogue::is_version(version) {
             return plain(StatusCode::NOT_FOUND, &format!("version {version:?} is not available"));
+        }
+        // Only here: the factory takes every schematic that it can read.
+        if let Some(unknown) = schematic.extensions.iter().find(|name| !catalogue::has_extension(name)) {
+            let problem =
+                format!("official extension {unknown:?} is not available for Talos version {version}");
+            return plain(StatusCode::BAD_REQUEST, &problem);
+        }
+        if let Some(unknown) = schematic.overlay.as_ref().filter(|name| !catalogue::has_overlay(name)) {
+            let problem =
+                format!("official overlay {unknown:?} is not available for Talos version {version}");
+            return plain(StatusCode::BAD_REQUEST, &problem);
         }
         let Some((name, platform, arch)) = file.split_once('.').and_then(|(name, _)| {
             let (platform, arch) = name.trim_end_matches("-secureboot").rsplit_once('-')?;
