@@ -45,7 +45,12 @@ struct Access {
 impl Session {
     /// Reads the inventory, finds (or starts) the lab if asked for, and connects nothing yet.
     pub async fn open(target: &cli::Target, color: bool) -> Outcome<Self> {
-        let Inventory { loaded, path, folder } = documents::of(target, color)?;
+        Self::with(documents::of(target, color)?, target).await
+    }
+
+    /// The same with an inventory that was read already.
+    pub async fn with(inventory: Inventory, target: &cli::Target) -> Outcome<Self> {
+        let Inventory { loaded, path, folder } = inventory;
         let mut cluster = loaded.cluster;
         let store = store(target, &folder, &cluster);
         let link = match target.lab {

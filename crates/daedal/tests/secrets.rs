@@ -43,6 +43,16 @@ fn secrets_are_imported_shown_exported_and_never_exchanged() {
     assert_eq!(again.status.code(), Some(73), "{}", text(&again.stderr));
     assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
     good(&other.run(&lab, &["secrets", "export", "--force", "--to", &at("bundle.yaml")]));
+    std::os::unix::fs::symlink(at("nowhere"), at("link")).unwrap();
+    for (name, words) in [("link", "--force"), (".", "is a folder")] {
+        let refused = other.run(&lab, &["secrets", "export", "--to", &at(name)]);
+        assert_eq!(refused.status.code(), Some(73), "{}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains(words), "{}", text(&refused.stderr));
+    }
+    for wrong in [&["--stdout", "--force"][..], &["--stdout", "--to", "x"], &[]] {
+        let refused = other.run(&lab, &[&["secrets", "export"], wrong].concat());
+        assert_eq!(refused.status.code(), Some(64), "{wrong:?}: {}", text(&refused.stderr));
+    }
     good(&other.run(&lab, &["destroy", "--confirm", "other"]));
     assert!(is_private(&files.path().join("bundle.yaml")));
 

@@ -146,10 +146,13 @@ fn faults_in(patches: &str, file: &'static str) -> (Vec<String>, String) {
     (shown.collect(), drawn)
 }
 
-/// The second of the two workers brings nothing new; what is hidden stays so.
+fn places(found: &[String]) -> Vec<&str> {
+    found.iter().map(|said| said.split(' ').next().expect("a place")).collect()
+}
+
 #[test]
-fn what_is_wrong_with_a_patch_is_pointed_at() {
-    let file = "# fault 0 machine.a\n{}\n---\nmachine:\n  token: hush-1\n  a: # fault 1 x[1].b\n    b: hush-2\n---\nx:\n  - a: c\n  - {c: d, b: 1}\n# fault 0 machine.nowhere\n";
+fn what_is_wrong_with_a_patch_is_pointed_at_and_its_values_are_not_shown() {
+    let file = "# fault 0 machine.a\n{}\n---\nmachine: # hush-0\n  b: hush-1\n  a: # fault 1 x[1].b\n    b: hush-2\n---\nx:\n  - a: c\n  - {c: d, b: 1}\n# fault 0 machine.nowhere\n";
     let (found, drawn) = faults_in("    - file: a.yaml", file);
     let said = |path: &str| format!("The patch a.yaml cannot be used: `{path}` is not of v1.12.0.");
     assert_eq!(
@@ -160,17 +163,39 @@ fn what_is_wrong_with_a_patch_is_pointed_at() {
             format!("a.yaml:11:12 {}", said("x[1].b")),
         ]
     );
-    assert!(drawn.contains("4 │ machine:") && !drawn.contains("hush"), "{drawn}");
+    assert!(drawn.contains("4 │ machine: * ****") && !drawn.contains("hush"), "{drawn}");
 
-    let block = "    - role: worker\n      inline: |\n\n        machine:\n          sysctls:\n            net.core.x: hush # fault 0 machine.sysctls.net.core.x\n          ü: {a: 1, b: hush} # fault 0 machine.ü.b\n";
+    let block = "    - role: worker\n      inline: |\n\n        machine:\n          sysctls:\n            net.core.x: hush # fault 0 machine.sysctls.net.core.x\n          ü: {a: 20260101, b: hush} # fault 0 machine.ü.b\n";
     let (found, drawn) = faults_in(block, "");
-    let at: Vec<&str> = found.iter().map(|said| said.split(' ').next().expect("a place")).collect();
-    assert_eq!(at, ["cluster.yaml:6:13", "cluster.yaml:7:21"], "{found:?}");
-    assert!(drawn.contains("net.core.x: ****") && !drawn.contains("hush"), "{drawn}");
+    assert_eq!(places(&found), ["cluster.yaml:6:13", "cluster.yaml:7:28"], "{found:?}");
+    assert!(drawn.contains("net.core.x: ****") && drawn.contains("{a: ********, b: ****}"), "{drawn}");
 
-    let quoted = "    - inline: \"machine: {a: hush} # fault 0 machine.a\"\n    - inline: '${env.A}: b # fault 0 ${env.A}'";
+    let quoted = "    - inline: \"machine: {a: hush} # fault 0 machine.a\"";
     let (found, drawn) = faults_in(quoted, "");
-    let at: Vec<&str> = found.iter().map(|said| said.split(' ').next().expect("a place")).collect();
-    assert_eq!(at, ["cluster.yaml:1:15", "cluster.yaml:2:15"], "{found:?}");
-    assert!(!drawn.contains("hush") && found.iter().all(|said| !said.contains("hush")), "{found:?} {drawn}");
+    assert_eq!(places(&found), ["cluster.yaml:1:15"], "{found:?}");
+    assert!(!drawn.contains("hush"), "{drawn}");
+}
+
+/// What shows only with the environment's values in place may be made of them.
+#[test]
+fn a_fault_that_the_environment_brings_quotes_nothing_of_it() {
+    let patch = "    - inline: |\n        machine:\n          a: '${env.A}' # fault 0 machine.${env.A}\n          b: c # fault 0 machine.b";
+    let (found, _) = faults_in(patch, "");
+    assert_eq!(places(&found), ["cluster.yaml:2:9", "cluster.yaml:4:11"], "{found:?}");
+    assert!(found[0].ends_with("cannot be used: what ${env.A} puts in does not fit."), "{found:?}");
+    assert!(found[1].ends_with("`machine.b` is not of v1.12.0."), "{found:?}");
+}
+
+/// A pool's patch is that of each of its nodes, and its fault is one, also where it names the node.
+#[test]
+fn what_is_wrong_with_a_pools_patch_is_said_once() {
+    let at = "      address: 10.0.0.21    # .21, .22\n";
+    let patch =
+        "      patches:\n        - inline: |\n            machine: {} # fault 0 machine.${node.name}\n";
+    let text = HOME.replace(at, &format!("{at}{patch}"));
+    let source = Source { name: "cluster.yaml".to_owned(), text };
+    let found = load(&[source], &Fussy("")).expect_err("there is a fault");
+    let said: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("`machine.worker-1`"), "{said:?}");
 }

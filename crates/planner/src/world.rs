@@ -71,8 +71,9 @@ impl World {
 
     /// The names of what is there although it is not declared: VMs of ours, members of etcd, nodes of Kubernetes.
     pub fn undeclared(&self, cluster: &Cluster) -> BTreeSet<&str> {
+        let declared: BTreeSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
         let vms = self.guests.values().filter_map(|guest| match &guest.ownership {
-            Ownership::Ours { node, .. } if cluster.node(node).is_none() => Some(node.as_str()),
+            Ownership::Ours { node, .. } if !declared.contains(node.as_str()) => Some(node.as_str()),
             _ => None,
         });
         vms.chain(self.former.keys().map(String::as_str)).collect()

@@ -45,7 +45,11 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let beside = beside(path);
     write_synced(&beside, bytes)?;
-    fs::rename(&beside, path).map_err(io("replace", path))?;
+    if let Err(error) = fs::rename(&beside, path) {
+        // It holds keys, and nobody would look for it there.
+        let _ = fs::remove_file(&beside);
+        return Err(io("replace", path)(error));
+    }
     sync_parent(path)
 }
 

@@ -59,21 +59,22 @@ pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome 
             let options = node_remove::Options { yes: *yes, plan_only: *plan_only, drain: !no_drain };
             node_remove::run(names, target, &options, format, color).await
         }
-        NodeCommand::Show { name, target } => show(name, target, format, color).await,
+        NodeCommand::Show { name, target } => Box::pin(show(name, target, format, color)).await,
     }
 }
 
 async fn show(name: &str, target: &Target, format: Format, color: bool) -> Outcome {
+    let inventory = documents::of(target, color)?;
+    let declared = &inventory.loaded.cluster;
     // A name that nobody knows is no reason to call anywhere, or to start a lab.
-    let declared = documents::of(target, color)?.loaded.cluster;
-    let Some(node) = declared.node(name) else {
+    let Some(node) = declared.node(name).cloned() else {
         let names: Vec<&str> = declared.nodes.iter().map(|node| node.name.as_str()).collect();
         return Err(Failure::new(Exit::Usage, format!("the inventory has no node called {name}"))
             .hint(format!("There are: {}", names.join(", "))));
     };
-    let session = Session::open(target, color).await?;
+    let session = Session::with(inventory, target).await?;
     let page =
-        session.engine.node_page(&session.cluster, node).await.map_err(|error| engine_failure(&error))?;
+        session.engine.node_page(&session.cluster, &node).await.map_err(|error| engine_failure(&error))?;
     match format {
         Format::Json => console::json(&page),
         Format::Text => console::result(&render(&page)),

@@ -1,69 +1,55 @@
 //! What a node could not read of a patch, pointed at where the patch is written.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::Context;
-use crate::check::looks_secret;
 use crate::cluster::{Cluster, Patch};
 use crate::diagnostic::Finding;
 use crate::load::{PatchFault, Source};
 use crate::path::first_word;
 use crate::redact;
-use crate::yaml::{self, Entry, Kind, Node, Span, Value};
+use crate::variables;
+use crate::yaml::{self, Entry, Node, Span, Value};
 
 /// Lets the caller, who knows Talos, judge every patch with the facts of a node in it.
 pub(crate) fn judge_patches(cluster: &Cluster, cx: &mut Context<'_>) {
     let shared =
         cluster.nodes.first().into_iter().flat_map(|node| cluster.patches.iter().map(move |p| (p, node)));
     let own = cluster.nodes.iter().flat_map(|node| node.patches.iter().map(move |patch| (patch, node)));
-    // A pool's patch is that of each of its nodes: what is wrong with it is said once.
     let talos = cluster.talos.version.to_string();
-    let mut said = HashSet::new();
+    // A pool's patch is that of each of its nodes: what is wrong with it for one is said once.
+    let mut wrong = HashSet::new();
     for (patch, node) in shared.chain(own) {
-        for fault in cx.files.patch_faults(&patch.text_for(cluster, node), &talos) {
-            if said.insert((patch.origin.clone(), fault.clone())) {
-                let finding = found(patch, &fault, cx);
-                cx.findings.push(finding);
-            }
+        if wrong.contains(patch.origin.as_str()) {
+            continue;
+        }
+        let faults = cx.files.patch_faults(&patch.text_for(cluster, node), &talos);
+        if faults.is_empty() {
+            continue;
+        }
+        wrong.insert(patch.origin.as_str());
+        let written = Written::of(patch, cx);
+        let plain = Patch { text: written.text.clone(), ..patch.clone() };
+        let without_environment = match patch.secret_texts().next() {
+            Some(_) => cx.files.patch_faults(&plain.text_for(cluster, node), &talos),
+            None => faults.clone(),
+        };
+        for fault in faults {
+            let public = without_environment.contains(&fault);
+            cx.findings.push(written.finding(&patch.origin, &fault, public));
         }
     }
 }
 
-fn found(patch: &Patch, fault: &PatchFault, cx: &mut Context<'_>) -> Finding {
-    let (written, text) = match cx.inline.get(&patch.origin) {
-        Some((span, text)) => (Written::block(&cx.sources, *span, text), text.clone()),
-        None => {
-            let text = cx.read.get(&patch.origin).cloned().flatten().unwrap_or_default();
-            (Written::file(&mut cx.sources, &patch.origin, &text), text)
-        }
-    };
-    let documents: Vec<Node> =
-        yaml::parse(&text, 0).0.into_iter().filter(|node| !says_nothing(node)).collect();
-    if let (Written::Block { .. }, Some((span, _))) = (&written, cx.inline.get(&patch.origin)) {
-        // Hidden as a whole so far; now its keys can be seen.
-        cx.masked.retain(|masked| masked != span);
-    }
-    let mut hidden = redact::suspects(&text, 0);
-    documents
-        .iter()
-        .for_each(|document| hide(document, matches!(document.value, Value::Seq(_)), &mut hidden));
-    cx.masked.extend(hidden.into_iter().map(|span| written.span(span)));
-    let at =
-        documents.get(fault.document).map(|document| locate(document, &fault.path, first_word(document)));
-    let at = at.unwrap_or(Span { source: 0, start: 0, end: 0 });
-    let end = if fault.message.ends_with(['?', '.']) { "" } else { "." };
-    // A key, too, may come from the environment.
-    let said = patch.secret_texts().fold(fault.message.clone(), |said, secret| said.replace(secret, "***"));
-    let message = format!("The patch {} cannot be used: {said}{end}", patch.origin);
-    Finding::error("patch", written.span(at), message)
-}
-
-fn says_nothing(node: &Node) -> bool {
-    node.is_null() || matches!(&node.value, Value::Map(entries) if entries.is_empty())
+/// A patch as it is written, before anything is put in.
+struct Written {
+    text: String,
+    documents: Vec<Node>,
+    place: Place,
 }
 
 /// Where a patch's text stands among the sources.
-enum Written {
+enum Place {
     /// It is a source.
     File(usize),
     /// Its lines are those of a source from a line on, indented. By byte: where each begins in the patch, and there.
@@ -73,14 +59,53 @@ enum Written {
 }
 
 impl Written {
-    fn file(sources: &mut Vec<Source>, name: &str, text: &str) -> Self {
-        let known = sources.iter().position(|source| source.name == name && source.text == text);
-        Self::File(known.unwrap_or_else(|| {
-            sources.push(Source { name: name.to_owned(), text: text.to_owned() });
-            sources.len() - 1
-        }))
+    /// Finds a patch, and hides all of its values.
+    fn of(patch: &Patch, cx: &mut Context<'_>) -> Self {
+        let (text, place) = match cx.inline.get(&patch.origin) {
+            Some((span, text)) => {
+                let place = Place::block(&cx.sources, *span, text);
+                if matches!(place, Place::Block { .. }) {
+                    // Hidden as a whole so far; now its keys can be seen.
+                    cx.masked.retain(|masked| masked != span);
+                }
+                (text.clone(), place)
+            }
+            None => {
+                let text = cx.read.get(&patch.origin).cloned().flatten().unwrap_or_default();
+                let source = Source { name: patch.origin.clone(), text: text.clone() };
+                cx.sources.push(source);
+                (text, Place::File(cx.sources.len() - 1))
+            }
+        };
+        let documents = yaml::parse(&text, 0).0;
+        cx.masked.extend(redact::values(&text, &documents).into_iter().map(|span| place.span(span)));
+        let documents = documents.into_iter().filter(|node| !says_nothing(node)).collect();
+        Self { text, documents, place }
     }
 
+    /// A finding about a fault. What only shows with the environment's values in place may be about those.
+    fn finding(&self, origin: &str, fault: &PatchFault, public: bool) -> Finding {
+        let at = self.documents.get(fault.document);
+        let at = at.map(|document| locate(document, &fault.path, first_word(document)));
+        let at = at.unwrap_or(Span { source: 0, start: 0, end: 0 });
+        let names: BTreeSet<&str> =
+            variables::used(&self.text).filter(|name| name.starts_with("env.")).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let said = match public {
+            true => fault.message.clone(),
+            false => format!("what ${{{}}} puts in does not fit", names.join("} or ${")),
+        };
+        let end = if said.ends_with(['?', '.']) { "" } else { "." };
+        let message = format!("The patch {origin} cannot be used: {said}{end}");
+        Finding::error("patch", self.place.span(at), message)
+    }
+}
+
+fn says_nothing(node: &Node) -> bool {
+    node.is_null() || matches!(&node.value, Value::Map(entries) if entries.is_empty())
+}
+
+impl Place {
     /// Finds the lines of a block in the text it stands in.
     fn block(sources: &[Source], span: Span, text: &str) -> Self {
         let whole = sources.get(span.source).map_or("", |source| source.text.as_str());
@@ -128,26 +153,6 @@ fn lines(text: &str) -> Vec<(usize, usize)> {
         (start, line.trim_end().len())
     };
     text.split_inclusive('\n').map(of).collect()
-}
-
-/// Adds the values that may be secret: all texts but those that say what a document or an operation is.
-fn hide(node: &Node, is_operations: bool, hidden: &mut Vec<Span>) {
-    match &node.value {
-        Value::Scalar { kind: Kind::Null | Kind::Bool | Kind::Int, .. } => {}
-        Value::Scalar { .. } => hidden.push(node.span),
-        Value::Seq(items) => items.iter().for_each(|item| hide(item, is_operations, hidden)),
-        Value::Map(entries) => {
-            for Entry { key, value, .. } in entries {
-                let plain: &[&str] =
-                    if is_operations { &["op", "path", "from"] } else { &["apiVersion", "kind"] };
-                if looks_secret(key) {
-                    hidden.push(value.span);
-                } else if !plain.contains(&key.as_str()) {
-                    hide(value, false, hidden);
-                }
-            }
-        }
-    }
 }
 
 /// What a dotted path leads to, or as far as it goes. Names of entries may have dots in them.

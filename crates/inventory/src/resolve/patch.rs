@@ -165,7 +165,7 @@ fn check_file(file: &str, text: String, cx: &mut Context<'_>) -> Option<String> 
     if problem.is_none() && !empty {
         return Some(text);
     }
-    cx.masked.extend(redact::suspects(&text, source));
+    cx.masked.extend(redact::all_but_keys(&text).into_iter().map(|span| yaml::Span { source, ..span }));
     let span = yaml::Span { source, start: 0, end: 0 };
     cx.findings.push(match problem {
         Some(problem) => {

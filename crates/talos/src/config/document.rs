@@ -146,27 +146,35 @@ impl MachineConfig {
 
 /// Reads YAML documents, leaving out empty ones. Every document must be a mapping.
 pub(crate) fn read_documents(text: &str) -> Result<Vec<Value>> {
+    read_some_documents(text).map_err(|(_, reason)| Error::Config { reason })
+}
+
+/// The same; on an error also which document, empty ones aside, is the one that cannot be read.
+pub(crate) fn read_some_documents(text: &str) -> Result<Vec<Value>, (usize, String)> {
     let mut documents = Vec::new();
     let wrong = |error: yaml_serde::Error| {
         let at = error.location().map_or(String::new(), |at| format!(" at line {}", at.line()));
         // The parser's own words may quote a secret.
-        Error::Config { reason: format!("it is not valid YAML{at}") }
+        format!("it is not valid YAML{at}")
     };
     // Read once to see of what kind it is, and again as that kind is read.
     let again = yaml_serde::Deserializer::from_str(text);
     for (part, again) in yaml_serde::Deserializer::from_str(text).zip(again) {
-        let value = Value::deserialize(part).map_err(wrong)?;
+        let count = documents.len();
+        let value = Value::deserialize(part).map_err(|error| (count, wrong(error)))?;
         match value {
             Value::Null => {}
             Value::Mapping(mapping) if mapping.is_empty() => {}
             Value::Mapping(_) => {
                 let field = schema::of_kind(&DocumentId::of(&value).kind);
                 documents.push(match field {
-                    Some(field) => Spelled { field, seen: &value }.deserialize(again).map_err(wrong)?,
+                    Some(field) => Spelled { field, seen: &value }
+                        .deserialize(again)
+                        .map_err(|error| (count, wrong(error)))?,
                     None => value,
                 });
             }
-            _ => return Err(Error::Config { reason: "a document is not a mapping".into() }),
+            _ => return Err((count, "a document is not a mapping".into())),
         }
     }
     Ok(documents)

@@ -9,7 +9,7 @@ use crate::{
     Error, Result,
     config::{
         contract::Contract,
-        document::{DocumentId, MachineConfig, read_documents},
+        document::{DocumentId, MachineConfig, read_some_documents},
         schema::{self, Field, Misfit, Part, Shape},
     },
 };
@@ -65,7 +65,11 @@ impl Patch {
             Ok(None) => {}
             Err(faults) => return Err(faults),
         }
-        let documents = read_documents(text).map_err(|error| vec![PatchFault::of(0, "", &error)])?;
+        let documents = read_some_documents(text).map_err(|(document, message)| {
+            // Its lines are those of the patch, which may stand in another text.
+            let message = message.replace(" at line ", "; see its line ");
+            vec![PatchFault { document, path: String::new(), message }]
+        })?;
         let (mut operations, mut faults, mut seen) = (Vec::new(), Vec::new(), Vec::new());
         for (index, mut document) in documents.into_iter().enumerate() {
             let id = DocumentId::of(&document);
@@ -83,11 +87,14 @@ impl Patch {
                 faults.extend(misfits.into_iter().map(|misfit| PatchFault::misfit(index, &id, misfit)));
                 continue;
             }
-            match collect_deletes(&mut document, &id, &mut Vec::new(), &mut operations) {
+            let mut path = Vec::new();
+            match collect_deletes(&mut document, &id, &mut path, &mut operations) {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(error) => {
-                    faults.push(PatchFault::of(index, "", &error));
+                    // The way to where it stopped; which element of a list that was in is not kept.
+                    let path: Vec<String> = path.into_iter().take_while(|part| part != "[]").collect();
+                    faults.push(PatchFault::of(index, &path.join("."), &error));
                     continue;
                 }
             }
@@ -105,7 +112,7 @@ impl Patch {
 impl PatchFault {
     fn of(document: usize, path: &str, error: &Error) -> Self {
         let message = match error {
-            Error::Patch { reason } | Error::Config { reason } => reason.clone(),
+            Error::Patch { reason } => reason.clone(),
             other => other.to_string(),
         };
         Self { document, path: path.to_owned(), message }
@@ -478,6 +485,9 @@ mod tests {
             [at(0, "[1]"), at(0, "[2]")]
         );
         assert_eq!(faults("machine: ["), [at(0, "")]);
+        assert_eq!(faults("---\nmachine: {type: worker}\n---\n- a\n"), [at(1, "")]);
+        let inside = "machine: {sysctls: {a: b}, kernel: {modules: [{name: {$patch: delete}}]}}";
+        assert_eq!(faults(inside), [at(0, "machine.kernel.modules")]);
         assert_eq!(faults("machine: {type: worker}"), []);
     }
 

@@ -8,7 +8,7 @@ mod show;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use daedal_engine::Outputs;
 use daedal_inventory::{Cluster, Reach};
 use daedal_store::Store;
@@ -104,12 +104,14 @@ pub enum SecretsCommand {
 
 /// Where something secret goes: said aloud, so that keys land on no terminal by accident.
 #[derive(Debug, Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("destination").args(["to", "stdout"]).required(true))]
 pub struct Destination {
     /// Write to this file, readable by nobody else (0600).
-    #[arg(long, value_name = "FILE", required_unless_present = "stdout", conflicts_with = "stdout")]
+    #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
     /// Replace the file if there is one.
-    #[arg(long, requires = "to")]
+    #[arg(long, conflicts_with = "stdout")]
     force: bool,
     /// Print it: keys and all.
     #[arg(long)]
@@ -214,8 +216,12 @@ async fn stored(store: &Store) -> Outcome<Option<SecretsBundle>> {
 /// Hands out something secret where it was asked for.
 fn hand_out(content: &Secret, what: &str, to: &Destination, format: Format) -> Outcome {
     match (&to.to, format) {
-        // What is there may be the only copy of another cluster's keys.
-        (Some(path), _) if path.exists() && !to.force => {
+        (Some(path), _) if path.is_dir() => {
+            let message = format!("{what} was not written: {} is a folder", path.display());
+            return Err(Failure::new(Exit::CannotWrite, message).hint("Name a file in it."));
+        }
+        // What is there may be the only copy of another cluster's keys; a link may lead to it.
+        (Some(path), _) if path.symlink_metadata().is_ok() && !to.force => {
             let message = format!("{what} was not written: {} is there already", path.display());
             return Err(Failure::new(Exit::CannotWrite, message).hint("Name another file, or give --force."));
         }

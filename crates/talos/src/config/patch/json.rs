@@ -41,8 +41,10 @@ pub(super) fn read(text: &str) -> Result<Option<Vec<Operation>>, Vec<PatchFault>
     let mut operations = Vec::with_capacity(items.len());
     let mut faults = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let read = serde_json::to_value(item).map_err(|_| fault("it has keys that JSON does not know"));
-        match read.and_then(|item| operation(index + 1, &item)) {
+        let number = index + 1;
+        let unknown =
+            |_| fault(&format!("operation {number} of the JSON patch has keys that JSON does not know"));
+        match serde_json::to_value(item).map_err(unknown).and_then(|item| operation(number, &item)) {
             Ok(operation) => operations.push(operation),
             Err(error) => faults.push(PatchFault::of(0, &format!("[{index}]"), &error)),
         }

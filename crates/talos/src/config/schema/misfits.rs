@@ -54,7 +54,8 @@ pub(crate) fn misfits(document: &Value, kind: &str, minor: u32) -> Vec<Misfit> {
         }
         Some(field) => look(document, field, minor, &mut String::new(), !kind.is_empty(), &mut found),
         None => {
-            let known: Vec<&str> = all_kinds().map(|(kind, _)| kind).collect();
+            let known: Vec<&str> =
+                all_kinds().map(|(kind, _)| kind).filter(|kind| !kind.is_empty()).collect();
             let message = format!("is not a known kind of document{}", meant(kind, known.into_iter()));
             found.push(Misfit::new(Part::Kind, kind, message));
         }
