@@ -45,7 +45,7 @@ fn bench_helm(args: &[String]) -> ExitCode {
     }
     let mut command = cargo();
     command
-        .args(["run", "--quiet", "--release", "--package", "daedal-helm", "--example", "bench", "--"])
+        .args(["run", "--quiet", "--release", "--package", "daedal-helm", "--example", "beside_helm", "--"])
         .args(args)
         .env("DAEDAL_PEERS", peers::folder());
     finished(&mut command)
