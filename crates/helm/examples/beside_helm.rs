@@ -1,6 +1,6 @@
 //! Time and peak memory of rendering a chart, beside `helm template`, process against process in one run.
 //!
-//! `bench [CHART] [RUNS]`: Cilium's chart from Go's module cache unless another is named. Needs a built `helm` under
+//! `beside_helm [CHART] [RUNS]`: Cilium's chart from Go's module cache unless another is named. Needs a built `helm` under
 //! `DAEDAL_PEERS` (or named by `HELM`) and the `template` example built beside this program; `OURS` names another program
 //! with a command `helm template`. Both get the same chart and flags, and what they print must be the same.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
