@@ -133,3 +133,37 @@ fn what_the_factory_does_not_have_is_refused_with_a_suggestion() {
         "{said}"
     );
 }
+
+/// What is built into a node's system comes with an upgrade: until then every plan says so, and the factory is asked for it and told of
+/// it before any node's config names it.
+#[test]
+fn changed_extensions_wait_for_an_upgrade_and_every_plan_says_so() {
+    let lab = common::Lab::new();
+    let small = [("count: 3 ", "count: 1 "), ("count: 2\n", "count: 0\n")];
+    let with = |extension: &str| Changed::new("home", &[&small[..], &[("- tailscale", extension)]].concat());
+    good(&with("- tailscale").run(&lab, &["apply", "--yes"]));
+
+    let misspelled = with("- iscsi-tool");
+    for command in [&["plan"][..], &["apply", "--yes"]] {
+        let refused = misspelled.run(&lab, command);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(65), "{said}");
+        assert!(said.contains("did you mean siderolabs/iscsi-tools?"), "{said}");
+    }
+
+    let changed = with("- iscsi-tools");
+    let told = |said: &str| {
+        let words: Vec<&str> = said.split_whitespace().collect();
+        words.join(" ").contains("come with an upgrade, which apply does not do")
+    };
+    let said = good(&changed.run(&lab, &["plan"]));
+    assert!(
+        said.contains("register schematic") && said.contains("machine.install.image") && told(&said),
+        "{said}"
+    );
+    good(&changed.run(&lab, &["apply", "--yes"]));
+    let said = good(&changed.run(&lab, &["plan"]));
+    assert!(said.contains("No changes") && told(&said), "{said}");
+    let said = good(&with("- tailscale").run(&lab, &["plan"]));
+    assert!(!told(&said), "{said}");
+}

@@ -346,6 +346,21 @@ impl Nodes {
         config.ok_or_else(|| "it has no machine config".to_owned())
     }
 
+    /// The schematic that a node's system was built by; nothing if it does not say so.
+    pub(crate) async fn schematic(&self, node: &dyn Peer, patience: Duration) -> Option<String> {
+        let ask = async {
+            let client = self.connect(node, patience).await?;
+            client.list("runtime", "ExtensionStatuses.runtime.talos.dev").await
+        };
+        let extensions = self.answer(node, patience, ask).await.ok()?;
+        extensions.iter().find_map(|extension| {
+            let spec = extension.spec();
+            let metadata = spec.get("metadata")?;
+            let name = metadata.get("name")?.as_str()?;
+            (name == "schematic").then(|| metadata.get("version")?.as_str().map(str::to_owned)).flatten()
+        })
+    }
+
     /// Gives a node a machine config, or only asks what it would do with it.
     pub(crate) async fn configure(
         &self,

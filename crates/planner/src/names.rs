@@ -70,6 +70,12 @@ pub struct Images {
 }
 
 impl Images {
+    /// The schematics that a node's system may be made of.
+    pub(crate) fn schematics(&self, node: &str) -> impl Iterator<Item = &str> {
+        let image = self.of(node).map(|image| image.schematic_id.as_str());
+        image.into_iter().chain(self.installer.as_deref())
+    }
+
     /// The image of a node.
     pub fn of(&self, node: &str) -> Option<&ImageRef> {
         self.own.get(node).or(self.shared.as_ref())

@@ -320,6 +320,23 @@ pub struct NodeView {
     pub kubelet: Option<String>,
     /// The machine config it runs on, beside the declared one.
     pub config: ConfigView,
+    /// Schematic of the system it runs, where an Image Factory built that and the node says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schematic: Option<String>,
+}
+
+impl NodeView {
+    /// Whether its next upgrade would be to another image once it has the declared config.
+    pub fn gets_another_installer(&self) -> bool {
+        let ConfigView::Differs { changes, .. } = &self.config else { return false };
+        changes.iter().any(|change| {
+            let path = match change.document.as_str() {
+                "UnattendedInstallConfig" => "installer.image",
+                _ => "machine.install.image",
+            };
+            change.fields.iter().any(|field| field.path == path)
+        })
+    }
 }
 
 /// A member of etcd.

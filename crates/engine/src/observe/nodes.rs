@@ -107,6 +107,7 @@ pub(crate) async fn look(
             elsewhere: known.and_then(|known| elsewhere(node, known)),
             kubelet: known.map(|node| node.kubelet.clone()),
             config: answer.config,
+            schematic: answer.schematic,
         };
         seen.nodes.insert(node.name.clone(), view);
     }
@@ -175,11 +176,12 @@ pub(super) struct Answer {
     pub(super) talos: Probe,
     pub(super) etcd: Option<Membership>,
     pub(super) config: ConfigView,
+    pub(super) schematic: Option<String>,
 }
 
 impl Answer {
     pub(super) fn of(talos: Probe) -> Self {
-        Self { talos, etcd: None, config: ConfigView::Unknown }
+        Self { talos, etcd: None, config: ConfigView::Unknown, schematic: None }
     }
 }
 
@@ -221,8 +223,12 @@ impl<'a> Question<'a> {
             let began = Instant::now();
             let talos = self.nodes.probe(node, self.limits.probe_timeout).await;
             let Probe::Configured { stage, version } = &talos else { return Answer::of(talos) };
-            let (etcd, config) = tokio::join!(self.etcd(node, stage, began), self.config(node, version));
-            Answer { talos, etcd, config }
+            let (etcd, config, schematic) = tokio::join!(
+                self.etcd(node, stage, began),
+                self.config(node, version),
+                self.nodes.schematic(node, self.limits.probe_timeout),
+            );
+            Answer { talos, etcd, config, schematic }
         })
     }
 

@@ -119,6 +119,7 @@ fn plan(
         recover,
     };
     planner.general_notes(&survey);
+    planner.schematic_notes(images, &survey);
     planner.room_notes(&rooms, &hosts);
     planner.prepare(images, &survey, &hosts);
     for sight in &survey.nodes {
@@ -254,6 +255,11 @@ impl<'w> Planner<'w> {
         }
         // In declared order of nodes, so that the same input gives the same bytes.
         for sight in &survey.nodes {
+            if sight.view.gets_another_installer() {
+                images.schematics(&sight.node.name).for_each(|schematic| {
+                    self.image.register(schematic, &mut self.graph);
+                });
+            }
             let host = match hosts.get(sight.node.name.as_str()) {
                 Some(host) => host,
                 None => match self.lost_iso(sight) {

@@ -6,7 +6,9 @@ use daedal_inventory::{Role, TlsTrust};
 
 use super::Planner;
 use crate::capacity::Rooms;
+use crate::digest::hex12;
 use crate::error::some_of;
+use crate::names::Images;
 use crate::plan::Level;
 use crate::size;
 use crate::survey::{Sight, State, Survey, full_name};
@@ -50,6 +52,28 @@ impl<'w> Planner<'w> {
                 "Not brought up: no control plane can come up, and a worker gets its certificate from one.",
                 None,
             );
+        }
+    }
+
+    /// Says which nodes run another system than the declared one: it is not their config that brings it.
+    pub(super) fn schematic_notes(&mut self, images: &Images, survey: &Survey<'w>) {
+        let mut others: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+        for sight in &survey.nodes {
+            let declared: Vec<&str> = images.schematics(&sight.node.name).collect();
+            let running = sight.view.schematic.as_deref().filter(|running| !declared.contains(running));
+            if let (Some(running), Some(declared)) = (running, declared.last()) {
+                others.entry((running, declared)).or_default().push(sight.node.name.clone());
+            }
+        }
+        for ((running, declared), names) in others {
+            let text = format!(
+                "The system that runs is of schematic {}, declared is {}. Extensions, kernel arguments and whatever else is \
+                 built in come with an upgrade, which apply does not do.",
+                hex12(running),
+                hex12(declared)
+            );
+            let fix = "upgrade one node after the other to the image that its config names: talosctl upgrade --image …";
+            self.notes.add(Level::Warning, some_of(&names), text, Some(fix.to_owned()));
         }
     }
 
