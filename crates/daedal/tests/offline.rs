@@ -243,13 +243,13 @@ fn an_image_that_the_factory_cannot_build_is_refused_before_anything_is_done() {
 #[test]
 fn a_node_that_is_not_declared_is_told_at_once() {
     let lab = common::Lab::new();
-    let run = lab.run(&["node", "show", "cp-9"], "home");
-    assert_eq!(run.status.code(), Some(64), "{}", text(&run.stderr));
-    assert!(
-        text(&run.stderr).contains("There are: cp-1, cp-2, cp-3, worker-1, worker-2"),
-        "{}",
-        text(&run.stderr)
-    );
+    for (name, words) in
+        [("nope", "There are: cp-1, cp-2, cp-3, worker-1, worker-2"), ("worker1", "Did you mean worker-1?")]
+    {
+        let run = lab.run(&["node", "show", name], "home");
+        assert_eq!(run.status.code(), Some(64), "{}", text(&run.stderr));
+        assert!(text(&run.stderr).contains(words), "{}", text(&run.stderr));
+    }
     assert!(!lab.dir().exists(), "a lab was started");
 }
 

@@ -199,3 +199,12 @@ fn what_is_wrong_with_a_pools_patch_is_said_once() {
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("`machine.worker-1`"), "{said:?}");
 }
+
+/// A patch that is no YAML is met at its line, with its keys to be seen and nothing else.
+#[test]
+fn a_block_that_is_no_yaml_is_pointed_at() {
+    let (found, drawn) =
+        faults_in("    - inline: |\n        machine:\n          env: {A: hush\n          b: c", "");
+    assert_eq!(places(&found), ["cluster.yaml:4:12"], "{found:?}");
+    assert!(drawn.contains("b: *") && drawn.contains("env: {*: ****") && !drawn.contains("hush"), "{drawn}");
+}

@@ -57,7 +57,7 @@ fn offline(target: &Target, format: Format, color: bool) -> Outcome {
             }
             console::result(&format!(
                 "{} is good: cluster {} with {} and {}, Talos v{}, Kubernetes v{}.\n\
-                 `daedal check --live` also asks Proxmox.",
+                 `daedal check --live` also asks Proxmox and the Image Factory.",
                 inventory.path.display(),
                 cluster.name,
                 count(cluster.control_planes().count(), "control plane"),

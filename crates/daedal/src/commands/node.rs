@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::Subcommand;
 use daedal_engine::{KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage};
-use daedal_inventory::Role;
+use daedal_inventory::{Role, nearest};
 
 use crate::cli::{Format, Target};
 use crate::commands::{node_list, node_remove};
@@ -69,8 +69,9 @@ async fn show(name: &str, target: &Target, format: Format, color: bool) -> Outco
     // A name that nobody knows is no reason to call anywhere, or to start a lab.
     let Some(node) = declared.node(name).cloned() else {
         let names: Vec<&str> = declared.nodes.iter().map(|node| node.name.as_str()).collect();
-        return Err(Failure::new(Exit::Usage, format!("the inventory has no node called {name}"))
-            .hint(format!("There are: {}", names.join(", "))));
+        let failure = Failure::new(Exit::Usage, format!("the inventory has no node called {name}"));
+        let meant = nearest(name, &names).map(|meant| format!("Did you mean {meant}?"));
+        return Err(failure.hint(meant.unwrap_or_else(|| format!("There are: {}", names.join(", ")))));
     };
     let session = Session::with(inventory, target).await?;
     let page =

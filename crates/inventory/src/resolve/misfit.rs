@@ -6,7 +6,7 @@ use super::Context;
 use crate::cluster::{Cluster, Patch};
 use crate::diagnostic::Finding;
 use crate::load::{PatchFault, Source};
-use crate::path::first_word;
+use crate::path::{Path, first_word};
 use crate::redact;
 use crate::variables;
 use crate::yaml::{self, Entry, Node, Span, Value};
@@ -39,6 +39,22 @@ pub(crate) fn judge_patches(cluster: &Cluster, cx: &mut Context<'_>) {
             cx.findings.push(written.finding(&patch.origin, &fault, public));
         }
     }
+}
+
+/// Says what is wrong with a patch inside the inventory that is no YAML: at its line, where it is a block.
+pub(crate) fn unreadable(at: &Path<'_>, text: &str, problem: yaml::Problem, cx: &mut Context<'_>) {
+    let message = problem.message.replacen("This is", "The patch is", 1);
+    let span = at.find(cx.root).filter(|_| cx.given(at)).map(|node| node.span);
+    let place = span.map(|span| Place::block(&cx.sources, span, text));
+    let (Some(span), Some(place @ Place::Block { .. })) = (span, place) else {
+        cx.hide(at);
+        let help = "Write it as a block, `inline: |`, with the patch indented below.";
+        return cx.error("patch", at, message, help);
+    };
+    cx.masked.retain(|masked| *masked != span);
+    cx.masked.extend(redact::all_but_keys(text).into_iter().map(|span| place.span(span)));
+    let finding = Finding::error("patch", place.span(problem.span), message);
+    cx.findings.push(problem.help.into_iter().fold(finding, Finding::help));
 }
 
 /// A patch as it is written, before anything is put in.

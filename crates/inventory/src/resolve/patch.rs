@@ -2,7 +2,7 @@
 
 use std::path::Path as FilePath;
 
-use super::Context;
+use super::{Context, misfit};
 use crate::Source;
 use crate::cluster::Patch;
 use crate::diagnostic::{Finding, MISSING_SECRET};
@@ -56,9 +56,7 @@ fn patch(patch: &document::Patch, at: &Path<'_>, cx: &mut Context<'_>) -> Vec<Pa
     let Some(text) = patch.inline.as_ref() else { return Vec::new() };
     let at = at.key("inline");
     if let (_, Some(problem)) = parsed(text, 0) {
-        cx.hide(&at);
-        let help = "Write it as a block, `inline: |`, with the patch indented below.";
-        cx.error("patch", &at, problem.message.replacen("This is", "The patch is", 1), help);
+        misfit::unreadable(&at, text, problem, cx);
         return Vec::new();
     }
     if !cx.given(&at) {
