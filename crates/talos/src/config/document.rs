@@ -64,7 +64,7 @@ impl fmt::Display for DocumentId {
 impl MachineConfig {
     /// Reads a config of one or more documents.
     pub fn from_yaml(text: &str) -> Result<Self> {
-        let documents = read_documents(text)?;
+        let documents = read_documents(text).map_err(Unreadable::in_config)?;
         if documents.is_empty() {
             return Err(Error::Config { reason: "there is no document in it".into() });
         }
@@ -144,37 +144,47 @@ impl MachineConfig {
     }
 }
 
-/// Reads YAML documents, leaving out empty ones. Every document must be a mapping.
-pub(crate) fn read_documents(text: &str) -> Result<Vec<Value>> {
-    read_some_documents(text).map_err(|(_, reason)| Error::Config { reason })
+/// Why a text cannot be read as documents.
+pub(crate) struct Unreadable {
+    /// Which document it is, empty ones aside.
+    pub(crate) document: usize,
+    pub(crate) reason: &'static str,
+    /// Where in the whole text, if the parser says so.
+    pub(crate) line: Option<usize>,
 }
 
-/// The same; on an error also which document, empty ones aside, is the one that cannot be read.
-pub(crate) fn read_some_documents(text: &str) -> Result<Vec<Value>, (usize, String)> {
+impl Unreadable {
+    fn in_config(self) -> Error {
+        let at = self.line.map(|line| format!(" at line {line}")).unwrap_or_default();
+        Error::Config { reason: format!("{}{at}", self.reason) }
+    }
+}
+
+/// Reads YAML documents, leaving out empty ones. Every document must be a mapping.
+pub(crate) fn read_documents(text: &str) -> Result<Vec<Value>, Unreadable> {
     let mut documents = Vec::new();
-    let wrong = |error: yaml_serde::Error| {
-        let at = error.location().map_or(String::new(), |at| format!(" at line {}", at.line()));
-        // The parser's own words may quote a secret.
-        format!("it is not valid YAML{at}")
-    };
     // Read once to see of what kind it is, and again as that kind is read.
     let again = yaml_serde::Deserializer::from_str(text);
     for (part, again) in yaml_serde::Deserializer::from_str(text).zip(again) {
-        let count = documents.len();
-        let value = Value::deserialize(part).map_err(|error| (count, wrong(error)))?;
+        let document = documents.len();
+        // The parser's own words may quote a secret.
+        let wrong = |error: yaml_serde::Error| Unreadable {
+            document,
+            reason: "it is not valid YAML",
+            line: error.location().map(|at| at.line()),
+        };
+        let value = Value::deserialize(part).map_err(wrong)?;
         match value {
             Value::Null => {}
             Value::Mapping(mapping) if mapping.is_empty() => {}
             Value::Mapping(_) => {
                 let field = schema::of_kind(&DocumentId::of(&value).kind);
                 documents.push(match field {
-                    Some(field) => Spelled { field, seen: &value }
-                        .deserialize(again)
-                        .map_err(|error| (count, wrong(error)))?,
+                    Some(field) => Spelled { field, seen: &value }.deserialize(again).map_err(wrong)?,
                     None => value,
                 });
             }
-            _ => return Err((count, "a document is not a mapping".into())),
+            _ => return Err(Unreadable { document, reason: "a document is not a mapping", line: None }),
         }
     }
     Ok(documents)
