@@ -350,15 +350,10 @@ impl Nodes {
     pub(crate) async fn schematic(&self, node: &dyn Peer, patience: Duration) -> Option<String> {
         let ask = async {
             let client = self.connect(node, patience).await?;
-            client.list("runtime", "ExtensionStatuses.runtime.talos.dev").await
+            client.extensions().await
         };
         let extensions = self.answer(node, patience, ask).await.ok()?;
-        extensions.iter().find_map(|extension| {
-            let spec = extension.spec();
-            let metadata = spec.get("metadata")?;
-            let name = metadata.get("name")?.as_str()?;
-            (name == "schematic").then(|| metadata.get("version")?.as_str().map(str::to_owned)).flatten()
-        })
+        extensions.into_iter().find(|(name, _)| name == "schematic").map(|(_, id)| id)
     }
 
     /// Gives a node a machine config, or only asks what it would do with it.

@@ -254,7 +254,7 @@ impl Engine {
                 listed(&client, "network", "AddressStatuses.net.talos.dev"),
                 listed(&client, "network", "LinkStatuses.net.talos.dev"),
                 listed(&client, "runtime", "Disks.block.talos.dev"),
-                listed(&client, "runtime", "ExtensionStatuses.runtime.talos.dev"),
+                client.extensions(),
                 etcd_page(&client, node),
                 nodes.certificate_end(node, patience),
             );
@@ -290,11 +290,9 @@ impl Engine {
                     .map(|(_, spec)| (text(spec, "dev_path"), text(spec, "pretty_size"), text(spec, "model")))
                     .collect(),
                 extensions: extensions
-                    .iter()
-                    .map(|(_, spec)| {
-                        let of = &spec["metadata"];
-                        format!("{} {}", text(of, "name"), text(of, "version"))
-                    })
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|(name, version)| format!("{name} {version}"))
                     .collect(),
                 etcd,
                 certificate_ends: ends.ok(),

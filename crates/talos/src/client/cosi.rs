@@ -168,6 +168,18 @@ impl Client {
         Ok(self.get(namespace, kind, id).await?.as_ref().map(MachineStatus::of))
     }
 
+    /// The names and versions of what is built into the machine's system. The schematic is one of them, with its id for a
+    /// version, where an Image Factory built it.
+    pub async fn extensions(&self) -> Result<Vec<(String, String)>> {
+        let found = self.list("runtime", "ExtensionStatuses.runtime.talos.dev").await?;
+        let extension = |resource: &Resource| {
+            let spec = resource.spec();
+            let text = |key: &str| spec.get("metadata")?.get(key)?.as_str().map(str::to_owned);
+            (text("name").unwrap_or_default(), text("version").unwrap_or_default())
+        };
+        Ok(found.iter().map(extension).collect())
+    }
+
     /// Follows the machine's status: what it is now, then every change.
     pub async fn watch_machine_status(
         &self,
