@@ -1,7 +1,7 @@
 //! The state of a cluster as a table: node × host × VMID × address × VM × Talos × etcd × Ready.
 
 use daedal_inventory::{Cluster, Role};
-use daedal_planner::{Blind, EtcdView, Ownership, TalosView, World};
+use daedal_planner::{Blind, EtcdView, Ownership, TalosView, World, readiness};
 use serde::Serialize;
 
 use crate::access::Credential;
@@ -86,13 +86,7 @@ impl StatusReport {
                     },
                 };
                 let running = mine && guest.is_some_and(|guest| guest.running);
-                let talos = match view.map(|view| &view.talos) {
-                    None => None,
-                    Some(TalosView::Unreachable) => Some("unreachable".to_owned()),
-                    Some(TalosView::Maintenance) => Some("maintenance".to_owned()),
-                    Some(TalosView::OtherCluster) => Some("other cluster".to_owned()),
-                    Some(TalosView::Configured { version, stage }) => Some(format!("{version} {stage}")),
-                };
+                let talos = view.map(|view| view.talos.to_string());
                 let is_control_plane = node.role == Role::ControlPlane;
                 let etcd = match view.map(|view| &view.etcd) {
                     _ if !is_control_plane => None,
@@ -116,7 +110,7 @@ impl StatusReport {
                     vm,
                     talos,
                     etcd: etcd.map(str::to_owned),
-                    ready: ready.map(|ready| if ready { "Ready" } else { "NotReady" }.to_owned()),
+                    ready: ready.map(|ready| readiness(ready).to_owned()),
                     healthy,
                 }
             })

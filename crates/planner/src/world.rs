@@ -1,6 +1,7 @@
 //! What was observed of the world, and what could not be. Plain data; only the engine's `observe` makes one for real.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
 
 use daedal_inventory::{Arch, Boot, Cluster, Node, Role};
@@ -72,11 +73,16 @@ impl World {
     /// The names of what is there although it is not declared: VMs of ours, members of etcd, nodes of Kubernetes.
     pub fn undeclared(&self, cluster: &Cluster) -> BTreeSet<&str> {
         let declared: BTreeSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
-        let vms = self.guests.values().filter_map(|guest| match &guest.ownership {
-            Ownership::Ours { node, .. } if !declared.contains(node.as_str()) => Some(node.as_str()),
-            _ => None,
-        });
+        let vms = self.ours().map(|(node, _)| node).filter(|node| !declared.contains(node));
         vms.chain(self.former.keys().map(String::as_str)).collect()
+    }
+
+    /// The VMs that are ours, by the names of their nodes.
+    pub fn ours(&self) -> impl Iterator<Item = (&str, &GuestView)> {
+        self.guests.values().filter_map(|guest| match &guest.ownership {
+            Ownership::Ours { node, .. } => Some((node.as_str(), guest)),
+            _ => None,
+        })
     }
 
     /// What is known of an image.
@@ -439,6 +445,22 @@ pub enum TalosView {
     },
     /// Refuses our certificate, or shows one that our CA did not sign.
     OtherCluster,
+}
+
+impl fmt::Display for TalosView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable => f.write_str("unreachable"),
+            Self::Maintenance => f.write_str("maintenance"),
+            Self::Configured { version, stage } => write!(f, "{version} {stage}"),
+            Self::OtherCluster => f.write_str("other cluster"),
+        }
+    }
+}
+
+/// A node's Ready condition, as Kubernetes' own tools write it.
+pub fn readiness(ready: bool) -> &'static str {
+    if ready { "Ready" } else { "NotReady" }
 }
 
 /// A node's etcd.

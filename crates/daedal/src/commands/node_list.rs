@@ -2,7 +2,7 @@
 
 use daedal_engine::StatusReport;
 use daedal_inventory::{Cluster, Role};
-use daedal_planner::{Ownership, TalosView, World};
+use daedal_planner::{World, readiness};
 use serde::Serialize;
 
 use crate::cli::{Format, Target};
@@ -69,12 +69,7 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
 
 /// What is there although it is not declared: VMs of ours, members of etcd, nodes of Kubernetes.
 fn former(world: &World, cluster: &Cluster) -> Vec<Row> {
-    let vm_of = |name: &str| {
-        world
-            .guests
-            .values()
-            .find(|guest| matches!(&guest.ownership, Ownership::Ours { node, .. } if node == name))
-    };
+    let vm_of = |name: &str| world.ours().find(|(node, _)| *node == name).map(|(_, guest)| guest);
     let row = |name: &str| {
         let (guest, view) = (vm_of(name), world.former.get(name).cloned().unwrap_or_default());
         let member = world.members.iter().find(|member| member.name == name);
@@ -91,14 +86,9 @@ fn former(world: &World, cluster: &Cluster) -> Vec<Row> {
                 Some(false) => word("stopped"),
                 None => word("absent"),
             },
-            talos: match view.talos {
-                TalosView::Configured { version, stage } => Some(format!("{version} {stage}")),
-                TalosView::Maintenance => Some(word("maintenance")),
-                TalosView::OtherCluster => Some(word("other cluster")),
-                TalosView::Unreachable => Some(word("unreachable")),
-            },
+            talos: Some(view.talos.to_string()),
             etcd: member.map(|member| word(if member.learner { "learner" } else { "member" })),
-            ready: view.ready.map(|ready| word(if ready { "Ready" } else { "NotReady" })),
+            ready: view.ready.map(|ready| word(readiness(ready))),
         }
     };
     world.undeclared(cluster).into_iter().map(row).collect()

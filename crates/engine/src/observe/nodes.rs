@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{ConfigView, FormerView, GuestView, MemberView, NodeView, Ownership, TalosView, World};
+use daedal_planner::{ConfigView, FormerView, MemberView, NodeView, TalosView, World};
 use daedal_talos::SecretsBundle;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, StreamExt};
@@ -123,21 +123,13 @@ fn elsewhere(node: &Node, known: &KubeNode) -> Option<String> {
 
 /// The nodes whose VMs are ours and run, and of which it is known where they are.
 fn running<'c>(cluster: &'c Cluster, world: &World, blinds: &Blinds) -> Vec<&'c Node> {
-    let up: HashSet<&str> = ours(world).filter(|(_, guest)| guest.running).map(|(node, _)| node).collect();
+    let up: HashSet<&str> = world.ours().filter(|(_, guest)| guest.running).map(|(node, _)| node).collect();
     let running = cluster.nodes.iter().filter(|node| up.contains(node.name.as_str()));
     let (running, hidden): (Vec<&Node>, Vec<&Node>) = running.partition(|node| node.address.is_some());
     for node in hidden.into_iter().filter(|node| !awaits_config(world, node)) {
         blinds.say(format!("node {}", node.name), "its guest agent does not say where it is");
     }
     running
-}
-
-/// The VMs that are ours, by the names of their nodes.
-fn ours(world: &World) -> impl Iterator<Item = (&str, &GuestView)> {
-    world.guests.values().filter_map(|guest| match &guest.ownership {
-        Ownership::Ours { node, .. } => Some((node.as_str(), guest)),
-        _ => None,
-    })
 }
 
 /// The nodes that the inventory does not name although a VM of ours, etcd or Kubernetes does.
@@ -148,7 +140,8 @@ fn undeclared<'a>(
     known: &'a KubeNodes,
 ) -> BTreeSet<&'a str> {
     let declared: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
-    ours(world)
+    world
+        .ours()
         .map(|(node, _)| node)
         .chain(etcd.names())
         .chain(known.all())
