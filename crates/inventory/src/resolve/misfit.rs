@@ -29,14 +29,14 @@ pub(crate) fn judge_patches(cluster: &Cluster, cx: &mut Context<'_>) {
         }
         wrong.insert(patch.origin.as_str());
         let written = Written::of(patch, cx);
-        let plain = Patch { text: written.text.clone(), ..patch.clone() };
-        let without_environment = match patch.secret_texts().next() {
-            Some(_) => cx.files.patch_faults(&plain.text_for(cluster, node), &talos),
-            None => faults.clone(),
-        };
+        // What shows without the environment's values quotes none of them.
+        let public = patch.secret_texts().next().map(|_| {
+            let plain = Patch { text: written.text.clone(), ..patch.clone() };
+            cx.files.patch_faults(&plain.text_for(cluster, node), &talos)
+        });
         for fault in faults {
-            let public = without_environment.contains(&fault);
-            cx.findings.push(written.finding(&patch.origin, &fault, public));
+            let is_public = public.as_ref().is_none_or(|public| public.contains(&fault));
+            cx.findings.push(written.finding(&patch.origin, fault, is_public));
         }
     }
 }
@@ -99,21 +99,22 @@ impl Written {
         Self { text, documents, place }
     }
 
-    /// A finding about a fault. What only shows with the environment's values in place may be about those.
-    fn finding(&self, origin: &str, fault: &PatchFault, public: bool) -> Finding {
+    /// A finding about a fault; what may quote the environment is told without its words.
+    fn finding(&self, origin: &str, fault: PatchFault, is_public: bool) -> Finding {
         let at = self.documents.get(fault.document);
         let at = at.map(|document| locate(document, &fault.path, first_word(document)));
         let at = at.unwrap_or(Span { source: 0, start: 0, end: 0 });
-        let names: BTreeSet<&str> =
-            variables::used(&self.text).filter(|name| name.starts_with("env.")).collect();
-        let names: Vec<&str> = names.into_iter().collect();
-        let said = match public {
-            true => fault.message.clone(),
-            false => format!("what ${{{}}} puts in does not fit", names.join("} or ${")),
-        };
+        let said = if is_public { fault.message } else { self.of_the_environment() };
         let end = if said.ends_with(['?', '.']) { "" } else { "." };
         let message = format!("The patch {origin} cannot be used: {said}{end}");
         Finding::error("patch", self.place.span(at), message)
+    }
+
+    fn of_the_environment(&self) -> String {
+        let names: BTreeSet<&str> =
+            variables::used(&self.text).filter(|name| name.starts_with("env.")).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        format!("what ${{{}}} puts in does not fit", names.join("} or ${"))
     }
 }
 
