@@ -484,7 +484,7 @@ pub struct Note {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Level {
-    /// Good to know.
+    /// Worth knowing.
     Info,
     /// Needs attention; the plan goes on around it.
     Warning,

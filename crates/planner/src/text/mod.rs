@@ -87,9 +87,9 @@ impl<'p> Page<'p> {
 
     fn notes(&mut self) {
         for (level, title, style) in [
-            (Level::Problem, "In the way", Style::Red),
-            (Level::Warning, "Mind", Style::Yellow),
-            (Level::Info, "Good to know", Style::Plain),
+            (Level::Problem, "Problems", Style::Red),
+            (Level::Warning, "Warnings", Style::Yellow),
+            (Level::Info, "Notes", Style::Plain),
         ] {
             let notes: Vec<_> = self.plan.notes.iter().filter(|note| note.level == level).collect();
             if notes.is_empty() {
