@@ -106,6 +106,18 @@ pub mod files {
     pub const ALL: [&str; 7] = [ANNOUNCEMENT, CA, TOKEN, LOCK, LOG, LAST, WORLD];
 }
 
+/// Whether a lab runs for this folder, be it only that it is starting or ending.
+pub fn is_held(folder: &Path) -> bool {
+    let lock = std::fs::File::open(folder.join(files::LOCK));
+    lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
+}
+
+/// How long a lab may take to write its world and end.
+const ENDING: Duration = Duration::from_secs(120);
+
+/// How long a lab may take to answer: the machine may be busy.
+const ANSWER: Duration = Duration::from_secs(60);
+
 /// A running lab.
 #[derive(Clone)]
 pub struct Handle {
@@ -159,10 +171,9 @@ impl Handle {
             told => told.map(drop),
         };
         // The lock goes with the process, after the world is written.
-        let lock = self.folder.join(files::LOCK);
-        for _ in 0..400 {
-            let free = std::fs::File::open(&lock).map_or(true, |file| file.try_lock_shared().is_ok());
-            if free {
+        let began = tokio::time::Instant::now();
+        while began.elapsed() < ENDING {
+            if !is_held(&self.folder) {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
@@ -200,7 +211,7 @@ impl Handle {
             driver.abort();
             Ok::<_, io::Error>((status, body))
         };
-        let (status, body) = tokio::time::timeout(Duration::from_secs(10), exchange)
+        let (status, body) = tokio::time::timeout(ANSWER, exchange)
             .await
             .map_err(|source| self.silent(source))?
             .map_err(|source| self.silent(source))?;

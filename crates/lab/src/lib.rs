@@ -28,7 +28,7 @@ pub use dhcp::Dhcp;
 pub use distant::Distant;
 pub use fabric::{Acceptor, Fabric};
 pub use factory::{Factory, SavedFactory};
-pub use handle::{Announcement, Handle, HandleError, LabStatus, files};
+pub use handle::{Announcement, Handle, HandleError, LabStatus, files, is_held};
 pub use image::{Format, SystemImage, virtual_size};
 pub use lab::{Lab, LabError, LabSpec, Wanted};
 pub use machine::{Disk, Firmware, GuestInterface, Guests, Hardware, Lines};

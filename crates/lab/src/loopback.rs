@@ -77,18 +77,20 @@ mod tests {
     async fn a_loopback_service_is_there_while_it_is_there() {
         let fabric = Fabric::default();
         tokio::spawn(serve(fabric.clone(), Activity::default()));
-        let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-        let target = Target::new("127.0.0.1", port);
         let hello = |mut stream: daedal_dial::BoxStream| {
             tokio::spawn(async move { stream.write_all(b"hi").await });
         };
-        fabric.listen(target.clone(), Arc::new(hello));
         fabric.listen(Target::new("10.0.0.11", 50000), Arc::new(hello));
-        let mut stream = loop {
+        // Somebody else on this machine may take a port that was free a moment ago: then another one is tried.
+        let (mut stream, target, port) = loop {
+            let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+            let target = Target::new("127.0.0.1", port);
+            fabric.listen(target.clone(), Arc::new(hello));
+            tokio::time::sleep(Duration::from_millis(50)).await;
             if let Ok(stream) = tokio::net::TcpStream::connect(("127.0.0.1", port)).await {
-                break stream;
+                break (stream, target, port);
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            fabric.close(&target);
         };
         let mut word = [0; 2];
         stream.read_exact(&mut word).await.unwrap();

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// What anybody in the lab waits at least, in the time outside: a busy machine outside is not a slow peer inside.
+const LEAST: Duration = Duration::from_secs(5);
+
 /// How fast simulated time runs. Cheap to clone.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -27,6 +30,12 @@ impl Pace {
     /// Waits for a simulated duration.
     pub async fn pass(&self, simulated: Duration) {
         tokio::time::sleep(simulated.div_f64(self.speed)).await;
+    }
+
+    /// The simulated duration after which something that should last this long is given up. It is longer where it would be
+    /// less than a few seconds outside: what is awaited is late by the time outside, too.
+    pub fn patience(&self, simulated: Duration) -> Duration {
+        simulated.max(simulated.min(LEAST).mul_f64(self.speed))
     }
 
     /// Simulated Unix time in seconds.
@@ -55,6 +64,12 @@ mod tests {
         let new = Pace::new(60.0, 1_000);
         tokio::time::advance(Duration::from_secs(100)).await;
         assert_eq!((new.now(), new.outside()), (7_000, 1_100));
+
+        // A fast lab is as patient as the machine that it runs on needs it.
+        let patience = |pace: &Pace, seconds| pace.patience(Duration::from_secs(seconds)).as_secs();
+        assert_eq!([1, 10, 600].map(|seconds| patience(&new, seconds)), [60, 300, 600]);
+        let as_in_life = Pace::new(1.0, 1_000);
+        assert_eq!([1, 10, 600].map(|seconds| patience(&as_in_life, seconds)), [1, 10, 600]);
 
         let resumed = Pace::resumed(60.0, 1_100, new.now());
         assert_eq!((resumed.now(), resumed.outside()), (7_000, 1_100));

@@ -79,7 +79,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let folder = &options.folder;
     make_folder(folder)?;
-    let _lock = take_lock(folder)?;
+    let _lock = take_lock(folder).await?;
     let before = previous(folder);
     let now = jiff::Timestamp::now();
     let lab = match Lab::load(folder, options.spec.speed, now.as_second()).map_err(unusable)? {
@@ -241,7 +241,10 @@ fn make_folder(folder: &Path) -> Result<(), ServeError> {
         .map_err(failed(format!("make the folder {}", folder.display())))
 }
 
-fn take_lock(folder: &Path) -> Result<File, ServeError> {
+/// How often the lock is tried: whoever asks whether a lab runs holds it for a moment.
+const LOCK_TRIES: u32 = 10;
+
+async fn take_lock(folder: &Path) -> Result<File, ServeError> {
     let path = folder.join(files::LOCK);
     let file = File::options()
         .create(true)
@@ -249,13 +252,16 @@ fn take_lock(folder: &Path) -> Result<File, ServeError> {
         .write(true)
         .open(&path)
         .map_err(failed(format!("open {}", path.display())))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(ServeError::Running { folder: folder.to_owned() }),
-        Err(TryLockError::Error(source)) => {
-            Err(ServeError::Io { what: format!("lock {}", path.display()), source })
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(Duration::from_millis(10)).await,
+            Err(TryLockError::Error(source)) => {
+                return Err(ServeError::Io { what: format!("lock {}", path.display()), source });
+            }
         }
     }
+    Err(ServeError::Running { folder: folder.to_owned() })
 }
 
 /// The secret of the API token that a folder's lab knows, made at the first call.

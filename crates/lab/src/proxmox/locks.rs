@@ -44,7 +44,7 @@ impl Datacenter {
         tokio::select! {
             biased;
             value = got => Ok(value),
-            () = pace.pass(patience) => Err(Fail::internal(format!("can't lock file '{file}' - got timeout"))),
+            () = pace.pass(pace.patience(patience)) => Err(Fail::internal(format!("can't lock file '{file}' - got timeout"))),
         }
     }
 

@@ -305,7 +305,7 @@ async fn effect(
     tokio::select! {
         biased;
         answer = work => finished(answer, mutating),
-        () = pace.pass(patience) => Reply::empty(596, "Connection timed out"),
+        () = pace.pass(pace.patience(patience)) => Reply::empty(596, "Connection timed out"),
     }
 }
 

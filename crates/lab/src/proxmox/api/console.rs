@@ -20,7 +20,7 @@ use crate::proxmox::schema::{Kind, opt, req, verify};
 /// Ports of the sessions of one host.
 const PORTS: std::ops::Range<u16> = 5900..6000;
 /// How long a ticket is good for, and how long a session waits for somebody to show it.
-const TICKET_LIFE: i64 = 40;
+const TICKET_LIFE: Duration = Duration::from_secs(40);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sessions that wait for their client, by host and port.
@@ -99,8 +99,9 @@ pub(super) fn attach(context: &Context, vmid: u32) -> Answer {
     let given = context.param("vncticket").unwrap_or_default();
     let stamp = given.split(':').nth(1).and_then(|stamp| i64::from_str_radix(stamp, 16).ok()).unwrap_or(0);
     let now = context.dc.with(|state| state.now);
-    let good = given == ticket(&context.dc, &context.who, vmid, stamp)
-        && (stamp..=stamp + TICKET_LIFE).contains(&now);
+    let life = context.dc.pace().patience(TICKET_LIFE).as_secs() as i64;
+    let good =
+        given == ticket(&context.dc, &context.who, vmid, stamp) && (stamp..=stamp + life).contains(&now);
     if !good {
         return Err(Fail::new(401, "permission denied - invalid PVEVNC ticket"));
     }

@@ -256,7 +256,7 @@ async fn ask_to_end(job: &Job, vmid: u32, timeout: Duration) -> Result<bool, Sto
         tokio::select! {
             biased;
             () = ended => true,
-            () = pace.pass(timeout) => false,
+            () = pace.pass(pace.patience(timeout)) => false,
         }
     })
     .await
