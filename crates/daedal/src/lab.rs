@@ -17,8 +17,8 @@ use crate::failure::{Failure, Outcome};
 /// Folder inside the lab's in which the stores of its clusters are.
 pub const CLUSTERS: &str = "clusters";
 
-/// How long a lab may take to start.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a lab may take to start: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running lab, and what is needed to use it.
 pub struct Link {
@@ -99,8 +99,8 @@ async fn start(options: &LabOptions) -> Outcome<Handle> {
             return Ok(handle);
         }
         // Somebody else may have started one in the same moment; then ours ends, and theirs is found above.
-        let ended = child.try_wait().ok().flatten();
-        if began.elapsed() > PATIENCE || (ended.is_some() && began.elapsed() > Duration::from_secs(3)) {
+        let ended = child.try_wait().ok().flatten().is_some() && !daedal_lab::is_held(&options.lab_dir);
+        if ended || began.elapsed() > PATIENCE {
             let said = std::fs::read_to_string(&log_path).unwrap_or_default();
             let mut failure = cannot();
             failure.causes.extend(said.lines().take(5).map(str::to_owned));

@@ -40,6 +40,7 @@ struct Access {
     proxmox_trust: Trust,
     factory_trust: Trust,
     token_secret: String,
+    limits: Limits,
 }
 
 impl Session {
@@ -171,6 +172,7 @@ impl Link {
             proxmox_trust: Trust::Ca(self.ca_pem.clone()),
             factory_trust: Trust::Ca(self.ca_pem.clone()),
             token_secret: self.token_secret.clone(),
+            limits: Limits::of_a_lab(),
         })
     }
 }
@@ -192,7 +194,7 @@ fn live_access(cluster: &Cluster, folder: &Path, keys: &Keyring) -> Outcome<Acce
                 }
                 _ => failure,
             })?;
-    Ok(Access { dialer, proxmox_trust, factory_trust, token_secret })
+    Ok(Access { dialer, proxmox_trust, factory_trust, token_secret, limits: Limits::default() })
 }
 
 /// A declared trust, with the certificate that it names.
@@ -239,7 +241,7 @@ fn parts(cluster: &Cluster, access: Access, store: Store, outputs: PathBuf) -> O
         entropy: Entropy::from_seed(rand::random()),
         new_secrets: Parts::generated_secrets(),
         effects: Effects::default(),
-        limits: Limits::default(),
+        limits: access.limits,
     })
 }
 

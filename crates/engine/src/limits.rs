@@ -49,6 +49,15 @@ pub struct Limits {
     pub ready: Duration,
 }
 
+impl Limits {
+    /// For peers on this very machine, as those of a lab are: each answers or refuses at once, and is slow only because the
+    /// machine is busy.
+    pub fn of_a_lab() -> Self {
+        let minute = Duration::from_secs(60);
+        Self { probe_timeout: minute / 2, settle: 2 * minute, call_timeout: minute, ..Self::default() }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

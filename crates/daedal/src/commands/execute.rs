@@ -6,6 +6,7 @@ use std::path::Path;
 
 use daedal_engine::{Report, Run, StepState};
 use daedal_planner::{Action, Plan, World};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::Format;
 use crate::exit::Exit;
@@ -43,7 +44,8 @@ pub async fn execute_with(
         Some(file) => run.restoring(file),
         None => run,
     };
-    let interrupts = tokio::spawn(listen_for_interrupts(run.clone()));
+    // Whoever sees progress can interrupt it.
+    let interrupts = tokio::spawn(listen_for_interrupts(run.clone(), Interrupts::listen()));
     let shown = {
         let (plan, style) = (plan.clone(), Style::choose(format, color));
         tokio::spawn(async move { progress::show(style, &plan, events).await })
@@ -58,27 +60,39 @@ pub async fn execute_with(
 }
 
 /// The first Ctrl-C (or SIGTERM) begins nothing new; the second drops what is in flight.
-async fn listen_for_interrupts(run: Run) {
-    if interrupted().await {
-        console::progress(
-            "\nStopping: nothing new begins, what is in flight is seen through. Press Ctrl-C again to abandon it.",
-        );
-        run.stop.cancel();
-    }
-    if interrupted().await {
-        run.abandon.cancel();
-    }
+async fn listen_for_interrupts(run: Run, mut interrupts: Interrupts) {
+    interrupts.next().await;
+    console::progress(
+        "\nStopping: nothing new begins, what is in flight is seen through. Press Ctrl-C again to abandon it.",
+    );
+    run.stop.cancel();
+    interrupts.next().await;
+    run.abandon.cancel();
     std::future::pending::<()>().await;
 }
 
-/// Waits for Ctrl-C or SIGTERM.
-pub async fn interrupted() -> bool {
-    let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
-        return tokio::signal::ctrl_c().await.is_ok();
-    };
-    tokio::select! {
-        ctrl_c = tokio::signal::ctrl_c() => ctrl_c.is_ok(),
-        _ = terminate.recv() => true,
+/// Ctrl-C and SIGTERM, heard from the moment this is made.
+pub struct Interrupts([Option<Signal>; 2]);
+
+impl Interrupts {
+    /// Begins to listen. What the system does not let be heard never comes.
+    pub fn listen() -> Self {
+        Self([SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok()))
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        async fn heard(signal: &mut Option<Signal>) {
+            match signal {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+        }
+        let [ctrl_c, terminate] = &mut self.0;
+        tokio::select! {
+            () = heard(ctrl_c) => {}
+            () = heard(terminate) => {}
+        }
     }
 }
 

@@ -108,8 +108,9 @@ async fn serve(
 ) -> Outcome {
     let stop = CancellationToken::new();
     let interrupted = stop.clone();
+    let mut interrupts = crate::commands::execute::Interrupts::listen();
     tokio::spawn(async move {
-        crate::commands::execute::interrupted().await;
+        interrupts.next().await;
         interrupted.cancel();
     });
     let secret =
