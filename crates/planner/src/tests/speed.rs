@@ -97,10 +97,11 @@ fn figures() {
     println!("1000 nodes: a plan that changes every config {:.1?}", change_time(1_000, 10));
 }
 
+/// `cargo test --release -p daedal-planner fifty -- --ignored`
 #[test]
+#[ignore = "measures time: run it with --release"]
 fn a_thousand_nodes_are_planned_in_fifty_milliseconds() {
-    // An unoptimised build is some ten times slower.
-    let limit = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 50 });
+    let limit = Duration::from_millis(50);
     let plan = plan_time(1000, 5).0;
     assert!(plan <= limit, "{plan:?}");
     let change = change_time(250, 3);
