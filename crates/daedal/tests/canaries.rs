@@ -42,12 +42,7 @@ fn serve_at_trace(lab: &Lab, log: &Path) -> std::process::Child {
         .stderr(std::fs::File::create(log).unwrap())
         .spawn()
         .unwrap();
-    for _ in 0..200 {
-        if lab.dir().join("lab.json").exists() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    common::eventually("the lab answers", || lab.dir().join("lab.json").exists());
     served
 }
 

@@ -298,18 +298,9 @@ fn macs_are_deterministic() {
 /// A run that is interrupted says what is left, exits with 130, and the next one goes on.
 #[test]
 fn an_interrupted_apply_says_what_is_left_and_goes_on_later() {
-    let lab = Lab::new();
-    good(&lab.run(&["plan"], "home"));
-    let mut child = lab
-        .command(&["apply", "--yes"], "home")
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    // The first line of progress: by then it listens.
-    let mut progress = std::io::BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    std::io::BufRead::read_line(&mut progress, &mut said).unwrap();
+    let mut lab = Lab::slow();
+    // With its first line of progress it listens.
+    let (child, mut progress, mut said) = lab.begin_apply("home");
     let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     std::io::Read::read_to_string(&mut progress, &mut said).unwrap();
     let run = child.wait_with_output().unwrap();
@@ -321,6 +312,7 @@ fn an_interrupted_apply_says_what_is_left_and_goes_on_later() {
         said.contains("Stopping") && said.contains("are left") && said.contains("Run it again"),
         "{said}"
     );
+    lab.hurry();
     good(&lab.run(&["apply", "--yes"], "home"));
     assert_eq!(lab.run(&["plan", "--detailed-exitcode"], "home").status.code(), Some(0));
 }

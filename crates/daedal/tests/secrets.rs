@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use base64::Engine as _;
-use common::{BESIDE, Changed, Lab, SMALL, good, text};
+use common::{BESIDE, Changed, Lab, SMALL, eventually, good, text};
 use daedal_talos::client::{ApplyMode, Client, ConnectOptions, FailureKind};
 use daedal_talos::config::{MachineConfig, Patch};
 use daedal_talos::{
@@ -317,13 +317,9 @@ async fn secrets_of_which_nodes_hold_others_are_refused_by_name() {
 
     // A node that is off may still have the kept ones; where none are kept, nobody speaks of them.
     node(&lab, "10.0.0.21", &access).await.shutdown(true).await.unwrap();
-    let off = || home.json(&lab, &["node", "show", "worker-1"])["proxmox"]["seen"]["power"] == "stopped";
-    for _ in 0..100 {
-        if off() {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    }
+    eventually("worker-1 is off", || {
+        home.json(&lab, &["node", "show", "worker-1"])["proxmox"]["seen"]["power"] == "stopped"
+    });
     let said = refused(&home.run(&lab, &["secrets", "import", "--replace", &stale]), &["worker-1"]);
     assert!(said.contains("worker-1 may still need the kept secrets"), "{said}");
     let run = home.run(&lab, &["secrets", "import", "--replace", &stale, "--state", &lost]);
@@ -379,7 +375,7 @@ async fn an_authority_is_changed_and_the_kept_secrets_follow() {
     let renewed = Talosconfig::from_yaml(&read(&outputs.join("talosconfig"))).unwrap().credentials;
     assert_eq!(renewed.ca, bundle.os.crt);
     assert_eq!(home.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
-    assert_eq!(home.json(&lab, &["status"])["healthy"], true);
+    eventually("all is well", || home.json(&lab, &["status"])["healthy"] == true);
 }
 
 /// The same for the authority of Kubernetes, as `talosctl rotate-ca --talos=false` changes it: until the kept secrets have followed,
@@ -401,7 +397,8 @@ async fn the_authority_of_kubernetes_is_changed_and_the_kept_secrets_follow() {
     for (address, _) in &nodes {
         patch(&lab, address, &access, &[&format!("cluster: {{acceptedCAs: [{{crt: {new_ca}}}]}}")]).await;
     }
-    assert_eq!(home.json(&lab, &["status"])["endpointAnswers"], true, "the old one still signs");
+    // The API server begins anew with what it accepts now.
+    eventually("the old authority still signs", || home.json(&lab, &["status"])["endpointAnswers"] == true);
     for (address, key) in &nodes {
         let swap = format!("cluster: {{ca: {{crt: {new_ca}{key}}}, acceptedCAs: [{{crt: {old_ca}}}]}}");
         patch(&lab, address, &access, &[forget, &swap]).await;
@@ -410,9 +407,10 @@ async fn the_authority_of_kubernetes_is_changed_and_the_kept_secrets_follow() {
         patch(&lab, address, &access, &[forget]).await;
     }
 
+    // It does not wait for what will not come: the longest wait for the endpoint is ten minutes.
     let began = std::time::Instant::now();
     let run = home.run(&lab, &["apply", "--yes"]);
-    assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(began.elapsed() < std::time::Duration::from_secs(5 * 60), "{:?}", began.elapsed());
     let said = text(&run.stdout) + &text(&run.stderr);
     assert!(!run.status.success() && said.contains("daedal secrets import --replace FILE"), "{said}");
     let files = tempfile::tempdir().unwrap();
@@ -421,7 +419,7 @@ async fn the_authority_of_kubernetes_is_changed_and_the_kept_secrets_follow() {
     good(&home.run(&lab, &["apply", "--yes"]));
     assert!(read(&outputs.join("kubeconfig")).contains(&new_ca));
     assert_eq!(home.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
-    assert_eq!(home.json(&lab, &["status"])["healthy"], true);
+    eventually("all is well", || home.json(&lab, &["status"])["healthy"] == true);
 }
 
 /// What a call of a role came to: done, or denied. Anything else is a fault.

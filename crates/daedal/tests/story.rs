@@ -111,23 +111,18 @@ fn a_saved_plan_is_executed_as_exactly_that_or_refused() {
 
 #[test]
 fn a_second_apply_is_told_who_holds_the_lock() {
-    let lab = Lab::new();
-    good(&lab.run(&["plan"], "home"));
-    let apply = || {
-        lab.command(&["apply", "--yes"], "home")
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::piped())
-            .spawn()
-            .unwrap()
-    };
-    // Whichever comes first proceeds; the other is told, and touches nothing.
-    let runs = [apply(), apply()].map(|child| child.wait_with_output().unwrap());
-    let mut codes = runs.each_ref().map(|run| run.status.code());
-    codes.sort();
-    assert_eq!(codes, [Some(0), Some(75)], "{}{}", text(&runs[0].stderr), text(&runs[1].stderr));
-    let told = runs.iter().find(|run| run.status.code() == Some(75)).unwrap();
-    let told = text(&told.stderr);
+    let mut lab = Lab::slow();
+    let (mut first, _progress, _) = lab.begin_apply("home");
+    // The other is told, and touches nothing.
+    let second = lab.run(&["apply", "--yes"], "home");
+    let told = text(&second.stderr);
+    assert_eq!(second.status.code(), Some(75), "{told}");
     assert!(told.contains("is locked by") && told.contains("apply, since"), "{told}");
+    // The lock goes with whoever holds it.
+    first.kill().unwrap();
+    first.wait().unwrap();
+    lab.hurry();
+    good(&lab.run(&["apply", "--yes"], "home"));
 }
 
 #[test]

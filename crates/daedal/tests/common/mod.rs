@@ -5,7 +5,8 @@ pub mod served;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
 
 /// The root of the project.
 pub fn root() -> PathBuf {
@@ -32,15 +33,41 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Looks until it is so. However slow the machine is, this is long enough; it only ends a test that would hang.
+#[track_caller]
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(600), "never so: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// A lab of its own in a folder of its own, stopped when this is dropped.
 pub struct Lab {
     folder: tempfile::TempDir,
+    speed: &'static str,
 }
 
 impl Lab {
     /// A folder in which the first `--lab` starts a lab.
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self::at_speed("60")
+    }
+
+    fn at_speed(speed: &'static str) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), speed }
+    }
+
+    /// The same, with a lab so slow that a run is still under way whatever else the machine does first.
+    pub fn slow() -> Self {
+        Self::at_speed("1")
+    }
+
+    /// Stops the lab and gives it the usual speed; the next command starts it again.
+    pub fn hurry(&mut self) {
+        good(&command(["lab", "stop", "--lab-dir"]).arg(self.dir()).output().unwrap());
+        self.speed = "60";
     }
 
     /// The lab's folder.
@@ -57,8 +84,25 @@ impl Lab {
     /// A command on an inventory in this lab.
     pub fn command_on(&self, command_line: &[&str], file: &Path) -> Command {
         let mut command = command(command_line);
-        command.args(["--lab", "--lab-speed", "60", "--lab-dir"]).arg(self.dir()).arg("-f").arg(file);
+        command.args(["--lab", "--lab-speed", self.speed, "--lab-dir"]).arg(self.dir()).arg("-f").arg(file);
         command
+    }
+
+    /// An apply of an example that has begun: it holds the lock and has said how many steps it takes.
+    pub fn begin_apply(
+        &self,
+        example: &str,
+    ) -> (Child, std::io::BufReader<std::process::ChildStderr>, String) {
+        use std::process::Stdio;
+        let mut apply = self.command(&["apply", "--yes"], example);
+        let mut child = apply.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut progress = std::io::BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains(" steps\n") {
+            let read = std::io::BufRead::read_line(&mut progress, &mut said).unwrap();
+            assert_ne!(read, 0, "it ended before it began: {said}");
+        }
+        (child, progress, said)
     }
 
     /// Runs it to its end.
