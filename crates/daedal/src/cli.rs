@@ -104,7 +104,7 @@ pub struct LabOptions {
     /// How many times faster than life the lab runs; used when the lab is started.
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed, allow_negative_numbers = true)]
     pub lab_speed: f64,
-    /// A command that runs the VMs' insides instead of the lab (docs/lab.md); used when the lab's world is made.
+    /// A command that runs the guests instead of simulating them (docs/lab.md); name it on every command line.
     #[arg(long, value_name = "COMMAND")]
     pub lab_runner: Option<PathBuf>,
 }

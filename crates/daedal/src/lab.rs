@@ -20,6 +20,9 @@ pub const CLUSTERS: &str = "clusters";
 /// How long a lab may take to start: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// What a lab's process gets of our environment.
+const KEPT: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
+
 /// A running lab, and what is needed to use it.
 pub struct Link {
     /// The proxy's loopback address.
@@ -39,10 +42,11 @@ impl Link {
 
 /// The lab of a folder, started if none runs, with a datacenter that has what the inventory names.
 pub async fn connect(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
-    let handle = match Handle::find(&options.lab_dir).await {
+    let handle = match Handle::find(&options.lab_dir).await.map_err(|e| trouble(&e))? {
         Some(handle) => handle,
         None => start(options).await?,
     };
+    named_runner(options, &handle)?;
     let token_secret = handle.token_secret().map_err(|e| trouble(&e))?;
     let wanted = Wanted {
         datacenter: datacenter(cluster, &token_secret),
@@ -65,9 +69,31 @@ fn reservations(cluster: &Cluster) -> BTreeMap<String, ipnet::IpNet> {
     given.collect()
 }
 
-fn trouble(error: &HandleError) -> Failure {
-    Failure::from_error(Exit::Unavailable, error)
-        .hint("`daedal lab stop` ends it; the next --lab starts it anew.")
+/// Why a lab cannot be used, and what helps.
+pub fn trouble(error: &HandleError) -> Failure {
+    let hint = match error {
+        HandleError::Distrusted { .. } => {
+            "Delete the file if it is not yours; `daedal lab reset` deletes the whole world."
+        }
+        _ => "`daedal lab stop` ends it; the next --lab starts it anew.",
+    };
+    Failure::from_error(Exit::Unavailable, error).hint(hint)
+}
+
+/// A command runs only if this very command line names it: neither a lab's folder nor a lab that runs chooses one.
+fn named_runner(options: &LabOptions, lab: &Handle) -> Outcome<()> {
+    let named = options.lab_runner.as_ref().and_then(|command| std::path::absolute(command).ok());
+    match (lab.runner(), named.as_deref()) {
+        (runs, named) if runs == named => Ok(()),
+        (Some(runs), _) => {
+            let runs = runs.display();
+            let message = format!("the lab uses the runner {runs}, which this command line does not name");
+            Err(Failure::new(Exit::Usage, message)
+                .hint(format!("Add --lab-runner {runs}, or end that lab with `daedal lab stop`.")))
+        }
+        (None, _) => Err(Failure::new(Exit::Usage, "the running lab was started without --lab-runner")
+            .hint("`daedal lab reset` ends it and forgets its world; a runner is chosen for a new one.")),
+    }
 }
 
 /// Starts a lab that outlives this process and waits until it answers.
@@ -75,11 +101,16 @@ async fn start(options: &LabOptions) -> Outcome<Handle> {
     use std::os::unix::process::CommandExt as _;
     let cannot = || Failure::new(Exit::Unavailable, "cannot start the lab");
     let program = std::env::current_exe().map_err(|e| cannot().because(&e))?;
-    std::fs::create_dir_all(&options.lab_dir).map_err(|e| cannot().because(&e))?;
+    daedal_lab::make_folder(&options.lab_dir).map_err(|e| cannot().because(&e))?;
     let log_path = options.lab_dir.join(files::LOG);
-    let log = std::fs::File::create(&log_path).map_err(|e| cannot().because(&e))?;
+    let log = daedal_lab::create_private(&log_path).map_err(|e| cannot().because(&e))?;
     let runner = options.lab_runner.iter().flat_map(|runner| ["--lab-runner".as_ref(), runner.as_os_str()]);
-    let mut child = Command::new(program)
+    let mut child = Command::new(program);
+    // A datacenter needs none of our secrets. A runner is a command of the user's own, and may need anything.
+    if options.lab_runner.is_none() {
+        child.env_clear().envs(std::env::vars_os().filter(|(name, _)| KEPT.iter().any(|kept| name == kept)));
+    }
+    let mut child = child
         .args(["lab", "serve", "--idle", "10"])
         .arg("--lab-dir")
         .arg(&options.lab_dir)
@@ -95,7 +126,7 @@ async fn start(options: &LabOptions) -> Outcome<Handle> {
         .map_err(|e| cannot().because(&e))?;
     let began = Instant::now();
     loop {
-        if let Some(handle) = Handle::find(&options.lab_dir).await {
+        if let Some(handle) = Handle::find(&options.lab_dir).await.map_err(|e| trouble(&e))? {
             return Ok(handle);
         }
         // Somebody else may have started one in the same moment; then ours ends, and theirs is found above.

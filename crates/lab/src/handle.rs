@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
 
-use crate::Wanted;
+use crate::{Wanted, own};
 
 /// What a running lab writes into its folder, so that others find it.
 #[derive(Clone, Serialize, Deserialize)]
@@ -53,6 +53,9 @@ pub struct LabStatus {
     pub running: usize,
     /// Addresses on which something answers.
     pub answering: Vec<String>,
+    /// The command that runs the VMs, if the lab does not run them itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<PathBuf>,
 }
 
 /// Why a running lab could not be asked.
@@ -65,6 +68,14 @@ pub enum HandleError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// What names its addresses was not written by a lab of this user.
+    #[error("the lab's control file {} is not used: {why}", path.display())]
+    Distrusted {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
     },
     /// It did not answer.
     #[error("the lab does not answer on {address}")]
@@ -108,7 +119,7 @@ pub mod files {
 
 /// Whether a lab runs for this folder, be it only that it is starting or ending.
 pub fn is_held(folder: &Path) -> bool {
-    let lock = std::fs::File::open(folder.join(files::LOCK));
+    let lock = own::open(&folder.join(files::LOCK));
     lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
 }
 
@@ -118,22 +129,53 @@ const ENDING: Duration = Duration::from_secs(120);
 /// How long a lab may take to answer: the machine may be busy.
 const ANSWER: Duration = Duration::from_secs(60);
 
+/// The most that is read of a control file, a CA or a token.
+pub(crate) const SMALL: u64 = 64 << 10;
+
+/// The most that a lab may say of itself.
+const LARGEST_ANSWER: usize = 16 << 20;
+
 /// A running lab.
 #[derive(Clone)]
 pub struct Handle {
     announcement: Announcement,
     folder: PathBuf,
+    runner: Option<PathBuf>,
 }
 
 impl Handle {
     /// The lab that runs for this folder; none if none does.
-    pub async fn find(folder: &Path) -> Option<Self> {
-        let text = std::fs::read(folder.join(files::ANNOUNCEMENT)).ok()?;
-        let announcement: Announcement = serde_json::from_slice(&text).ok()?;
-        let handle = Self { announcement, folder: folder.to_owned() };
+    ///
+    /// Its control file counts only if this user's lab may have written it: a private file of the user's own that leads to
+    /// loopback. Anything else could have come with the folder, and would lead wherever its author likes.
+    pub async fn find(folder: &Path) -> Result<Option<Self>, HandleError> {
+        let path = folder.join(files::ANNOUNCEMENT);
+        let text = match own::read_private(&path, SMALL) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(HandleError::Distrusted { path, why: error.to_string() }),
+        };
+        let Ok(announcement) = serde_json::from_slice::<Announcement>(&text) else { return Ok(None) };
+        for address in [announcement.control, announcement.proxy] {
+            if !address.ip().is_loopback() {
+                let why = format!("it leads to {address}, which is not on this machine");
+                return Err(HandleError::Distrusted { path, why });
+            }
+        }
+        // A lab holds its lock while it lives, which no copied file can.
+        if !is_held(folder) {
+            return Ok(None);
+        }
+        let mut handle = Self { announcement, folder: folder.to_owned(), runner: None };
         // A killed lab leaves its announcement behind; only an answer proves that it runs.
-        handle.status().await.ok()?;
-        Some(handle)
+        let Ok(status) = handle.status().await else { return Ok(None) };
+        handle.runner = status.runner;
+        Ok(Some(handle))
+    }
+
+    /// The command that runs its VMs, if it does not run them itself.
+    pub fn runner(&self) -> Option<&Path> {
+        self.runner.as_deref()
     }
 
     /// The proxy's address.
@@ -183,7 +225,9 @@ impl Handle {
 
     fn read(&self, name: &str) -> Result<String, HandleError> {
         let path = self.folder.join(name);
-        std::fs::read_to_string(&path).map_err(|source| HandleError::Read { path, source })
+        own::read(&path, SMALL)
+            .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
+            .map_err(|source| HandleError::Read { path, source })
     }
 
     fn silent(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> HandleError {
@@ -207,7 +251,8 @@ impl Handle {
                 .map_err(io::Error::other)?;
             let response = sender.send_request(request).await.map_err(io::Error::other)?;
             let status = response.status();
-            let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+            let body = Limited::new(response.into_body(), LARGEST_ANSWER);
+            let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
             driver.abort();
             Ok::<_, io::Error>((status, body))
         };
@@ -242,12 +287,44 @@ mod tests {
             speed: 1.0,
             started: jiff::Timestamp::UNIX_EPOCH,
         };
-        let lab = Handle { announcement, folder: folder.path().to_owned() };
+        let lab = Handle { announcement, folder: folder.path().to_owned(), runner: None };
         tokio::spawn(async move {
             drop(listener.accept().await.unwrap());
             tokio::time::sleep(Duration::from_millis(60)).await;
             drop(lock);
         });
         lab.stop().await.unwrap();
+    }
+    /// What comes with a folder from somebody else must not lead a token anywhere.
+    #[tokio::test]
+    async fn a_control_file_counts_only_if_it_is_private_and_leads_to_this_machine() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(files::ANNOUNCEMENT);
+        let announce = |proxy: &str, control: &str, mode: u32| {
+            let text = serde_json::json!({"pid": 1, "proxy": proxy, "control": control, "key": "k", "speed": 1.0,
+                "started": "2026-01-01T00:00:00Z"});
+            own::write_private(&path, text.to_string().as_bytes()).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let here = listener.local_addr().unwrap().to_string();
+        let lock = std::fs::File::create(folder.path().join(files::LOCK)).unwrap();
+        lock.lock().unwrap();
+        for (proxy, control, mode, why) in [
+            ("192.0.2.1:3128", here.as_str(), 0o600, "192.0.2.1:3128"),
+            (here.as_str(), "192.0.2.1:80", 0o600, "192.0.2.1:80"),
+            (here.as_str(), here.as_str(), 0o644, "other users"),
+        ] {
+            announce(proxy, control, mode);
+            let refused = Handle::find(folder.path()).await.err().unwrap().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+        // Nobody was asked, not even on this machine, while no lab holds its lock.
+        drop(lock);
+        announce(&here, &here, 0o600);
+        assert!(Handle::find(folder.path()).await.unwrap().is_none());
+        let asked = tokio::time::timeout(Duration::from_millis(1), listener.accept()).await;
+        assert!(asked.is_err());
     }
 }

@@ -18,10 +18,10 @@ use crate::talos::{Durations, Ground, Machines, SavedMachines};
 use crate::{Fabric, Pace};
 
 use crate::handle::files::WORLD;
+use crate::own::write_private;
 
 /// What a lab should be.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct LabSpec {
     /// Decides what the machines make up; the datacenter has a seed of its own.
     pub seed: u64,
@@ -95,6 +95,12 @@ pub enum LabError {
         #[source]
         source: serde_json::Error,
     },
+    /// Its VMs run outside, and nobody named the command that runs them.
+    #[error("its VMs run outside the lab, and this command line names no --lab-runner")]
+    NoRunner,
+    /// The lab runs its VMs itself.
+    #[error("the lab runs its VMs itself; --lab-runner needs a new world")]
+    UnusedRunner,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -107,7 +113,7 @@ struct World {
     machines: SavedMachines,
     factory: SavedFactory,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    outside: Option<(Runner, SavedOutside)>,
+    outside: Option<SavedOutside>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dhcp: Option<Dhcp>,
 }
@@ -152,8 +158,8 @@ impl Lab {
     }
 
     /// Goes on with the lab saved in a folder; none when there is none. `now` is the time on the wall: the lab's clock
-    /// never goes back.
-    pub fn load(dir: &Path, speed: f64, now: i64) -> Result<Option<Self>, LabError> {
+    /// never goes back. A world whose VMs run outside needs the runner named again: what is kept names no command.
+    pub fn load(dir: &Path, speed: f64, now: i64, runner: Option<Runner>) -> Result<Option<Self>, LabError> {
         let path = dir.join(WORLD);
         let shown = path.display().to_string();
         let bytes = match std::fs::read(&path) {
@@ -163,10 +169,16 @@ impl Lab {
         };
         let world: World =
             serde_json::from_slice(&bytes).map_err(|source| LabError::Content { path: shown, source })?;
+        let outside = match (runner, world.outside) {
+            (Some(runner), Some(saved)) => Some((runner, saved)),
+            (None, None) => None,
+            (None, Some(_)) => return Err(LabError::NoRunner),
+            (Some(_), None) => return Err(LabError::UnusedRunner),
+        };
         let pace = Pace::resumed(speed, now, world.now);
         let mut parts =
             Parts::new(world.seed, world.factories, world.pki, pace, world.machines, world.factory)?;
-        parts.run_outside(world.outside);
+        parts.run_outside(outside);
         world.dhcp.into_iter().for_each(|dhcp| parts.fabric.serve_dhcp(dhcp));
         parts.set_resuming(true);
         let datacenter = Datacenter::resume(world.datacenter, parts.surroundings())?;
@@ -185,7 +197,7 @@ impl Lab {
             datacenter: inner.datacenter.save(),
             machines: inner.machines.save(),
             factory: inner.factory.save(),
-            outside: inner.outside.as_ref().map(|outside| (outside.runner().clone(), outside.save())),
+            outside: inner.outside.as_ref().map(Outside::save),
             dhcp: inner.fabric.dhcp(),
         };
         let path = dir.join(WORLD);
@@ -223,6 +235,11 @@ impl Lab {
     /// What runs inside the VMs.
     pub fn machines(&self) -> &Machines {
         &self.inner.machines
+    }
+
+    /// The command that runs the VMs, if the lab does not run them itself.
+    pub fn runner(&self) -> Option<&Path> {
+        self.inner.outside.as_ref().map(|outside| outside.runner().command.as_path())
     }
 
     /// The Image Factory.
@@ -345,16 +362,4 @@ impl Parts {
             }),
         }
     }
-}
-
-/// Writes a file that only its owner may read, all of it or nothing.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let fresh = path.with_extension("new");
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&fresh, path)
 }

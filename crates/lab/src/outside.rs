@@ -6,6 +6,8 @@
 //! `LAB_VM_ADDRESS`, `LAB_VM_CORES`, `LAB_VM_MEMORY` (bytes), `LAB_VM_MEDIA` (the ISO in its first CD drive) and
 //! `LAB_VM_CONFIG` (the machine config on it). The last two are empty where there is none: the VM boots from its disk. For
 //! one VM the calls follow one another. A VM is found on the network once its `power-on` has ended well.
+//!
+//! The command is never kept: a folder must not decide what is run.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,13 +21,13 @@ use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::lab::write_private;
+use crate::own::{make_folder, write_private};
 use crate::talos::media::{self, Cidata};
 use crate::talos::network::{self, Link};
 use crate::{Fabric, GuestInterface, Guests, Hardware, MachineConfig};
 
-/// Who runs what is inside the VMs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Who runs what is inside the VMs. It comes from the command line only.
+#[derive(Clone, Debug)]
 pub struct Runner {
     /// The command.
     pub command: PathBuf,
@@ -176,7 +178,7 @@ impl Media {
     fn put(folder: &Path, vmid: u32, cdroms: &[Vec<u8>], cidata: Option<&Cidata>) -> Self {
         let put = |name: &str, bytes: &[u8]| {
             let path = folder.join(format!("{vmid}-{name}"));
-            let written = std::fs::create_dir_all(folder).and_then(|()| write_private(&path, bytes));
+            let written = make_folder(folder).and_then(|()| write_private(&path, bytes));
             match written {
                 Ok(()) => Some(path),
                 Err(error) => {

@@ -20,8 +20,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::Activity;
-use crate::handle::{Announcement, LabStatus, files};
-use crate::lab::write_private;
+use crate::handle::{Announcement, LabStatus, SMALL, files};
+use crate::own::{self, write_private};
 use crate::{Lab, LabError, LabSpec, Wanted, loopback, proxy};
 
 /// How often the world is written while somebody uses the lab.
@@ -82,7 +82,8 @@ pub async fn serve(
     let _lock = take_lock(folder).await?;
     let before = previous(folder);
     let now = jiff::Timestamp::now();
-    let lab = match Lab::load(folder, options.spec.speed, now.as_second()).map_err(unusable)? {
+    let runner = options.spec.runner.clone();
+    let lab = match Lab::load(folder, options.spec.speed, now.as_second(), runner).map_err(unusable)? {
         Some(lab) => {
             let LabSpec { datacenter, factories, .. } = options.spec.clone();
             lab.ensure(&Wanted { datacenter, factories, ..Wanted::default() }).map_err(unusable)?;
@@ -147,7 +148,7 @@ pub async fn serve(
 
 fn previous(folder: &Path) -> Option<Announcement> {
     [files::ANNOUNCEMENT, files::LAST].iter().find_map(|name| {
-        let text = std::fs::read(folder.join(name)).ok()?;
+        let text = own::read(&folder.join(name), SMALL).ok()?;
         serde_json::from_slice(&text).ok()
     })
 }
@@ -203,6 +204,7 @@ async fn status(State(served): State<Served>) -> Json<LabStatus> {
         proxy: served.announcement.proxy,
         speed: served.announcement.speed,
         started: served.announcement.started,
+        runner: served.lab.runner().map(Path::to_owned),
         idle_seconds: served.activity.idle_for().map(|idle| idle.as_secs()),
         hosts: served.lab.datacenter().hosts(),
         vms: vms.len(),
@@ -233,12 +235,7 @@ fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
 }
 
 fn make_folder(folder: &Path) -> Result<(), ServeError> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(failed(format!("make the folder {}", folder.display())))
+    own::make_folder(folder).map_err(failed(format!("make the folder {}", folder.display())))
 }
 
 /// How often the lock is tried: whoever asks whether a lab runs holds it for a moment.
@@ -246,12 +243,7 @@ const LOCK_TRIES: u32 = 10;
 
 async fn take_lock(folder: &Path) -> Result<File, ServeError> {
     let path = folder.join(files::LOCK);
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(failed(format!("open {}", path.display())))?;
+    let file = own::open_or_make(&path).map_err(failed(format!("open {}", path.display())))?;
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
             Ok(()) => return Ok(file),
@@ -268,7 +260,8 @@ async fn take_lock(folder: &Path) -> Result<File, ServeError> {
 pub fn token_secret(folder: &Path) -> Result<String, ServeError> {
     make_folder(folder)?;
     let path = folder.join(files::TOKEN);
-    if let Ok(secret) = std::fs::read_to_string(&path) {
+    let kept = own::read(&path, SMALL).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    if let Some(secret) = kept {
         return Ok(secret.trim().to_owned());
     }
     let secret = uuid::Uuid::new_v4().to_string();

@@ -43,13 +43,13 @@ async fn an_image_exists_once_its_schematic_was_posted_and_is_always_the_same() 
 #[tokio::test(start_paused = true)]
 async fn a_saved_lab_goes_on_with_the_same_authority_and_never_back_in_time() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(Lab::load(folder.path(), 1.0, 0).unwrap().is_none());
+    assert!(Lab::load(folder.path(), 1.0, 0, None).unwrap().is_none());
     let lab = Lab::new(spec()).unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(100)).await;
     lab.save(folder.path()).unwrap();
     let (ca, now) = (lab.pki().ca_pem().to_owned(), lab.pace().now());
     drop(lab);
-    let lab = Lab::load(folder.path(), 10.0, 0).unwrap().unwrap();
+    let lab = Lab::load(folder.path(), 10.0, 0, None).unwrap().unwrap();
     assert_eq!(lab.pki().ca_pem(), ca);
     assert!(lab.pace().now() >= now);
     assert!(lab.fabric().targets().contains(&Target::new("factory.talos.dev", 443)));
@@ -71,7 +71,7 @@ async fn an_image_factory_answers_wherever_an_inventory_expects_one() {
     lab.ensure(&wanted).unwrap();
     let folder = tempfile::tempdir().unwrap();
     lab.save(folder.path()).unwrap();
-    for lab in [lab, Lab::load(folder.path(), 1.0, 0).unwrap().unwrap()] {
+    for lab in [lab, Lab::load(folder.path(), 1.0, 0, None).unwrap().unwrap()] {
         for address in own {
             let client = Factory::new(address, lab.dialer(), &trust).unwrap();
             assert!(!client.versions().await.unwrap().is_empty(), "{address}");

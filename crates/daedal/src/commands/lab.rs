@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use daedal_lab::proxmox::DatacenterSpec;
-use daedal_lab::{Handle, LabSpec, Runner, ServeOptions, files};
+use daedal_lab::{Handle, HandleError, LabSpec, Runner, ServeOptions, files};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Format, LabCommand, LabOptions};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::KeyArgs;
-use crate::lab::{datacenter, forget};
+use crate::lab::{datacenter, forget, trouble};
 use crate::{console, documents};
 
 /// Runs the command.
@@ -30,7 +30,7 @@ pub async fn run(command: &LabCommand, format: Format, color: bool) -> Outcome {
 }
 
 async fn status(lab: &LabOptions, format: Format) -> Outcome {
-    let Some(handle) = Handle::find(&lab.lab_dir).await else {
+    let Some(handle) = Handle::find(&lab.lab_dir).await.map_err(|e| trouble(&e))? else {
         match format {
             Format::Json => console::json(&serde_json::json!({"running": false})),
             Format::Text => console::result(&format!("No lab runs for {}.", lab.lab_dir.display())),
@@ -74,7 +74,11 @@ async fn stop(lab: &LabOptions, format: Format) -> Outcome {
 }
 
 async fn reset(lab: &LabOptions, format: Format) -> Outcome {
-    stopped(lab).await?;
+    // Forgetting is how one gets rid of a control file that is not to be trusted.
+    match Handle::find(&lab.lab_dir).await {
+        Err(HandleError::Distrusted { .. }) => {}
+        _ => drop(stopped(lab).await?),
+    }
     forget(&lab.lab_dir).map_err(|error| {
         Failure::new(Exit::CannotWrite, format!("cannot remove {}", lab.lab_dir.display())).because(&error)
     })?;
@@ -83,7 +87,7 @@ async fn reset(lab: &LabOptions, format: Format) -> Outcome {
 }
 
 async fn stopped(lab: &LabOptions) -> Outcome<bool> {
-    match Handle::find(&lab.lab_dir).await {
+    match Handle::find(&lab.lab_dir).await.map_err(|e| trouble(&e))? {
         Some(handle) => {
             handle.stop().await.map_err(|e| Failure::from_error(Exit::Unavailable, &e))?;
             Ok(true)
@@ -151,6 +155,9 @@ async fn serve(
     .map_err(|error| {
         let exit = match error {
             daedal_lab::ServeError::Running { .. } => Exit::Busy,
+            daedal_lab::ServeError::World {
+                source: daedal_lab::LabError::NoRunner | daedal_lab::LabError::UnusedRunner,
+            } => Exit::Usage,
             _ => Exit::Failed,
         };
         Failure::from_error(exit, &error)

@@ -159,7 +159,7 @@ impl Bench {
     fn load(saved: &Path, cluster: Cluster, days_later: i64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         copy(saved, folder.path());
-        let lab = Lab::load(folder.path(), 1.0, EPOCH + days_later * 86_400).unwrap().unwrap();
+        let lab = Lab::load(folder.path(), 1.0, EPOCH + days_later * 86_400, None).unwrap().unwrap();
         Self { lab, cluster, folder, counter: Arc::new(CallCounter::new()) }
     }
 

@@ -1,0 +1,106 @@
+//! A folder, a file or a peer that comes from somebody else: what it can make the program do, and what not.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
+
+mod common;
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use common::{Changed, Lab, SMALL, command, good, text};
+
+/// Everything that a run said.
+fn said(run: &Output) -> String {
+    text(&run.stdout) + &text(&run.stderr)
+}
+
+/// A command that leaves a trace when it is run.
+fn trap(folder: &Path) -> (PathBuf, PathBuf) {
+    let (command, trace) = (folder.join("trap"), folder.join("it-ran"));
+    std::fs::write(&command, format!("#!/bin/sh\ntouch {}\n", trace.display())).unwrap();
+    std::fs::set_permissions(&command, std::fs::Permissions::from_mode(0o700)).unwrap();
+    (command, trace)
+}
+
+/// A lab's folder can be cloned like any other; what is written in it must not run.
+#[test]
+fn a_labs_folder_cannot_name_a_command_to_run() {
+    let (lab, cluster) = (Lab::new(), Changed::new("home", SMALL));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (runner, trace) = trap(elsewhere.path());
+    let with = |line: &[&str]| {
+        lab.command_on(line, &cluster.file()).arg("--lab-runner").arg(&runner).output().unwrap()
+    };
+    good(&with(&["plan"]));
+    let running = cluster.run(&lab, &["plan"]);
+    assert_eq!(running.status.code(), Some(64), "{}", said(&running));
+    assert!(said(&running).contains("--lab-runner"), "{}", said(&running));
+    good(&command(["lab", "stop", "--lab-dir"]).arg(lab.dir()).output().unwrap());
+
+    let world = lab.dir().join("world.json");
+    let kept = std::fs::read_to_string(&world).unwrap();
+    assert!(!kept.contains("trap"), "the world names the command");
+    let refused = cluster.run(&lab, &["apply", "--yes"]);
+    assert!(!refused.status.success());
+    assert!(said(&refused).contains("names no --lab-runner"), "{}", said(&refused));
+
+    // As worlds were kept that named it.
+    let mut forged: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    forged["outside"] = serde_json::json!([{"command": runner, "folder": elsewhere.path()}, {}]);
+    std::fs::write(&world, forged.to_string()).unwrap();
+    let refused = cluster.run(&lab, &["apply", "--yes"]);
+    assert!(!refused.status.success(), "{}", said(&refused));
+    assert!(!trace.exists(), "the command of the folder ran");
+    std::fs::write(&world, kept).unwrap();
+    good(&with(&["plan"]));
+}
+
+#[test]
+fn a_labs_control_file_leads_nowhere_else() {
+    let (lab, cluster) = (Lab::new(), Changed::new("home", SMALL));
+    std::fs::create_dir(lab.dir()).unwrap();
+    let control = lab.dir().join("lab.json");
+    let forged = r#"{"pid": 1, "proxy": "192.0.2.1:3128", "control": "192.0.2.1:80", "key": "k", "speed": 1.0,
+        "started": "2026-01-01T00:00:00Z"}"#;
+    std::fs::write(&control, forged).unwrap();
+    for (mode, why) in [(0o644, "other users can read or write it"), (0o600, "it leads to 192.0.2.1:80")] {
+        std::fs::set_permissions(&control, std::fs::Permissions::from_mode(mode)).unwrap();
+        let refused = cluster.run(&lab, &["plan"]);
+        assert_eq!(refused.status.code(), Some(69), "{}", said(&refused));
+        assert!(said(&refused).contains(why), "{}", said(&refused));
+    }
+    std::fs::write(lab.dir().join("token"), "x").unwrap();
+    good(&command(["lab", "reset", "--lab-dir"]).arg(lab.dir()).output().unwrap());
+    assert!(!control.exists());
+    good(&cluster.run(&lab, &["plan"]));
+}
+
+#[test]
+fn a_labs_process_gets_no_secret_and_its_folder_is_private() {
+    let (lab, cluster) = (Lab::new(), Changed::new("home", SMALL));
+    let precious = lab.dir().parent().unwrap().join("precious");
+    let dir = lab.dir();
+    let run =
+        lab.command_on(&["plan"], &cluster.file()).env("SOME_TOKEN", "s3cret-of-mine").output().unwrap();
+    good(&run);
+    assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+    for entry in std::fs::read_dir(&dir).unwrap().map(Result::unwrap).filter(|e| e.path().is_file()) {
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", entry.path().display());
+    }
+    let status = good(&command(["lab", "status", "-o", "json", "--lab-dir"]).arg(&dir).output().unwrap());
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let environment = std::fs::read(format!("/proc/{}/environ", status["pid"])).unwrap();
+    assert!(!text(&environment).contains("s3cret-of-mine"), "{}", text(&environment));
+    good(&command(["lab", "stop", "--lab-dir"]).arg(&dir).output().unwrap());
+
+    // A log or a world that is a link must not cut what it leads to.
+    std::fs::write(&precious, "precious").unwrap();
+    for name in ["lab.log", "lab.new", "world.new", "last.json"] {
+        let _ = std::fs::remove_file(dir.join(name));
+        symlink(&precious, dir.join(name)).unwrap();
+    }
+    good(&cluster.run(&lab, &["plan"]));
+    good(&command(["lab", "stop", "--lab-dir"]).arg(&dir).output().unwrap());
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+}
