@@ -1,8 +1,9 @@
-//! Chores of the project: `cargo xtask conformance`, `cargo xtask soak` and `cargo xtask bench`.
+//! Chores of the project: `cargo xtask conformance`, `soak`, `bench` and `protos`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
 mod conformance;
 mod peers;
+mod protos;
 mod soak;
 
 use std::process::{Command, ExitCode};
@@ -10,13 +11,15 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 usage: cargo xtask conformance [SUITE…] [--built-only]   our answers beside those of real peers
        cargo xtask soak [OPTIONS] [FILTER…]              tests many times, and how often each failed
-       cargo xtask bench [ARGS…]                         calls, times and memory, as ratios in one run";
+       cargo xtask bench [ARGS…]                         calls, times and memory, as ratios in one run
+       cargo xtask protos [--check]                      wire types of the Talos API from its protocol files";
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     match args.next().as_deref() {
         Some("conformance") => conformance::run(&args.collect::<Vec<_>>()),
         Some("soak") => soak::run(&args.collect::<Vec<_>>()),
+        Some("protos") => protos::run(&args.collect::<Vec<_>>()),
         Some("bench") => match args.collect::<Vec<_>>().split_first() {
             Some((first, rest)) if first == "helm" => bench_helm(rest),
             Some((first, _)) if first == "talos" => bench_talos(),

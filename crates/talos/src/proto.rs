@@ -1,6 +1,7 @@
 //! The wire types and the client and server stubs of the node API, one module per protobuf package.
 //!
 //! Package, service, method and field numbers are those of Talos; what no one here uses is left out.
+//! The files in `generated/` are made from `proto/` by `cargo xtask protos`.
 
 #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 
@@ -8,41 +9,41 @@
 pub mod google {
     /// Package `google.rpc`.
     pub mod rpc {
-        tonic::include_proto!("google.rpc");
+        include!("generated/google.rpc.rs");
     }
 }
 
 /// Package `common`.
 pub mod common {
-    tonic::include_proto!("common");
+    include!("generated/common.rs");
 }
 
 /// Package `machine`.
 pub mod machine {
-    tonic::include_proto!("machine");
+    include!("generated/machine.rs");
 }
 
 /// Package `cluster`.
 pub mod cluster {
-    tonic::include_proto!("cluster");
+    include!("generated/cluster.rs");
 }
 
 /// Package `storage`.
 pub mod storage {
-    tonic::include_proto!("storage");
+    include!("generated/storage.rs");
 }
 
 /// Package `time`.
 pub mod time {
-    tonic::include_proto!("time");
+    include!("generated/time.rs");
 }
 
 /// Package `securityapi`.
 pub mod securityapi {
-    tonic::include_proto!("securityapi");
+    include!("generated/securityapi.rs");
 }
 
 /// Package `cosi.resource`.
 pub mod cosi {
-    tonic::include_proto!("cosi.resource");
+    include!("generated/cosi.resource.rs");
 }
