@@ -19,10 +19,10 @@ async fn clones_of_templates_linked_and_full() {
             world.guests.values().filter(|g| g.template).map(|g| (g.vmid, g.host.as_str())).collect();
         // One for each role, where there is a node of it: disks are local.
         assert!(templates.contains(&(998, "atlas")) && templates.contains(&(996, "boreas")), "{templates:?}");
-        let linked = way.boot != TEMPLATE_FULL.boot;
         for (node, guest) in bench.cluster.nodes.iter().map(|node| (node, &world.guests[&node.vmid])) {
             let config = guest.config.as_ref().unwrap();
-            assert_eq!((&config.mac, config.base.is_some()), (&node.mac, linked), "{}", node.name);
+            // On a thin pool nothing tells a linked clone's base.
+            assert_eq!((&config.mac, config.base), (&node.mac, None), "{}", node.name);
         }
         and_back(&bench, way).await;
     }
@@ -50,9 +50,62 @@ async fn clones_go_to_other_hosts_where_disks_are_shared() {
     and_back(&bench, TEMPLATE).await;
 }
 
+/// Nodes on a storage of this type.
+fn on_storage(kind: &'static str, way: Way, control_planes: usize, workers: usize) -> Bench {
+    let mut bench = Bench::on(way, control_planes, workers, |datacenter| {
+        for host in &mut datacenter.hosts {
+            host.storages.push(StorageSpec::new("tank", kind, &["images"], 800 << 30));
+        }
+    });
+    bench.cluster.proxmox.disks_storage = "tank".into();
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn clones_on_every_type_of_storage() {
+    for (kind, way, based) in
+        [("zfspool", TEMPLATE, true), ("dir", TEMPLATE, true), ("lvm", TEMPLATE_FULL, false)]
+    {
+        let bench = on_storage(kind, way, 1, 1);
+        assert_done(&bench.apply().await, kind);
+        bench.assert_converged(kind).await;
+        let world = bench.look().await.0;
+        for node in &bench.cluster.nodes {
+            let config = world.guests[&node.vmid].config.as_ref().unwrap();
+            assert_eq!(config.base.is_some(), based, "{} on {kind}", node.name);
+        }
+        assert_done(&bench.destroy().await, kind);
+    }
+}
+
+/// Thick logical volumes cannot be linked to: that is said before anything is made.
+#[tokio::test(start_paused = true)]
+async fn linked_clones_on_thick_lvm_are_refused_at_once() {
+    let bench = on_storage("lvm", TEMPLATE, 1, 1);
+    let refused = bench.look().await.1.unwrap_err().to_string();
+    for part in ["storage tank has the type lvm, which has no linked clones", "use `clone: full`"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let report = bench.engine().live_checks(&bench.cluster).await;
+    let bad: Vec<_> = report.checks.iter().filter(|c| c.what == "storage tank on atlas").collect();
+    assert!(bad.len() == 1 && bad[0].fix.as_deref().unwrap().contains("clone: full"), "{bad:#?}");
+    let log = bench.lab.faults().log();
+    assert!(log.iter().all(|call| !call.mutating), "something was made");
+}
+
+/// A thin pool's linked clones do not need their base, and Proxmox lets it go.
+#[tokio::test(start_paused = true)]
+async fn a_thin_pool_lets_a_template_go_before_its_clones() {
+    let bench = Bench::booting(TEMPLATE, 1, 0);
+    assert_done(&bench.apply().await, "apply");
+    let gone = bench.engine().prune_templates(&bench.cluster, true).await.unwrap();
+    assert!(!gone.is_empty() && gone.iter().all(|one| one.kept.is_none()), "{gone:#?}");
+    bench.assert_converged("prune").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
-    let mut bench = Bench::booting(TEMPLATE, 1, 1);
+    let mut bench = on_storage("zfspool", TEMPLATE, 1, 1);
     assert_done(&bench.apply().await, "apply");
     let rows = bench.engine().templates(&bench.cluster).await.unwrap();
     let told: Vec<(u32, bool, usize)> =

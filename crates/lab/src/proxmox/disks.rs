@@ -3,7 +3,7 @@
 use super::blob::Blob;
 use super::fail::Fail;
 use super::property::{Nic, Properties, parse_size, print_size};
-use super::state::{Config, State, Vm, Volume};
+use super::state::{Config, State, Storage, Vm, Volume};
 use super::tasks::{Job, Stop};
 use super::vmconfig;
 use crate::{Disk, Firmware, Hardware};
@@ -52,7 +52,7 @@ impl Wish {
 impl State {
     /// The first free `vm-N-disk-M` name on a storage.
     fn free_disk_name(&self, host: &str, storage: &str, vmid: u32, format: &str) -> Result<String, Fail> {
-        let path = self.storages.get(storage).is_some_and(super::state::Storage::has_path);
+        let path = self.storages.get(storage).is_some_and(Storage::has_path);
         let store = self.store(host, storage)?;
         let taken = |number: usize| {
             ["vm", "base"].iter().any(|kind| {
@@ -89,7 +89,7 @@ impl State {
     ) -> Result<String, Fail> {
         let definition = self.storages.get(storage).ok_or_else(|| Fail::no_storage(storage))?;
         let format = if definition.has_path() { format } else { "raw" };
-        let thick = definition.kind == "lvm";
+        let (thick, size) = (definition.is_thick(), definition.rounded(size));
         let name = self.free_disk_name(host, storage, vmid, format)?;
         let identity = self.rng.uuid();
         let created = self.now;
@@ -134,6 +134,14 @@ impl State {
 
     /// Where a volume lies on its host, for messages.
     pub(super) fn volume_path(&self, storage: &str, name: &str) -> String {
+        match self.storages.get(storage).map(|known| known.kind.as_str()) {
+            Some("lvmthin") => return format!("/dev/pve/{name}"),
+            Some("lvm") => return format!("/dev/{storage}/{name}"),
+            Some("zfspool") => {
+                return format!("/dev/zvol/{storage}/{}", name.rsplit('/').next().unwrap_or(name));
+            }
+            _ => {}
+        }
         let root = if storage == "local" { "/var/lib/vz".to_owned() } else { format!("/mnt/pve/{storage}") };
         match name.split_once('/') {
             Some(("iso", file)) => format!("{root}/template/iso/{file}"),
@@ -298,9 +306,11 @@ pub(super) async fn create_disks(
             }
         };
         made.push(created.clone());
-        let size = job.dc.with(|state| state.volume(&job.host, &created).map_or(0, |volume| volume.size));
+        let size = job.dc.with(|state| shown_size(state, &job.host, &created));
         drive.bare = Some(created);
-        drive.set("size", print_size(size));
+        if let Some(size) = size {
+            drive.set("size", print_size(size));
+        }
         job.log(format!("{option}: successfully created disk '{}'", drive.print()));
         result.insert(option, drive.print());
     }
@@ -359,7 +369,11 @@ pub(super) fn normal_drive(state: &State, host: &str, option: &str, value: &str)
     let (storage, name) = volid.split_once(':').unwrap_or_default();
     state.store_key(host, storage)?;
     match state.volume(host, &volid) {
-        Some(volume) => drive.set("size", print_size(volume.size)),
+        Some(_) => {
+            if let Some(size) = shown_size(state, host, &volid) {
+                drive.set("size", print_size(size));
+            }
+        }
         // Proxmox only warns about a medium that is not there; the next start fails.
         None if vmconfig::is_cdrom(value) => {
             drive.take("size");
@@ -372,6 +386,13 @@ pub(super) fn normal_drive(state: &State, host: &str, option: &str, value: &str)
         }
     }
     Ok(drive.print())
+}
+
+/// The size of a volume where a VM's configuration tells it.
+fn shown_size(state: &State, host: &str, volid: &str) -> Option<u64> {
+    let (id, _) = volid.split_once(':')?;
+    let silent = vmconfig::is_cloudinit(volid) && !state.storages.get(id)?.tells_cloudinit_size();
+    state.volume(host, volid).filter(|_| !silent).map(|volume| volume.size)
 }
 
 /// The size that a drive's value tells.

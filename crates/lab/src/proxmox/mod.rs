@@ -26,6 +26,7 @@ mod disks;
 mod durations;
 mod fail;
 mod fetch;
+mod kinds;
 mod locks;
 mod property;
 mod realities;

@@ -77,11 +77,6 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// Whether volumes are files in a directory.
-    pub(crate) fn has_path(&self) -> bool {
-        matches!(self.kind.as_str(), "dir" | "nfs" | "cifs" | "cephfs")
-    }
-
     pub(crate) fn holds(&self, content: &str) -> bool {
         self.content.iter().any(|one| one == content)
     }
@@ -283,11 +278,6 @@ impl State {
     pub(crate) fn volume(&self, host: &str, volid: &str) -> Option<&Volume> {
         let (storage, name) = volid.split_once(':')?;
         self.store(host, storage).ok()?.volumes.get(name)
-    }
-
-    pub(crate) fn volume_mut(&mut self, host: &str, volid: &str) -> Option<&mut Volume> {
-        let (storage, name) = volid.split_once(':')?;
-        self.store_mut(host, storage).ok()?.volumes.get_mut(name)
     }
 
     pub(crate) fn remove_volume(&mut self, host: &str, volid: &str) -> Option<Volume> {

@@ -18,6 +18,7 @@ mod replay;
 mod scale;
 mod schema;
 mod snapshots;
+mod storages;
 mod story;
 mod support;
 mod world;

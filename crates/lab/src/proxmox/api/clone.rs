@@ -4,6 +4,7 @@ use crate::proxmox::blob::Blob;
 use crate::proxmox::context::Context;
 use crate::proxmox::disks::copy_time;
 use crate::proxmox::fail::{Answer, Fail};
+use crate::proxmox::kinds::LinkedClone;
 use crate::proxmox::property::{Nic, Properties};
 use crate::proxmox::schema::{Kind, NAME, STORAGE, VMID, opt, req, verify};
 use crate::proxmox::state::{Config, State, Vm, Volume};
@@ -67,6 +68,9 @@ pub(super) async fn start(context: &Context, host: &str, vmid: u32) -> Answer {
             return Err(Fail::internal(format!("unable to create VM {newid}: config file already exists")));
         }
         check_storages(state, context, host, &target, &source, storage.as_deref())?;
+        if !full {
+            check_links(state, &source)?;
+        }
         check_nics(state, context, &source)?;
         let config = Config::from([
             ("lock".to_owned(), "clone".to_owned()),
@@ -116,6 +120,22 @@ fn check_storages(
         state.store_key(target, id)?;
         if target != host && state.storages.get(own).is_some_and(|storage| !storage.shared) {
             return Err(Fail::internal(format!("can't clone VM to node '{target}' (VM uses local storage)")));
+        }
+    }
+    Ok(())
+}
+
+/// Every disk must be on a storage that has linked clones.
+fn check_links(state: &State, source: &Vm) -> Result<(), Fail> {
+    for (option, value) in vmconfig::drives(&source.config) {
+        let Some(volid) = vmconfig::drive_volume(&value).filter(|_| !vmconfig::is_cdrom(&value)) else {
+            continue;
+        };
+        let storage = volid.split(':').next().and_then(|id| state.storages.get(id));
+        if storage.is_some_and(|storage| storage.linked_clone() == LinkedClone::Refused) {
+            return Err(Fail::internal(format!(
+                "Linked clone feature is not supported for '{volid}' ({option})"
+            )));
         }
     }
     Ok(())
@@ -272,7 +292,7 @@ impl Order {
         Ok(job.dc.with(|state| self.link(state, &job.host, own, name, &source))?)
     }
 
-    /// A linked clone's name contains its base's.
+    /// A linked clone's name contains its base's, except on a thin pool.
     fn link(
         &self,
         state: &mut State,
@@ -285,10 +305,14 @@ impl Order {
         let Some(mut volume) = state.remove_volume(host, &plain) else {
             return Err(Fail::internal(format!("volume '{plain}' does not exist")));
         };
-        volume.parent = Some(base.to_owned());
         volume.bytes = source.bytes.clone();
         let (_, own_name) = plain.split_once(':').unwrap_or_default();
-        let name = format!("{base}/{own_name}");
+        let named = state.storages.get(own).is_some_and(|own| own.linked_clone() == LinkedClone::Named);
+        let name = match named {
+            true => format!("{base}/{own_name}"),
+            false => own_name.to_owned(),
+        };
+        volume.parent = named.then(|| base.to_owned());
         state.store_mut(host, own)?.volumes.insert(name.clone(), volume);
         Ok(format!("{own}:{name}"))
     }

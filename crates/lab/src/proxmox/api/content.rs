@@ -1,28 +1,11 @@
 //! Volumes on a storage: listing and deleting.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{rows, storage};
 use crate::proxmox::context::Context;
 use crate::proxmox::fail::{Answer, Data, Fail};
 use crate::proxmox::schema::{Kind, VMID, opt, verify};
-use crate::proxmox::state::Volume;
-
-fn row(storage: &str, name: &str, volume: &Volume) -> Value {
-    let mut row = json!({
-        "volid": format!("{storage}:{name}"),
-        "content": volume.content,
-        "format": volume.format,
-        "size": volume.size,
-        "ctime": volume.created,
-    });
-    if let Some(vmid) = volume.vmid {
-        row["vmid"] = vmid.into();
-        row["used"] = volume.used.into();
-        row["parent"] = volume.parent.as_ref().map(|parent| format!("../{parent}")).into();
-    }
-    row
-}
 
 /// `GET /nodes/{node}/storage/{storage}/content`
 pub(super) fn list(context: &Context, host: &str, id: &str) -> Answer {
@@ -33,6 +16,7 @@ pub(super) fn list(context: &Context, host: &str, id: &str) -> Answer {
     context.dc.with(|state| {
         let storage_may = state.privileges(&context.who, &format!("/storage/{id}"));
         let store = state.store(host, id)?;
+        let definition = state.storages.get(id).ok_or_else(|| Fail::no_storage(id))?;
         let view = state.vm_view(&context.who);
         let mut found = Vec::new();
         for (name, volume) in &store.volumes {
@@ -51,7 +35,7 @@ pub(super) fn list(context: &Context, host: &str, id: &str) -> Answer {
                 None => true,
             };
             if seen {
-                found.push(row(id, name, volume));
+                found.push(definition.content_row(id, name, volume));
             }
         }
         rows(found)

@@ -37,7 +37,7 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
     let digest = context.param("digest").map(str::to_owned);
     context.fork(host, "resize", &vmid.to_string(), move |job| async move {
         let _lock = job.until(job.dc.lock_guest(vmid, job.dc.durations().long_lock)).await??;
-        let (volid, old, format) = job.dc.with(|state| {
+        let (volid, old, format, storage) = job.dc.with(|state| {
             let vm = state.vm(&job.host, vmid)?;
             if digest.as_ref().is_some_and(|digest| *digest != vm.digest()) {
                 return Err(Fail::internal("checksum mismatch (file change by other user?)"));
@@ -60,13 +60,15 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
             let volume = state
                 .volume(&job.host, &volid)
                 .ok_or_else(|| Fail::internal(format!("volume '{volid}' does not exist")))?;
-            Ok((volid.clone(), volume.size, volume.format.clone()))
+            let definition = state.storages.get(storage).ok_or_else(|| Fail::no_storage(storage))?;
+            Ok((volid.clone(), volume.size, volume.format.clone(), definition.clone()))
         })?;
-        let new = match wanted.strip_prefix('+') {
+        let wanted = match wanted.strip_prefix('+') {
             Some(more) => old + parse_size(more).unwrap_or(0),
             None => parse_size(&wanted).unwrap_or(0),
         };
-        if new < old {
+        let new = storage.rounded(wanted);
+        if wanted < old {
             return Err(Stop::error("shrinking disks is not supported"));
         }
         if new == old {
@@ -85,10 +87,18 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
                 return Err(Stop::error(format!("command '{command}' failed: got timeout")));
             }
         }
-        job.log("Image resized.");
         job.dc.with(|state| {
-            if let Some(volume) = state.volume_mut(&job.host, &volid) {
-                volume.size = new;
+            let more = if storage.is_thick() { new - old } else { 0 };
+            let (id, name) = volid.split_once(':').unwrap_or_default();
+            let store = state.store_mut(&job.host, id)?;
+            if !store.takes(more as usize) {
+                return Err(Fail::internal(format!(
+                    "command '/sbin/lvextend -L {}k /dev/{id}/{name}' failed: exit code 5",
+                    new >> 10
+                )));
+            }
+            if let Some(volume) = store.volumes.get_mut(name) {
+                (volume.size, volume.used) = (new, volume.used + more);
             }
             let vm = state.vm_mut(&job.host, vmid)?;
             if let Some(value) = vm.config.get_mut(&disk) {
@@ -96,8 +106,9 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
                 drive.set("size", print_size(new));
                 *value = drive.print();
             }
-            Ok::<_, Fail>(())
+            Ok(())
         })?;
+        job.log("Image resized.");
         Ok(())
     })
 }

@@ -36,7 +36,7 @@ fn check(state: &State, host: &str, vmid: u32) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Volumes become `base-…`; the VM gets its mark.
+/// Volumes become `base-…` where their storage knows bases; the VM gets its mark.
 fn convert(state: &mut State, host: &str, vmid: u32) -> Result<(), Fail> {
     let drives = vmconfig::drives(&state.vm(host, vmid)?.config);
     for (option, value) in drives {
@@ -46,7 +46,8 @@ fn convert(state: &mut State, host: &str, vmid: u32) -> Result<(), Fail> {
         let Some(volid) = vmconfig::drive_volume(&value) else { continue };
         let Some(volume) = state.remove_volume(host, &volid) else { continue };
         let (storage, name) = volid.split_once(':').unwrap_or_default();
-        let name = name.replace(&format!("vm-{vmid}-"), &format!("base-{vmid}-"));
+        let definition = state.storages.get(storage).ok_or_else(|| Fail::no_storage(storage))?;
+        let name = definition.base_name(vmid, name);
         state.store_mut(host, storage)?.volumes.insert(name.clone(), volume);
         let mut drive = Properties::parse(&value);
         drive.bare = Some(format!("{storage}:{name}"));
