@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
-use daedal_planner::{Level, Ownership, Plan, PlanError, World, plan_apply, storages_needed, without_import};
+use daedal_planner::{
+    CLONE_FULL, Level, Ownership, Plan, PlanError, World, lacks_linked_clones, plan_apply, storages_needed,
+    without_import,
+};
 use daedal_proxmox::{Client, Permissions, imports_disk_images, permitted, release};
 use futures::future::join_all;
 use serde::Serialize;
@@ -390,6 +393,8 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
                 let fix =
                     format!("on {name}: pvesm set {storage} --disable 0; pvesm status --storage {storage}");
                 report.add(CheckVerdict::Bad, what, "it is not available", Some(fix));
+            } else if let Some(why) = lacks_linked_clones(cluster, storage, &found.kind) {
+                report.add(CheckVerdict::Bad, what, why, Some(CLONE_FULL.to_owned()));
             } else if storage == proxmox.images_storage && found.available < room {
                 report.add(
                     CheckVerdict::Bad,

@@ -341,6 +341,17 @@ pub fn storages_needed<'c>(cluster: &'c Cluster, world: &World) -> Vec<(&'c str,
     needed
 }
 
+/// What to do where a storage has no linked clones.
+pub const CLONE_FULL: &str = "use `clone: full`: `boot: {template: {clone: full}}`";
+
+/// Why nodes cannot be cloned on a storage of this type, if they are to be linked to a template there.
+pub fn lacks_linked_clones(cluster: &Cluster, storage: &str, kind: &str) -> Option<String> {
+    let linked = cluster.boot.template.is_some_and(|templates| !templates.full);
+    let thick = matches!(kind, "lvm" | "iscsi" | "iscsidirect");
+    (linked && thick && storage == cluster.proxmox.templates_storage())
+        .then(|| format!("storage {storage} has the type {kind}, which has no linked clones"))
+}
+
 /// Why a host cannot take new nodes, and what would help.
 fn judge_host(cluster: &Cluster, world: &World, name: &str) -> Option<(String, Option<String>)> {
     let Some(view) = world.hosts.get(name) else {
@@ -362,6 +373,9 @@ fn judge_host(cluster: &Cluster, world: &World, name: &str) -> Option<(String, O
         };
         if !seen.active {
             return Some((format!("storage {storage} is not active there"), None));
+        }
+        if let Some(why) = lacks_linked_clones(cluster, storage, &seen.kind) {
+            return Some((why, Some(CLONE_FULL.to_owned())));
         }
         let missing: Vec<&str> =
             wanted.iter().copied().filter(|content| !seen.content.contains(*content)).collect();

@@ -40,7 +40,7 @@ mod volumes;
 mod world;
 
 pub use apply::{plan_apply, plan_restore};
-pub use capacity::storages_needed;
+pub use capacity::{CLONE_FULL, lacks_linked_clones, storages_needed};
 pub use check::{Finding, Rule, check};
 pub use destroy::plan_destroy;
 pub use digest::{intent, node_digest, template_digest};
@@ -55,5 +55,6 @@ pub use mark::{
 pub use names::{Content, ImageRef, Images};
 pub use plan::*;
 pub use remove::{Removal, plan_remove};
+pub use size::asked_size;
 pub use text::{RenderOptions, render, summary};
 pub use world::*;

@@ -250,7 +250,7 @@ pub struct VmConfig {
     pub cores: u32,
     /// Bytes of memory.
     pub memory: u64,
-    /// System disk's size in bytes; 0 if there is none.
+    /// System disk's size in bytes, without what its storage rounded up; 0 if there is none.
     pub disk: u64,
     /// First NIC's MAC, upper-case.
     pub mac: String,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
 use daedal_planner::{
-    FoundMark, GuestView, HardwareView, Identity, Judge, Mark, Ownership, VmConfig, card_words, disk_words,
-    properties,
+    FoundMark, GuestView, HardwareView, Identity, Judge, Mark, Ownership, VmConfig, asked_size, card_words,
+    disk_words, properties,
 };
 use daedal_proxmox::{
     Client, Kind, Resource, TaskFilter, TaskOutcome, TaskRow, TaskState, VmConfig as RawConfig, VmRow,
@@ -253,7 +253,7 @@ fn compared(config: &RawConfig, listed: &GuestView, drives: Drives) -> VmConfig 
     VmConfig {
         cores,
         memory,
-        disk: config.disks.get(SYSTEM_DISK).and_then(|disk| disk.size).unwrap_or(0),
+        disk: config.disks.get(SYSTEM_DISK).and_then(|disk| disk.size).map_or(0, asked_size),
         mac: nic.and_then(|nic| nic.mac.clone()).unwrap_or_default(),
         bridge: nic.map(|nic| nic.bridge.clone()).unwrap_or_default(),
         vlan: nic.and_then(|nic| nic.vlan),
@@ -297,7 +297,7 @@ fn hardware(config: &RawConfig) -> HardwareView {
     for (slot, disk) in
         config.disks.iter().filter(|(slot, _)| slot.starts_with("scsi") && *slot != SYSTEM_DISK)
     {
-        set(slot, disk_words(disk.storage(), disk.size.unwrap_or(0)));
+        set(slot, disk_words(disk.storage(), disk.size.map_or(0, asked_size)));
     }
     for (slot, nic) in config.nics.iter().filter(|(slot, _)| *slot != FIRST_NIC) {
         set(slot, card_words(nic.mac.as_deref().unwrap_or_default(), &nic.bridge, nic.vlan));

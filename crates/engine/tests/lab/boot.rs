@@ -230,6 +230,26 @@ fn with_own_image(size: Option<u64>) -> Bench {
     bench
 }
 
+/// Thin pools round disks up to whole extents: 20 GiB and 4 MiB where 20 GiB are declared is no difference.
+#[tokio::test(start_paused = true)]
+async fn what_the_storage_rounds_up_is_no_difference() {
+    for (mib, told) in
+        [(1, None), (512, Some("Its disk has 20.5 GiB, declared are 20 GiB: disks only grow."))]
+    {
+        let bench = with_own_image(Some((20 << 30) + (mib << 20)));
+        assert_done(&bench.apply().await, "apply");
+        bench.assert_converged("apply").await;
+        let node = &bench.cluster.nodes[0];
+        let (world, plan) = bench.look().await;
+        let config = client(&bench).vm_config(&world.guests[&node.vmid].host, node.vmid).await.unwrap();
+        let size = config.disks["scsi0"].size.unwrap();
+        assert_eq!(size, (20 << 30) + (mib << 20).next_multiple_of(4 << 20));
+        let notes = plan.unwrap().notes;
+        let said = notes.iter().find(|note| note.about == node.name).map(|note| note.text.as_str());
+        assert_eq!(said, told, "{notes:#?}");
+    }
+}
+
 /// One call makes such a VM and starts it.
 #[tokio::test(start_paused = true)]
 async fn every_death_on_the_way_from_an_image_of_ones_own_is_survived() {

@@ -268,7 +268,7 @@ impl<'w> Planner<'w> {
                 needs,
             )));
         } else if config.disk > node.disk {
-            let (has, declared) = (size::show(config.disk), size::show(node.disk));
+            let (has, declared) = size::show_apart(config.disk, node.disk);
             self.notes.info(
                 node.name.clone(),
                 format!("Its disk has {has}, declared are {declared}: disks only grow."),
