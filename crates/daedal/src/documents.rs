@@ -10,6 +10,7 @@ use daedal_talos::config::{Contract, Patch};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::cli::Target;
+use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::KeyArgs;
@@ -29,9 +30,26 @@ pub fn of(target: &Target, color: bool) -> Outcome<Inventory> {
     read(&target.inventory(), &target.keys, color)
 }
 
+/// The same for a command that makes no machine configs: secrets that the inventory refers to may be missing, which is said.
+pub fn of_lacking(target: &Target, color: bool) -> Outcome<Inventory> {
+    let (path, text) = text_of(&target.inventory())?;
+    let inventory = parse_with(path, text, &target.keys, color, daedal_inventory::load_lacking)?;
+    for lack in &inventory.loaded.cluster.lacks {
+        console::progress(&format!(
+            "warning: {lack}: machine configs cannot be made or compared without it."
+        ));
+    }
+    Ok(inventory)
+}
+
 /// Reads the inventory at `path`; a folder stands for the `cluster.yaml` in it. Encrypted files that it refers to are
 /// opened with the key.
 pub fn read(path: &Path, keys: &KeyArgs, color: bool) -> Outcome<Inventory> {
+    let (path, text) = text_of(path)?;
+    parse(path, text, keys, color)
+}
+
+fn text_of(path: &Path) -> Outcome<(PathBuf, String)> {
     let path = if path.is_dir() { path.join("cluster.yaml") } else { path.to_owned() };
     let bytes = std::fs::read(&path).map_err(|error| {
         Failure::new(Exit::NoInput, format!("cannot read the inventory {}", path.display()))
@@ -39,7 +57,7 @@ pub fn read(path: &Path, keys: &KeyArgs, color: bool) -> Outcome<Inventory> {
             .hint("Name it with -f FILE; examples/home/cluster.yaml is one to start from.")
     })?;
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(&path, &error))?;
-    parse(path, text, keys, color)
+    Ok((path, text))
 }
 
 /// Says where a text ceases to be one.
@@ -52,10 +70,17 @@ fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Failure {
 
 /// Takes a text for the inventory at `path`, which need not be there yet.
 pub fn parse(path: PathBuf, text: String, keys: &KeyArgs, color: bool) -> Outcome<Inventory> {
+    parse_with(path, text, keys, color, daedal_inventory::load)
+}
+
+/// How a text becomes a cluster.
+type Load = fn(&[Source], &dyn Files) -> Result<Loaded, daedal_inventory::Diagnostics>;
+
+fn parse_with(path: PathBuf, text: String, keys: &KeyArgs, color: bool, load: Load) -> Outcome<Inventory> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     let beside = Beside { folder: &folder, keys: keys.ring() };
     let source = Source { name: path.display().to_string(), text };
-    match daedal_inventory::load(&[source], &beside) {
+    match load(&[source], &beside) {
         Ok(loaded) => {
             usable(&loaded.cluster, &path)?;
             Ok(Inventory { loaded, path, folder })

@@ -49,6 +49,11 @@ impl Session {
         Self::with(documents::of(target, color)?, target).await
     }
 
+    /// The same for a command that makes no machine configs: secrets that the inventory refers to may be missing.
+    pub async fn open_lacking(target: &cli::Target, color: bool) -> Outcome<Self> {
+        Self::with(documents::of_lacking(target, color)?, target).await
+    }
+
     /// The same with an inventory that was read already.
     pub async fn with(inventory: Inventory, target: &cli::Target) -> Outcome<Self> {
         let Inventory { loaded, path, folder } = inventory;

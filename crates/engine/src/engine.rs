@@ -84,9 +84,16 @@ impl Engine {
 
     /// The state of a cluster as a table.
     pub async fn status(&self, cluster: &Cluster) -> Result<StatusReport, Error> {
-        let mut report = StatusReport::of(cluster, &self.observe(cluster).await?);
+        // Without secrets the nodes cannot be asked; Proxmox can, and what it says is worth knowing.
+        let secrets = self.stored_secrets().await.unwrap_or_default();
+        let mut report = StatusReport::of(cluster, &self.observe_with(cluster, secrets).await?);
         report.credentials = self.outputs.credentials(self.parts.clock.now()).await;
         Ok(report)
+    }
+
+    /// Whether the cluster's secrets are at hand; an error says why they cannot be read.
+    pub async fn has_secrets(&self) -> Result<bool, Error> {
+        Ok(self.stored_secrets().await?.is_some())
     }
 
     /// A client of the cluster's API server, as an administrator. Nothing is asked yet.

@@ -51,6 +51,7 @@ mod run;
 mod settings;
 mod status;
 mod templates;
+mod unreached;
 mod vet;
 
 pub use access::{Credential, kubeconfig, talosconfig};
@@ -71,6 +72,6 @@ pub use page::{EtcdPage, KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage}
 pub use privileges::{Grant, Scope, Use};
 pub use report::{Report, StepReport, StepState};
 pub use run::Run;
-pub use status::{NodeStatus, StatusReport};
+pub use status::{NodeStatus, Side as StatusSide, StatusReport, Unasked};
 pub use templates::{Pruned, TemplateRow};
 pub use vet::{SecondLook, vet};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use daedal_dial::{Dialer, Target};
 use daedal_inventory::Node;
+use daedal_planner::Unreached;
 use daedal_talos::client::{self, ApplyMode, Client, ConnectOptions, FailureKind, Reset, WipedPartition};
 use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, Secret, SecretsBundle};
 use jiff::{SignedDuration, Timestamp};
@@ -18,6 +19,7 @@ use crate::addresses::{self, Addresses};
 use crate::engine::Parts;
 use crate::error::{Error, chain};
 use crate::roll::written;
+use crate::unreached::{silent, unreached};
 
 pub(crate) use self::etcd::{Bootstrapped, Changed, Member, Membership, PREPARING_PASSES};
 
@@ -36,7 +38,7 @@ pub(crate) enum Probe {
     /// Has a config of another cluster.
     OtherCluster,
     /// Does not answer, and why.
-    Unreachable(String),
+    Unreachable(Unreached),
 }
 
 /// What is behind an address.
@@ -247,7 +249,7 @@ impl Nodes {
             Ok(Err(error)) => error,
             Err(_) => {
                 self.forget(node);
-                return Probe::Unreachable("no answer in time".to_owned());
+                return Probe::Unreachable(silent());
             }
         };
         self.forget(node);
@@ -258,16 +260,16 @@ impl Nodes {
     async fn explain(&self, node: &dyn Peer, error: &TalosError, patience: Duration) -> Probe {
         // A certificate that is not ours is another cluster's, or that of a node without a config.
         if error.kind() != Some(FailureKind::OtherCluster) {
-            return Probe::Unreachable(chain(error));
+            return Probe::Unreachable(unreached(error));
         }
         let options = self.options(patience);
         let look = client::probe(self.dialer.clone(), self.target(node), &self.credentials, &options);
         match tokio::time::timeout(patience, look).await {
             Ok(Ok(client::Probe::Maintenance { .. })) => Probe::Maintenance,
             Ok(Ok(client::Probe::OtherCluster { .. })) => Probe::OtherCluster,
-            Ok(Ok(client::Probe::Configured)) => Probe::Unreachable(chain(error)),
-            Ok(Ok(client::Probe::Unreachable(error)) | Err(error)) => Probe::Unreachable(chain(&error)),
-            Err(_) => Probe::Unreachable("no answer in time".to_owned()),
+            Ok(Ok(client::Probe::Configured)) => Probe::Unreachable(unreached(error)),
+            Ok(Ok(client::Probe::Unreachable(error)) | Err(error)) => Probe::Unreachable(unreached(&error)),
+            Err(_) => Probe::Unreachable(silent()),
         }
     }
 
@@ -395,7 +397,7 @@ impl Nodes {
             Probe::Configured { stage, .. } => Some(format!("it is {stage}")),
             Probe::Maintenance => Some("it is in maintenance mode".to_owned()),
             Probe::OtherCluster => Some("it answers as another cluster's".to_owned()),
-            Probe::Unreachable(why) => Some(why),
+            Probe::Unreachable(unreached) => Some(unreached.why),
         }
     }
 }

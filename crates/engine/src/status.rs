@@ -1,7 +1,9 @@
 //! The state of a cluster as a table: node × host × VMID × address × VM × Talos × etcd × Ready.
 
-use daedal_inventory::{Cluster, Role};
-use daedal_planner::{Blind, EtcdView, Ownership, TalosView, World, readiness};
+use daedal_inventory::{Cluster, Node, Role};
+use daedal_planner::{
+    Blind, EtcdView, GuestView, Hindrance, NodeView, Ownership, TalosView, Unreached, World, readiness,
+};
 use serde::Serialize;
 
 use crate::access::Credential;
@@ -18,14 +20,44 @@ pub struct StatusReport {
     pub undeclared: Vec<String>,
     /// The API endpoint, `https://10.0.0.20:6443`.
     pub endpoint: String,
-    /// Whether it answers.
-    pub endpoint_answers: bool,
-    /// Whether every node is running, configured, a member if it should be, and Ready.
-    pub healthy: bool,
+    /// Whether it answers; nothing if it was not asked.
+    pub endpoint_answers: Option<bool>,
+    /// Why it does not.
+    pub endpoint_why: Option<String>,
+    /// Whether every node is running, configured, a member if it should be, and Ready; nothing if that could not be seen.
+    pub healthy: Option<bool>,
+    /// Whether the nodes were compared in part only, for want of secrets that the inventory refers to.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partly: bool,
+    /// The sides that could not be asked. Nothing is known of what they would have said.
+    pub unasked: Vec<Unasked>,
     /// What could not be seen.
     pub blind: Vec<Blind>,
     /// The client certificates in the output files.
     pub credentials: Vec<Credential>,
+}
+
+/// A side of a cluster, besides Proxmox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Side {
+    /// The nodes' own API, which also tells of etcd.
+    Talos,
+    /// The API server.
+    Kubernetes,
+}
+
+/// A side that could not be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unasked {
+    /// Which.
+    pub side: Side,
+    /// What stood in the way.
+    pub because: Hindrance,
+    /// The whole of it, in one sentence.
+    pub why: String,
+    /// What would give access.
+    pub access: Vec<String>,
 }
 
 /// One node's row.
@@ -44,87 +76,160 @@ pub struct NodeStatus {
     pub address: String,
     /// `running`, `stopped`, `absent`, `foreign`, `creating`, `stuck in lock: create` …
     pub vm: String,
-    /// `v1.12.0 running`, `maintenance`, `unreachable` or `other cluster`; nothing where no node was looked for.
+    /// `v1.12.0 running`, `maintenance`, `unreachable`, `other cluster` or `not asked`; nothing where no VM runs.
     pub talos: Option<String>,
-    /// `member`, `learner`, `not joined` or `unknown`; nothing for workers.
+    /// `member`, `learner`, `not joined`, `unknown` or `not asked`; nothing for workers.
     pub etcd: Option<String>,
-    /// `Ready` or `NotReady`; nothing for what Kubernetes does not know.
+    /// `Ready`, `NotReady` or `not asked`; nothing for what Kubernetes does not know.
     pub ready: Option<String>,
-    /// Whether all of it is as it should be.
-    pub healthy: bool,
+    /// Whether all of it is as it should be; nothing if that could not be seen.
+    pub healthy: Option<bool>,
 }
 
 impl StatusReport {
     /// Puts what was observed beside what was declared.
     pub fn of(cluster: &Cluster, world: &World) -> Self {
         let cluster = &*cluster.located(&world.addresses);
-        let nodes: Vec<_> = cluster
-            .nodes
-            .iter()
-            .map(|node| {
-                // A migrated VM keeps its VMID, so the VMID finds it wherever it is.
-                let guest = world.guests.get(&node.vmid);
-                let view = world.nodes.get(&node.name);
-                let (vm, mine) = match guest {
-                    None => ("absent".to_owned(), false),
-                    Some(guest) => match &guest.ownership {
-                        Ownership::Ours { node: owner, .. } if *owner == node.name => {
-                            let power = if guest.running { "running" } else { "stopped" };
-                            let vm = match &guest.lock {
-                                Some(lock) => format!("{power} (lock: {lock})"),
-                                None => power.to_owned(),
-                            };
-                            (vm, true)
-                        }
-                        Ownership::Ours { node: owner, .. } => (format!("is our node {owner}"), false),
-                        Ownership::Foreign => ("foreign".to_owned(), false),
-                        Ownership::Template { .. } => ("template".to_owned(), false),
-                        Ownership::LookAlike { .. } => ("look-alike".to_owned(), false),
-                        Ownership::HalfMade { task_running: true, .. } => ("creating".to_owned(), false),
-                        Ownership::HalfMade { .. } => ("stuck in lock: create".to_owned(), false),
-                        Ownership::Unreadable { .. } => ("unreadable".to_owned(), false),
-                    },
-                };
-                let running = mine && guest.is_some_and(|guest| guest.running);
-                let talos = view.map(|view| view.talos.to_string());
-                let is_control_plane = node.role == Role::ControlPlane;
-                let etcd = match view.map(|view| &view.etcd) {
-                    _ if !is_control_plane => None,
-                    None => None,
-                    Some(EtcdView::Unknown) => Some("unknown"),
-                    Some(EtcdView::NotJoined) => Some("not joined"),
-                    Some(EtcdView::Learner) => Some("learner"),
-                    Some(EtcdView::Member) => Some("member"),
-                };
-                let ready = view.and_then(|view| view.ready);
-                let healthy = running
-                    && matches!(view.map(|view| &view.talos), Some(TalosView::Configured { .. }))
-                    && (!is_control_plane || etcd == Some("member"))
-                    && ready == Some(true);
-                NodeStatus {
-                    node: node.name.clone(),
-                    role: node.role,
-                    host: guest.map(|guest| guest.host.clone()),
-                    vmid: node.vmid,
-                    address: node.shown_address(),
-                    vm,
-                    talos,
-                    etcd: etcd.map(str::to_owned),
-                    ready: ready.map(|ready| readiness(ready).to_owned()),
-                    healthy,
-                }
-            })
-            .collect();
-        let healthy = world.endpoint_answers && nodes.iter().all(|node| node.healthy);
+        let unasked = unasked(cluster, world);
+        let nodes: Vec<_> = cluster.nodes.iter().map(|node| row(node, world, &unasked)).collect();
+        let nodes_healthy = all(nodes.iter().map(|node| node.healthy));
+        let kubernetes = unasked.iter().find(|unasked| unasked.side == Side::Kubernetes);
+        let endpoint_answers = match kubernetes {
+            Some(unasked) if unasked.because == Hindrance::NoSecrets => None,
+            _ => Some(world.endpoint_answers),
+        };
         Self {
             cluster: cluster.name.clone(),
             nodes,
             undeclared: world.undeclared(cluster).into_iter().map(str::to_owned).collect(),
             endpoint: cluster.kubernetes.endpoint_url().unwrap_or_default(),
-            endpoint_answers: world.endpoint_answers,
-            healthy,
+            endpoint_answers,
+            endpoint_why: world.endpoint_unreached.as_ref().map(|unreached| unreached.why.clone()),
+            healthy: all([
+                nodes_healthy,
+                if kubernetes.is_some() { None } else { endpoint_answers },
+                // What could not be compared may differ.
+                if cluster.lacks.is_empty() { Some(true) } else { None },
+            ]),
+            partly: !cluster.lacks.is_empty(),
+            unasked,
             blind: world.blind.clone(),
             credentials: Vec::new(),
         }
+    }
+}
+
+/// Whether all is well: not if anything is not, and unknown if anything is.
+fn all(each: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
+    each.into_iter()
+        .try_fold(Some(true), |so_far, one| match one {
+            Some(false) => Err(()),
+            Some(true) => Ok(so_far),
+            None => Ok(None),
+        })
+        .unwrap_or(Some(false))
+}
+
+/// Whether a guest is the VM of a node.
+fn is_its(guest: &GuestView, node: &Node) -> bool {
+    matches!(&guest.ownership, Ownership::Ours { node: owner, .. } if *owner == node.name)
+}
+
+/// The sides that could not be asked: for want of secrets, or because not one that should answer could be reached.
+fn unasked(cluster: &Cluster, world: &World) -> Vec<Unasked> {
+    let runs =
+        |node: &&Node| world.guests.get(&node.vmid).is_some_and(|guest| guest.running && is_its(guest, node));
+    let running: Vec<&Node> = cluster.nodes.iter().filter(runs).collect();
+    let because = |side, unreached: &Unreached| Unasked {
+        side,
+        because: unreached.because,
+        why: unreached.why.clone(),
+        access: Vec::new(),
+    };
+    if running.is_empty() {
+        return Vec::new();
+    }
+    if !world.secrets_stored {
+        let why = "the secrets of the cluster are not at hand".to_owned();
+        let unreached = Unreached { because: Hindrance::NoSecrets, why };
+        return vec![because(Side::Talos, &unreached), because(Side::Kubernetes, &unreached)];
+    }
+    let mut sides = Vec::new();
+    let silent: Vec<&Unreached> = running.iter().filter_map(|node| world.unreached.get(&node.name)).collect();
+    if let ([first, ..], true) = (&silent[..], silent.len() == running.len()) {
+        sides.push(because(Side::Talos, first));
+    }
+    let planes = running.iter().any(|node| node.role == Role::ControlPlane);
+    if let (Some(unreached), true, false) = (&world.endpoint_unreached, planes, world.kubernetes_told) {
+        // Where nodes answer, an API server that does not is a finding and not a lack of access.
+        if !sides.is_empty() {
+            sides.push(because(Side::Kubernetes, unreached));
+        }
+    }
+    sides
+}
+
+/// One node from all sides.
+fn row(node: &Node, world: &World, unasked: &[Unasked]) -> NodeStatus {
+    // A migrated VM keeps its VMID, so the VMID finds it wherever it is.
+    let guest = world.guests.get(&node.vmid);
+    let running = guest.is_some_and(|guest| guest.running && is_its(guest, node));
+    let not_asked = |side| {
+        let hit = |unasked: &&Unasked| unasked.side == side && unasked.because == Hindrance::NoSecrets;
+        (running && unasked.iter().any(|unasked| hit(&unasked))).then_some("not asked")
+    };
+    let view = world.nodes.get(&node.name);
+    let is_control_plane = node.role == Role::ControlPlane;
+    let etcd = view.map(|view| etcd_word(&view.etcd)).or_else(|| not_asked(Side::Talos));
+    let ready = view.and_then(|view| view.ready).map(readiness).or_else(|| not_asked(Side::Kubernetes));
+    NodeStatus {
+        node: node.name.clone(),
+        role: node.role,
+        host: guest.map(|guest| guest.host.clone()),
+        vmid: node.vmid,
+        address: node.shown_address(),
+        vm: guest.map_or_else(|| "absent".to_owned(), |guest| vm_word(guest, node)),
+        talos: view.map(|view| view.talos.to_string()).or_else(|| not_asked(Side::Talos).map(str::to_owned)),
+        etcd: etcd.filter(|_| is_control_plane).map(str::to_owned),
+        ready: ready.map(str::to_owned),
+        healthy: match running && !unasked.is_empty() {
+            true => None,
+            false => Some(running && view.is_some_and(|view| is_well(view, is_control_plane))),
+        },
+    }
+}
+
+fn is_well(view: &NodeView, is_control_plane: bool) -> bool {
+    matches!(view.talos, TalosView::Configured { .. })
+        && (!is_control_plane || view.etcd == EtcdView::Member)
+        && view.ready == Some(true)
+}
+
+fn etcd_word(etcd: &EtcdView) -> &'static str {
+    match etcd {
+        EtcdView::Unknown => "unknown",
+        EtcdView::NotJoined => "not joined",
+        EtcdView::Learner => "learner",
+        EtcdView::Member => "member",
+    }
+}
+
+/// What a guest on a node's VMID is.
+fn vm_word(guest: &GuestView, node: &Node) -> String {
+    match &guest.ownership {
+        Ownership::Ours { node: owner, .. } if *owner == node.name => {
+            let power = if guest.running { "running" } else { "stopped" };
+            match &guest.lock {
+                Some(lock) => format!("{power} (lock: {lock})"),
+                None => power.to_owned(),
+            }
+        }
+        Ownership::Ours { node: owner, .. } => format!("is our node {owner}"),
+        Ownership::Foreign => "foreign".to_owned(),
+        Ownership::Template { .. } => "template".to_owned(),
+        Ownership::LookAlike { .. } => "look-alike".to_owned(),
+        Ownership::HalfMade { task_running: true, .. } => "creating".to_owned(),
+        Ownership::HalfMade { .. } => "stuck in lock: create".to_owned(),
+        Ownership::Unreadable { .. } => "unreadable".to_owned(),
     }
 }

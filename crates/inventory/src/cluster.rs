@@ -63,6 +63,10 @@ pub struct Cluster {
     pub machine: Machine,
     /// All nodes: control planes first, then workers, each in pool and index order. The first is the one bootstrapped.
     pub nodes: Vec<Node>,
+    /// Secrets that are not where the inventory says, each as a sentence: machine configs cannot be made without them. Only a
+    /// cluster of [`load_lacking`](crate::load_lacking) may lack any.
+    #[serde(skip)]
+    pub lacks: Vec<String>,
 }
 
 /// Talos version and image contents.

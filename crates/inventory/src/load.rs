@@ -78,6 +78,19 @@ pub struct Loaded {
 /// # Errors
 /// Everything found, warnings included, if at least one error is among it.
 pub fn load(documents: &[Source], files: &dyn Files) -> Result<Loaded, Diagnostics> {
+    read(documents, files, false)
+}
+
+/// The same for whoever only looks or removes: secrets that are not where the inventory says are warnings, and
+/// [`Cluster::lacks`] names them. No machine config can be made of such a cluster.
+///
+/// # Errors
+/// As [`load`], but for missing secrets.
+pub fn load_lacking(documents: &[Source], files: &dyn Files) -> Result<Loaded, Diagnostics> {
+    read(documents, files, true)
+}
+
+fn read(documents: &[Source], files: &dyn Files, lenient: bool) -> Result<Loaded, Diagnostics> {
     let mut findings = Vec::new();
     let mut masked = Vec::new();
     let mut trees = Vec::new();
@@ -120,6 +133,8 @@ pub fn load(documents: &[Source], files: &dyn Files) -> Result<Loaded, Diagnosti
         guessed,
         read: HashMap::new(),
         inline: HashMap::new(),
+        lenient,
+        lacks: Vec::new(),
     };
     let cluster = resolve::resolve(&document, &mut cx);
     if let Some(cluster) = &cluster {

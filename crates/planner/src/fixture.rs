@@ -120,6 +120,7 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
         patches: vec![],
         machine: daedal_inventory::options::Machine::default(),
         nodes,
+        lacks: vec![],
     }
 }
 

@@ -11,7 +11,7 @@ use crate::destroy::obstacle;
 use crate::error::{PlanError, some_of};
 use crate::graph::{Graph, Subject};
 use crate::names;
-use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Quorum, StepId};
+use crate::plan::{Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
 use crate::survey::{Notes, Survey, claims, full_name, nobodys_member};
 use crate::volumes::Volumes;
 use crate::world::{FormerView, GuestView, MemberView, Ownership, TalosView, World};
@@ -76,8 +76,8 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
             notes.problem(name, text, fix);
             blocked.push(one);
         } else if one.guest.is_none() && one.member.is_none() && one.former.ready.is_none() {
-            let text = "Nothing of it is left: no VM, no member of etcd, no node of Kubernetes.";
-            notes.add(Level::Info, name, text, others(&survey, world, removal));
+            let text = "There is no such node: no VM, no member of etcd, no node of Kubernetes.";
+            notes.problem(name, text, others(&survey, world, removal));
         } else {
             members.retain(|member| member.name != name);
             if let Some(known_as) = &one.former.known_as {

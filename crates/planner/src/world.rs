@@ -49,6 +49,12 @@ pub struct World {
     pub own_disk: Option<u64>,
     /// Whether the API server answers on the declared endpoint (the VIP if there is one).
     pub endpoint_answers: bool,
+    /// Why the endpoint does not answer, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint_unreached: Option<Unreached>,
+    /// Why nodes whose VMs run do not answer, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unreached: BTreeMap<String, Unreached>,
     /// Whether the output files exist and match the inventory.
     pub outputs_current: bool,
     /// The day on which client certificates in the output files end, where that is near or past.
@@ -99,6 +105,32 @@ impl World {
         };
         inside.is_some_and(|inside| inside >= size)
     }
+}
+
+/// Why a peer that was asked did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unreached {
+    /// What stood in the way.
+    pub because: Hindrance,
+    /// The whole of it, in one sentence.
+    pub why: String,
+}
+
+/// What stands between us and a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hindrance {
+    /// The secrets that prove who we are are not at hand.
+    NoSecrets,
+    /// There is no way to its address.
+    NoRoute,
+    /// Its machine or the proxy refuses the connection.
+    Refused,
+    /// No answer came in time.
+    Silent,
+    /// It answered, but not as expected.
+    Other,
 }
 
 /// One thing that could not be observed.

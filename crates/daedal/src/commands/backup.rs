@@ -96,7 +96,7 @@ async fn create(target: &Target, to: Option<&Path>, format: Format, color: bool)
 }
 
 async fn list(target: &Target, format: Format, color: bool) -> Outcome {
-    let session = Session::open(target, color).await?;
+    let session = Session::open_lacking(target, color).await?;
     let all = session.engine.backups().await.map_err(|error| failed(&error))?;
     match format {
         Format::Json => console::json(&all),

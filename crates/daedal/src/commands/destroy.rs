@@ -13,7 +13,7 @@ use crate::words::count;
 
 /// Runs the command.
 pub async fn run(target: &Target, confirm: Option<String>, format: Format, color: bool) -> Outcome {
-    let session = Session::open(target, color).await?;
+    let session = Session::open_lacking(target, color).await?;
     let _lock = session.lock("destroy").await?;
     let world = session.observe().await?;
     let plan = plan::for_destroy(&session, &world)?;

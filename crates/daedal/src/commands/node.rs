@@ -64,7 +64,7 @@ pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome 
 }
 
 async fn show(name: &str, target: &Target, format: Format, color: bool) -> Outcome {
-    let inventory = documents::of(target, color)?;
+    let inventory = documents::of_lacking(target, color)?;
     let declared = &inventory.loaded.cluster;
     // A name that nobody knows is no reason to call anywhere, or to start a lab.
     let Some(node) = declared.node(name).cloned() else {

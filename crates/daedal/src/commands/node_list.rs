@@ -32,7 +32,7 @@ struct Row {
 
 /// Runs the command.
 pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
-    let session = Session::open(target, color).await?;
+    let session = Session::open_lacking(target, color).await?;
     let world = session.observe().await?;
     let mut rows: Vec<Row> = StatusReport::of(&session.cluster, &world)
         .nodes

@@ -1,11 +1,12 @@
 //! `daedal node remove`: nodes that are no longer declared leave the cluster, and their VMs go.
 
-use daedal_planner::{Fate, Removal};
+use daedal_planner::{Fate, Removal, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::{apply, execute, plan};
 use crate::console;
-use crate::failure::Outcome;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
 use crate::session::Session;
 use crate::words::count;
 
@@ -27,7 +28,7 @@ pub async fn run(
     format: Format,
     color: bool,
 ) -> Outcome {
-    let session = Session::open(target, color).await?;
+    let session = Session::open_lacking(target, color).await?;
     plan::say_warnings(&session, color);
     let _lock = match options.plan_only {
         true => None,
@@ -35,10 +36,16 @@ pub async fn run(
     };
     let world = session.observe().await?;
     let plan = plan::for_removal(&session, &world, &Removal { nodes: names, drain: options.drain })?;
+    let unknown: Vec<&str> = (names.iter().map(String::as_str))
+        .filter(|name| plan.nodes.iter().all(|node| node.name != *name))
+        .collect();
+    if plan.nodes.is_empty() && !unknown.is_empty() {
+        return Err(no_such_node(&unknown, &session, &world));
+    }
     if format == Format::Text || options.plan_only {
         plan::show(&plan, target, format, color);
     }
-    let verdict = plan::verdict(&plan);
+    let verdict = if unknown.is_empty() { plan::verdict(&plan) } else { Exit::NoInput };
     if options.plan_only {
         return Ok(verdict);
     }
@@ -68,4 +75,21 @@ pub async fn run(
         )),
     }
     Ok(verdict)
+}
+
+/// Names that are nowhere are most likely misspelt: the ones that exist help.
+fn no_such_node(unknown: &[&str], session: &Session, world: &World) -> Failure {
+    let (cluster, names) = (&session.cluster, unknown.join(", "));
+    let message = match unknown {
+        [_] => format!("there is no node called {names} in cluster {}", cluster.name),
+        _ => format!("there are no nodes called {names} in cluster {}", cluster.name),
+    };
+    let left: Vec<&str> = world.undeclared(cluster).into_iter().collect();
+    let declared: Vec<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
+    let failure = Failure::new(Exit::NoInput, message);
+    match &left[..] {
+        [] => failure.hint("Every node that is there is declared: nothing is left to remove."),
+        left => failure.hint(format!("No longer declared, and still there: {}", left.join(", "))),
+    }
+    .hint(format!("Declared: {}", declared.join(", ")))
 }

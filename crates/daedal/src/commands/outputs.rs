@@ -24,7 +24,7 @@ const KUBECONFIG: &str = "kubeconfig";
 pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool) -> Outcome {
     // Reservations follow from the inventory alone: a DHCP server is told before anything is made.
     if let Some(server) = name.filter(|name| dhcp::SERVERS.contains(name)) {
-        let cluster = documents::of(target, color)?.loaded.cluster;
+        let cluster = documents::of_lacking(target, color)?.loaded.cluster;
         if cluster.network.discovered {
             let message = "there is nothing to reserve: the inventory declares no addresses";
             return Err(Failure::new(Exit::Usage, message)
@@ -116,7 +116,7 @@ struct Content {
 }
 
 fn place(target: &Target, color: bool) -> Outcome<Place> {
-    let inventory = documents::of(target, color)?;
+    let inventory = documents::of_lacking(target, color)?;
     let cluster = inventory.loaded.cluster;
     let store = session::store(target, &inventory.folder, &cluster);
     let outputs = session::outputs(target, &inventory.folder, &cluster, &store);

@@ -1,26 +1,129 @@
-//! `daedal status`: every node from all three sides.
+//! `daedal status`: every node from all three sides, and which side could not be asked.
 
-use daedal_engine::StatusReport;
+use daedal_engine::{StatusReport, StatusSide, Unasked};
+use daedal_inventory::Reach;
+use daedal_planner::Hindrance;
 
 use crate::cli::{Format, Target};
+use crate::commands::apply;
 use crate::exit::Exit;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
 use crate::words::count;
 use crate::{console, table};
 
 /// Runs the command.
 pub async fn run(target: &Target, detailed_exitcode: bool, format: Format, color: bool) -> Outcome {
-    let session = Session::open(target, color).await?;
-    let status = session.engine.status(&session.cluster).await.map_err(|e| engine_failure(&e))?;
+    let session = Session::open_lacking(target, color).await?;
+    let mut status = session.engine.status(&session.cluster).await.map_err(|e| engine_failure(&e))?;
+    let lack = lack(&session, target).await;
+    explain(&mut status, lack.as_ref(), &session);
     match format {
         Format::Json => console::json(&status),
-        Format::Text => console::result(&render(&status)),
+        Format::Text => console::result(&render(&status, &renewal(lack.as_ref(), target))),
     }
-    Ok(if detailed_exitcode && !status.healthy { Exit::Changes } else { Exit::Done })
+    let blocked = blocked(&status);
+    if let (Format::Text, Some(failure)) = (format, &blocked) {
+        console::progress(&failure.render(color));
+    }
+    Ok(match blocked {
+        Some(failure) => failure.exit,
+        None if detailed_exitcode && status.healthy != Some(true) => Exit::Changes,
+        None => Exit::Done,
+    })
 }
 
-fn render(status: &StatusReport) -> String {
+/// Why there are no secrets to ask the nodes with, and what helps; none if they are there.
+async fn lack(session: &Session, target: &Target) -> Option<Failure> {
+    match session.engine.has_secrets().await {
+        Ok(true) => None,
+        Ok(false) => {
+            let (name, place) = (&session.cluster.name, session.store.place().display());
+            let message = format!("the secrets of cluster {name} are not in {place}");
+            let import = apply::command(target, "secrets import FILE");
+            Some(
+                Failure::new(Exit::MissingSecret, message)
+                    .hint("Copy the store from the machine that applied the cluster, or name it with --state DIR.")
+                    .hint(format!("Or import them from the machine config of a control plane: {import}")),
+            )
+        }
+        Err(error) => Some(engine_failure(&error)),
+    }
+}
+
+/// Says of each side that could not be asked why, and what would give access.
+fn explain(status: &mut StatusReport, lack: Option<&Failure>, session: &Session) {
+    let network = session.cluster.network.cidr.to_string();
+    for unasked in &mut status.unasked {
+        match (unasked.because, lack) {
+            (Hindrance::NoSecrets, Some(lack)) => {
+                let causes = lack.causes.iter().map(|cause| format!(": {cause}"));
+                unasked.why = std::iter::once(lack.message.clone()).chain(causes).collect();
+                unasked.access.clone_from(&lack.hints);
+            }
+            _ => unasked.access = vec![way(unasked.because, &session.cluster.reach, &network)],
+        }
+    }
+}
+
+/// What to do about a certificate that ends soon. An apply without the secrets is refused.
+fn renewal(lack: Option<&Failure>, target: &Target) -> String {
+    match lack {
+        None => format!("renew it: {}", apply::command(target, "apply")),
+        Some(_) => "it can be renewed once the secrets are back".to_owned(),
+    }
+}
+
+/// What gives a way to the nodes.
+fn way(because: Hindrance, reach: &Reach, network: &str) -> String {
+    match (because, reach) {
+        (Hindrance::NoRoute | Hindrance::Silent, Reach::Direct) => format!(
+            "Check that this machine has a route to {network} (a VPN?), or reach it through a proxy: \
+             `reach: {{proxy: URL}}` in the inventory."
+        ),
+        (Hindrance::NoRoute | Hindrance::Silent, Reach::Proxy(proxy)) => {
+            format!("Check that the proxy {} (`reach.proxy`) has a way to {network}.", without_login(proxy))
+        }
+        (_, Reach::Direct) => "See what the nodes print on their consoles in Proxmox.".to_owned(),
+        (_, Reach::Proxy(proxy)) => {
+            format!("Check that the proxy {} (`reach.proxy`) runs and lets us through.", without_login(proxy))
+        }
+    }
+}
+
+/// A proxy's URL as it may be shown.
+pub fn without_login(proxy: &str) -> String {
+    match url::Url::parse(proxy) {
+        Ok(mut url) => {
+            // Only URLs without a host refuse this, and those have no login.
+            let _ = url.set_username("").and_then(|()| url.set_password(None));
+            url.as_str().trim_end_matches('/').to_owned()
+        }
+        Err(_) => "of the inventory".to_owned(),
+    }
+}
+
+/// What kept both sides from being asked, with the exit code that says the same.
+fn blocked(status: &StatusReport) -> Option<Failure> {
+    let [first, rest @ ..] = &status.unasked[..] else { return None };
+    let side = |unasked: &Unasked| match unasked.side {
+        StatusSide::Talos => "Talos",
+        StatusSide::Kubernetes => "Kubernetes",
+    };
+    let sides: Vec<&str> = status.unasked.iter().map(side).collect();
+    let exit = match first.because {
+        Hindrance::NoSecrets => Exit::MissingSecret,
+        _ => Exit::Unavailable,
+    };
+    let message = format!("{} could not be asked: {}", sides.join(" and "), first.why);
+    let mut failure = Failure::new(exit, message);
+    let others = rest.iter().filter(|other| other.why != first.why);
+    failure.causes = others.map(|other| format!("{}: {}", side(other), other.why)).collect();
+    failure.hints.clone_from(&first.access);
+    Some(failure)
+}
+
+fn render(status: &StatusReport, renewal: &str) -> String {
     let rows: Vec<Vec<String>> = status
         .nodes
         .iter()
@@ -39,31 +142,48 @@ fn render(status: &StatusReport) -> String {
         .collect();
     let mut text =
         table::render(&["NODE", "HOST", "VMID", "ADDRESS", "VM", "TALOS", "ETCD", "KUBERNETES"], &rows);
-    let answers = if status.endpoint_answers { "answers" } else { "does not answer" };
-    text.push_str(&format!("\nAPI endpoint {} {answers}.", status.endpoint));
-    let well = status.nodes.iter().filter(|node| node.healthy).count();
-    let all = status.nodes.len();
-    text.push_str(&match (well, all) {
-        (1, 1) => " The one node is as it should be.\n".to_owned(),
-        (1, _) => format!(" 1 of {all} nodes is as it should be.\n"),
-        _ => format!(" {well} of {} are as they should be.\n", count(all, "node")),
-    });
+    text.push_str(&format!("\n{} {}\n", endpoint(status), verdict(status)));
     if !status.undeclared.is_empty() {
         let (names, are) =
             (status.undeclared.join(", "), if status.undeclared.len() == 1 { "is" } else { "are" });
         text.push_str(&format!("Besides, {names} {are} there and not declared: see `daedal node list`.\n"));
     }
     for credential in status.credentials.iter().filter(|credential| credential.due) {
-        text.push_str(&format!(
-            "The client certificate in {} ends on {}: the next apply renews it.\n",
-            credential.file,
-            credential.ends.strftime("%Y-%m-%d %H:%M UTC"),
-        ));
+        let ends = credential.ends.strftime("%Y-%m-%d %H:%M UTC");
+        text.push_str(&format!("The client certificate in {} ends on {ends}: {renewal}\n", credential.file));
     }
     for blind in &status.blind {
         text.push_str(&format!("Not seen: {}: {}\n", blind.what, blind.why));
     }
     text
+}
+
+/// What the endpoint does, where it was asked.
+fn endpoint(status: &StatusReport) -> String {
+    let at = format!("API endpoint {}", status.endpoint);
+    match (status.endpoint_answers, &status.endpoint_why) {
+        (Some(true), _) => format!("{at} answers."),
+        (Some(false), Some(why)) => format!("{at} does not answer: {why}."),
+        (Some(false), None) => format!("{at} does not answer."),
+        (None, _) => format!("{at} was not asked."),
+    }
+}
+
+/// How many nodes are as they should be, and of how many that is not known.
+fn verdict(status: &StatusReport) -> String {
+    let all = status.nodes.len();
+    let well = status.nodes.iter().filter(|node| node.healthy == Some(true)).count();
+    let unknown = status.nodes.iter().filter(|node| node.healthy.is_none()).count();
+    let seen = if status.partly { ", as far as was seen" } else { "" };
+    match (unknown, well, all) {
+        (0, 1, 1) => format!("The one node is as it should be{seen}."),
+        (0, 1, _) => format!("1 of {all} nodes is as it should be{seen}."),
+        (0, ..) => format!("{well} of {} are as they should be{seen}.", count(all, "node")),
+        _ => {
+            let (vms, run) = (count(all, "VM"), if unknown == 1 { "runs" } else { "run" });
+            format!("{unknown} of {vms} {run}; whether their nodes are as they should be is not known.")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -85,15 +205,29 @@ mod tests {
             nodes: Vec::new(),
             undeclared: Vec::new(),
             endpoint: "https://10.0.0.20:6443".into(),
-            endpoint_answers: true,
-            healthy: true,
+            endpoint_answers: Some(true),
+            endpoint_why: None,
+            healthy: Some(true),
+            partly: false,
+            unasked: Vec::new(),
             blind: Vec::new(),
             credentials: vec![credential("talosconfig", true), credential("kubeconfig", false)],
         };
-        let text = render(&status);
+        let text = render(&status, "renew it: daedal apply");
         let warning =
-            "The client certificate in talosconfig ends on 2026-03-01 12:00 UTC: the next apply renews it.";
+            "The client certificate in talosconfig ends on 2026-03-01 12:00 UTC: renew it: daedal apply";
         assert!(text.contains(warning), "{text}");
         assert!(!text.contains("kubeconfig"), "{text}");
+    }
+
+    #[test]
+    fn the_way_to_the_nodes_is_named_without_its_password() {
+        let proxy = Reach::Proxy("http://me:secret@10.9.9.9:3128".into());
+        for because in [Hindrance::Silent, Hindrance::Refused] {
+            let said = way(because, &proxy, "10.0.0.0/24");
+            assert!(said.contains("http://10.9.9.9:3128 (`reach.proxy`)"), "{said}");
+            assert!(!said.contains("secret"), "{said}");
+        }
+        assert!(way(Hindrance::NoRoute, &Reach::Direct, "10.0.0.0/24").contains("route to 10.0.0.0/24"));
     }
 }

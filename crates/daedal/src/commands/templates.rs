@@ -38,7 +38,7 @@ pub enum TemplatesCommand {
 pub async fn run(command: &TemplatesCommand, format: Format, color: bool) -> Outcome {
     match command {
         TemplatesCommand::List { target } => {
-            let session = Session::open(target, color).await?;
+            let session = Session::open_lacking(target, color).await?;
             let rows =
                 session.engine.templates(&session.cluster).await.map_err(|error| engine_failure(&error))?;
             match format {

@@ -94,7 +94,7 @@ impl Executor<'_> {
         let look = |patience| async move {
             match nodes.reach(builder, patience).await {
                 Ok(()) | Err(Probe::Configured { .. }) => Look::Ended(Ok(())),
-                Err(Probe::Unreachable(why)) => Look::NotYet(why),
+                Err(Probe::Unreachable(unreached)) => Look::NotYet(unreached.why),
                 Err(Probe::Maintenance) => Look::NotYet("it waits for a config".to_owned()),
                 // Its keys were made a moment ago, so whoever knows them is ours and nobody else is.
                 Err(Probe::OtherCluster) => {

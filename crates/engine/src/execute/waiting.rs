@@ -187,7 +187,7 @@ impl Executor<'_> {
                     Look::NotYet("it takes its config".to_owned())
                 }
                 Err(Probe::Maintenance) => Look::Ended(Err(Error::Maintenance { node: node.name.clone() })),
-                Err(Probe::Unreachable(why)) => Look::NotYet(why),
+                Err(Probe::Unreachable(unreached)) => Look::NotYet(unreached.why),
             }
         };
         let (heard, news) = (Heard::default(), News::default());

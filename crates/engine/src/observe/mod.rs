@@ -134,6 +134,8 @@ impl Engine {
             world.kubernetes_told = seen.kubernetes_told;
             world.former = seen.former;
             world.endpoint_answers = seen.endpoint_answers;
+            world.endpoint_unreached = seen.endpoint_unreached;
+            world.unreached = seen.unreached;
         }
         world.blind = blinds.take();
         Ok(world)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{ConfigView, FormerView, MemberView, NodeView, TalosView, World};
+use daedal_planner::{ConfigView, FormerView, MemberView, NodeView, TalosView, Unreached, World};
 use daedal_talos::SecretsBundle;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, StreamExt};
@@ -19,12 +19,15 @@ use crate::nodes::{Former, Member, Membership, Nodes, PREPARING_PASSES, Probe};
 use crate::observe::etcd::Etcd;
 use crate::observe::{Blinds, config};
 use crate::roll::{KubeNodes, Roll};
+use crate::unreached::unreached;
 
 /// What was seen.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) nodes: BTreeMap<String, NodeView>,
     pub(crate) endpoint_answers: bool,
+    pub(crate) endpoint_unreached: Option<Unreached>,
+    pub(crate) unreached: BTreeMap<String, Unreached>,
     pub(crate) members: Vec<MemberView>,
     pub(crate) kubernetes_told: bool,
     pub(crate) former: BTreeMap<String, FormerView>,
@@ -52,6 +55,12 @@ pub(crate) async fn look(
         }
     };
 
+    if !cluster.lacks.is_empty() {
+        blinds.say(
+            "machine configs",
+            format!("not compared with the declared ones: {}", cluster.lacks.join("; ")),
+        );
+    }
     let question = Question { nodes: &nodes, cluster, secrets, limits, blinds };
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
     let endpoint = addresses::endpoint(cluster);
@@ -67,8 +76,12 @@ pub(crate) async fn look(
         blinds.say("Kubernetes", format!("{error}; {fix}"));
     }
 
-    let mut seen =
-        Seen { endpoint_answers: endpoint.is_ok(), kubernetes_told: known.is_some(), ..Seen::default() };
+    let mut seen = Seen {
+        endpoint_answers: endpoint.is_ok(),
+        endpoint_unreached: endpoint.as_ref().err().map(|error| unreached(error)),
+        kubernetes_told: known.is_some(),
+        ..Seen::default()
+    };
     let known = known.unwrap_or_default();
     let mut etcd = Etcd::of(&running, &answers, &roll, &known, blinds);
     let selves: HashMap<&str, &KubeNode> = known.former_selves().collect();
@@ -93,11 +106,12 @@ pub(crate) async fn look(
         }
     }
     for (node, answer) in running.into_iter().zip(answers) {
-        if let Probe::Unreachable(why) = &answer.talos
+        if let Probe::Unreachable(unreached) = &answer.talos
             // One that waits for its first config may do so at any address.
             && !awaits_config(world, node)
         {
-            blinds.say(format!("node {}", node.name), why.clone());
+            blinds.say(format!("node {}", node.name), unreached.why.clone());
+            seen.unreached.insert(node.name.clone(), unreached.clone());
         }
         let known = known.of(&node.name).map(|(_, known)| known);
         let view = NodeView {
@@ -226,6 +240,10 @@ impl<'a> Question<'a> {
     }
 
     async fn config(&self, node: &Node, version: &str) -> ConfigView {
+        // The declared one cannot be made; that is said once, for all nodes.
+        if !self.cluster.lacks.is_empty() {
+            return ConfigView::Unknown;
+        }
         let look = config::look(self.nodes, self.cluster, node, self.secrets, version, self.limits);
         look.await.unwrap_or_else(|why| {
             self.blinds.say(format!("machine config of {}", node.name), why);

@@ -48,7 +48,7 @@ async fn the_first_control_planes_address_is_found_and_is_the_endpoint() {
         let config = output(&bench, "nodes/worker-1.yaml");
         assert!(config.contains(&format!("endpoint: https://{first}:6443")), "{config}");
         let status = bench.engine().status(&bench.cluster).await.unwrap();
-        assert!(status.healthy, "{status:#?}");
+        assert_eq!(status.healthy, Some(true), "{status:#?}");
         assert_eq!(status.endpoint, format!("https://{first}:6443"));
         assert_done(&bench.destroy().await, way.boot);
         bench.assert_destroyed(way.boot);

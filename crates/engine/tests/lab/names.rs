@@ -56,7 +56,7 @@ async fn nodes_with_each_others_names_are_told_apart() {
     bench.assert_converged("apply").await;
     assert_done(&bench.apply().await, "a second apply");
     let status = bench.engine().status(&bench.cluster).await.unwrap();
-    assert!(status.healthy, "{status:#?}");
+    assert_eq!(status.healthy, Some(true), "{status:#?}");
     let (world, _) = bench.look().await;
     assert!(world.former.is_empty(), "{:#?}", world.former);
     assert!(world.members.iter().all(|member| member.serves), "{:#?}", world.members);

@@ -15,7 +15,7 @@ async fn a_cluster_comes_and_goes_and_comes_again_the_same() {
     bench.assert_converged("apply").await;
 
     let status = bench.engine().status(&bench.cluster).await.unwrap();
-    assert!(status.healthy, "{status:#?}");
+    assert_eq!(status.healthy, Some(true), "{status:#?}");
     let first: Vec<_> = bench.lab.datacenter().vms();
 
     let report = bench.destroy().await;
@@ -27,7 +27,7 @@ async fn a_cluster_comes_and_goes_and_comes_again_the_same() {
     assert_eq!(bench.lab.datacenter().vms(), first);
     let (world, plan) = bench.look().await;
     assert!(plan.unwrap().is_empty());
-    assert!(StatusReport::of(&bench.cluster, &world).healthy);
+    assert_eq!(StatusReport::of(&bench.cluster, &world).healthy, Some(true));
 }
 
 #[tokio::test(start_paused = true)]

@@ -159,7 +159,7 @@ async fn a_create_whose_worker_died_is_told_with_its_cure_and_the_rest_goes_on()
     assert!(fix.as_ref().unwrap().contains(&format!("qm unlock {vmid}")), "{fix:?}");
     // The others are up.
     let status = bench.engine().status(&bench.cluster).await.unwrap();
-    assert_eq!(status.nodes.iter().filter(|node| node.healthy).count(), 2, "{status:#?}");
+    assert_eq!(status.nodes.iter().filter(|node| node.healthy == Some(true)).count(), 2, "{status:#?}");
     assert_eq!(status.nodes.iter().find(|row| row.node == node).unwrap().vm, "stuck in lock: create");
     // The next plan knows it as ours, says so, and does not make another.
     let (world, plan) = bench.look().await;
@@ -359,7 +359,7 @@ async fn a_node_of_another_cluster_is_told_and_sent_nothing() {
         assert_done(&away.destroy().await, "the other cluster");
         assert_done(&bench.apply().await, &format!("{way:?} {at}: once more"));
         let status = bench.engine().status(&bench.cluster).await.unwrap();
-        assert!(status.nodes.iter().all(|node| node.healthy), "{way:?} {at}: {status:#?}");
+        assert!(status.nodes.iter().all(|node| node.healthy == Some(true)), "{way:?} {at}: {status:#?}");
     }
 }
 
@@ -389,7 +389,7 @@ async fn a_node_of_another_cluster_where_a_template_is_installed_is_told_and_sen
     assert_done(&away.destroy().await, "the other cluster");
     assert_done(&bench.apply().await, "once the address is free");
     let status = bench.engine().status(&bench.cluster).await.unwrap();
-    assert!(status.nodes.iter().all(|node| node.healthy), "{status:#?}");
+    assert!(status.nodes.iter().all(|node| node.healthy == Some(true)), "{status:#?}");
 }
 
 /// Somebody with the same token.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Refusal;
-use crate::diagnostic::{Finding, Severity};
+use crate::diagnostic::{Finding, MISSING_SECRET, Severity};
 use crate::path::Path;
 use crate::yaml::{Node, Span};
 use crate::{Files, Source};
@@ -22,6 +22,10 @@ pub(crate) struct Context<'a> {
     pub(crate) read: HashMap<String, Option<String>>,
     /// Where patches are that stand in the inventory itself and what they say, by path.
     pub(crate) inline: HashMap<String, (Span, String)>,
+    /// Whether a secret that is not where it should be is worth no more than a warning.
+    pub(crate) lenient: bool,
+    /// Those that were not.
+    pub(crate) lacks: Vec<String>,
 }
 
 impl Context<'_> {
@@ -42,6 +46,11 @@ impl Context<'_> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
+        if self.lenient && code == MISSING_SECRET {
+            let message = message.into();
+            self.lacks.push(message.trim_end_matches('.').to_owned());
+            return self.warn(code, path, message, help);
+        }
         if self.given(path) {
             self.findings.push(Finding::error(code, path.point(self.root), message).help(help));
         }

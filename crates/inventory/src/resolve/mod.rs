@@ -82,6 +82,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
         patches,
         machine,
         nodes,
+        lacks: cx.lacks.clone(),
     })
 }
 

@@ -100,7 +100,7 @@ fn what_is_left_of_a_lost_vm_is_removed_and_then_nothing_is_left() {
     );
     assert_eq!(sim.run(&first, |_| true), 4);
     let again = text(&sim, &["cp-3"]);
-    assert!(again.contains("Nothing of it is left") && again.contains("No changes"), "{again}");
+    assert!(again.contains("There is no such node") && again.contains("No changes"), "{again}");
 }
 
 #[test]

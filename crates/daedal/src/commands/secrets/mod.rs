@@ -179,7 +179,7 @@ struct Kept {
 impl Kept {
     /// Reads the inventory and the kept secrets. With a lab, what is minted leads there.
     async fn open(target: &Target, color: bool) -> Outcome<Self> {
-        let inventory = documents::of(target, color)?;
+        let inventory = documents::of_lacking(target, color)?;
         let mut cluster = inventory.loaded.cluster;
         let store = session::store(target, &inventory.folder, &cluster);
         let outputs = session::outputs(target, &inventory.folder, &cluster, &store);
