@@ -197,6 +197,15 @@ const SUITES: &[Suite] = &[
         quick: None,
     },
     Suite {
+        name: "certificates",
+        what: "keys and certificates that charts make, read and verified by OpenSSL and Go",
+        peer: || peers::on_path("openssl").filter(|_| peers::on_path("go").is_some()),
+        told_in: Some("DAEDAL_OPENSSL"),
+        wanted: "install openssl and go",
+        run: Way::Tests { package: "daedal-helm", name: "real_verifiers", only: &[] },
+        quick: None,
+    },
+    Suite {
         name: "age",
         what: "unmodified age opens what is encrypted at rest, and the other way round",
         peer: || peers::built("age-", "age"),

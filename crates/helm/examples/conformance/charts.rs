@@ -8,6 +8,7 @@ use daedal_helm::Chart;
 use crate::peer::{Helm, Outcome};
 use crate::peers;
 use crate::sets::{Set, derived};
+use crate::verifiers::{Verifiers, blocks};
 
 /// A chart inside a published Go module.
 struct Listed {
@@ -260,7 +261,7 @@ fn module(listed: &Listed, offline: bool) -> Option<PathBuf> {
 }
 
 /// Compares the listed charts, or the given ones. How many differences there are.
-pub fn run(helm: &Helm, paths: &[&String], offline: bool) -> usize {
+pub fn run(helm: &Helm, verifiers: Option<&Verifiers>, paths: &[&String], offline: bool) -> usize {
     println!(
         "\n{:<34} {:<9} {:>5} {:>8} {:>8} {:>8} {:>6}",
         "chart", "version", "sets", "objects", "refused", "worded", "differ"
@@ -272,18 +273,18 @@ pub fn run(helm: &Helm, paths: &[&String], offline: bool) -> usize {
                 println!("{:<34} {:<9} skipped: not in the module cache", listed.module, listed.version);
                 continue;
             };
-            different += chart(helm, &folder.join(listed.path), listed.sets);
+            different += chart(helm, verifiers, &folder.join(listed.path), listed.sets);
         }
     } else {
         for path in paths {
-            different += chart(helm, Path::new(path), &[]);
+            different += chart(helm, verifiers, Path::new(path), &[]);
         }
     }
     println!("refused: both refuse the values; worded: the refusals differ in wording only");
     different
 }
 
-fn chart(helm: &Helm, folder: &Path, more: &[(&str, &str)]) -> usize {
+fn chart(helm: &Helm, verifiers: Option<&Verifiers>, folder: &Path, more: &[(&str, &str)]) -> usize {
     let (name, version, defaults) = match Chart::load(folder) {
         Ok(chart) => {
             (chart.name().to_owned(), chart.metadata.version.clone(), chart.values.as_json().clone())
@@ -302,7 +303,13 @@ fn chart(helm: &Helm, folder: &Path, more: &[(&str, &str)]) -> usize {
         let mine = helm.ours(folder, set.yaml.as_deref(), true);
         match (theirs, mine) {
             (Ok(theirs), Ok(mine)) => match compare(&theirs, &mine, || helm.template(folder, values, true)) {
-                Ok(count) => objects += count,
+                Ok(count) => {
+                    objects += count;
+                    if let Err(note) = verify(verifiers, &theirs, &mine) {
+                        different += 1;
+                        notes.push(format!("    {}: keys or certificates: {note}", set.name));
+                    }
+                }
                 Err(note) => {
                     different += 1;
                     notes.push(format!("    {}: {note}", set.name));
@@ -339,6 +346,16 @@ fn chart(helm: &Helm, folder: &Path, more: &[(&str, &str)]) -> usize {
         println!("{note}");
     }
     different
+}
+
+/// Has the verifiers look at the keys and certificates that comparing left out. What they do not accept of Helm either is
+/// the chart's doing.
+fn verify(verifiers: Option<&Verifiers>, theirs: &str, mine: &str) -> Result<(), String> {
+    let (Some(verifiers), true) = (verifiers, theirs != mine) else { return Ok(()) };
+    match verifiers.check(&blocks(mine)) {
+        Err(problem) if verifiers.check(&blocks(theirs)).is_ok() => Err(problem),
+        _ => Ok(()),
+    }
 }
 
 /// How many objects agree, or the first line that does not. Lines that Helm itself prints differently the next time

@@ -1,21 +1,25 @@
 //! Renders real charts and generated template snippets with us and with real Helm, and says where they differ.
 //!
-//! `conformance [--helm4] [--offline] [charts] [snippets] [COUNT] [CHART…]`: without arguments the listed charts and
-//! 10,000 snippets; a path is a chart to try. Needs a built `helm` (under `DAEDAL_PEERS`, or named by `HELM`) and, for
+//! `conformance [--helm4] [--offline] [charts] [keys] [snippets] [COUNT] [CHART…]`: without arguments the listed charts,
+//! keys of every kind and 10,000 snippets; a path is a chart to try. Needs a built `helm` (under `DAEDAL_PEERS`, or named by `HELM`) and, for
 //! the listed charts, Go's module cache, which is where they come from; `--offline` skips those that are not in it.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
 mod charts;
 mod generate;
+mod keys;
 mod peer;
 #[path = "../shared/peers.rs"]
 mod peers;
 mod sets;
 mod snippets;
+#[path = "../../tests/verifiers/mod.rs"]
+mod verifiers;
 
 use std::process::ExitCode;
 
 use peer::Helm;
+use verifiers::Verifiers;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -27,11 +31,19 @@ fn main() -> ExitCode {
     };
     let paths: Vec<&String> = args.iter().filter(|a| a.contains('/')).collect();
     let count: usize = args.iter().find_map(|a| a.parse().ok()).unwrap_or(10_000);
-    let all = paths.is_empty() && !given("charts") && !given("snippets");
+    let all = paths.is_empty() && !["charts", "snippets", "keys"].into_iter().any(given);
     let mut different = 0;
     println!("{}", helm.version());
+    let verifiers = Verifiers::find();
+    if let Err(missing) = &verifiers {
+        println!("skipped: keys and certificates are not verified: {missing}");
+    }
+    let verifiers = verifiers.ok();
     if all || !paths.is_empty() || given("charts") {
-        different += charts::run(&helm, &paths, given("--offline"));
+        different += charts::run(&helm, verifiers.as_ref(), &paths, given("--offline"));
+    }
+    if let Some(verifiers) = verifiers.as_ref().filter(|_| all || given("keys")) {
+        different += keys::run(&helm, verifiers);
     }
     if all || given("snippets") {
         different += snippets::run(&helm, count);

@@ -1,0 +1,3 @@
+module daedal.test/verify
+
+go 1.24
