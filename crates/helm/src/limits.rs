@@ -7,7 +7,8 @@ pub struct Limits {
     pub output: usize,
     /// Elements of any list a template builds.
     pub list: usize,
-    /// Actions, iterations and function calls in one rendering.
+    /// Actions, iterations and function calls in one rendering. Calls that take long count as many: a password hash
+    /// 100,000, an RSA key of 2048 bits 150,000, and whatever goes over large texts or lists by their size.
     pub steps: u64,
     /// Templates within templates.
     pub depth: usize,

@@ -22,7 +22,7 @@ fn chart(templates: &[(&str, &str)]) -> Result<Chart, Error> {
 
 fn small() -> RenderOptions {
     let limits = Limits { output: 1 << 20, list: 10_000, steps: 200_000, depth: 300 };
-    RenderOptions { limits, ..RenderOptions::default() }
+    RenderOptions { limits, seed: [0; 32], ..RenderOptions::default() }
 }
 
 fn render_one(template: &str) -> Result<String, String> {
@@ -64,6 +64,33 @@ fn growth_ends() {
 }
 
 #[test]
+fn costly_calls_count_by_their_cost() {
+    for template in [
+        // Each holds the one before it twice: small in memory, without end once written out.
+        "{{ $x := list }}{{ range until 60 }}{{ $x = list $x $x }}{{ end }}{{ toJson $x }}",
+        "{{ $x := list }}{{ range until 60 }}{{ $x = list $x $x }}{{ end }}{{ $x }}",
+        "{{ $x := dict }}{{ range until 60 }}{{ $x = dict \"a\" $x \"b\" $x }}{{ end }}{{ deepCopy $x | len }}",
+        "{{ $x := dict }}{{ range until 60 }}{{ $x = dict \"a\" $x \"b\" $x }}{{ end }}{{ merge (dict) $x | len }}",
+        // Little to run, much to go over.
+        "{{ $x := repeat 1000000 \"x\" }}{{ range until 5000 }}{{ $_ := sha256sum $x }}{{ end }}",
+        "{{ $x := until 9999 }}{{ range until 5000 }}{{ $_ := append $x 1 }}{{ end }}",
+        "{{ uniq (until 9999) }}",
+        "{{ $x := repeat 100000 \"a\" }}{{ regexMatch (repeat 5000 \"a?\") $x }}",
+        // Hashes and keys.
+        "{{ bcrypt \"a\" }}{{ htpasswd \"a\" \"b\" }}",
+        "{{ range until 100 }}{{ genCA \"a\" 1 }}{{ end }}",
+        "{{ genPrivateKey \"rsa\" }}",
+        "{{ derivePassword 1 \"long\" \"p\" \"u\" \"s\" }}",
+    ] {
+        let error = render_one(template).unwrap_err();
+        assert!(error.ends_with("the chart's templates run for too long"), "{template}: {error}");
+    }
+    // What is cheap stays so.
+    assert!(render_one("v: {{ bcrypt \"a\" | len }}{{ genPrivateKey \"ed25519\" | len }}").is_ok());
+    assert!(render_one("v: {{ $x := until 9999 }}{{ range $x }}{{ $_ := index $x . }}{{ end }}").is_ok());
+}
+
+#[test]
 fn deep_and_cyclic_values_are_survived() {
     let deep =
         "{{ $x := list }}{{ range until 9000 }}{{ $x = list $x }}{{ end }}v: {{ $x | toJson | quote }}";
@@ -100,26 +127,28 @@ fn errors_name_file_line_column_and_value() {
     assert!(error.starts_with("YAML parse error on c/templates/t.yaml:"), "{error}");
 }
 
+/// An archive of such entries.
+fn pack(entries: &[(&str, tar::EntryType, &[u8])]) -> Vec<u8> {
+    let mut builder =
+        tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    for (name, kind, data) in entries {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(*kind);
+        header.set_size(data.len() as u64);
+        header.set_mode(0o644);
+        // Names are written as they are, where the safe interface would refuse them.
+        header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+        if kind.is_symlink() {
+            header.set_link_name("/etc/passwd").unwrap();
+        }
+        header.set_cksum();
+        builder.append(&header, *data).unwrap();
+    }
+    builder.into_inner().unwrap().finish().unwrap()
+}
+
 #[test]
 fn hostile_archives_are_refused() {
-    let pack = |entries: &[(&str, tar::EntryType, &[u8])]| {
-        let mut builder =
-            tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
-        for (name, kind, data) in entries {
-            let mut header = tar::Header::new_gnu();
-            header.set_entry_type(*kind);
-            header.set_size(data.len() as u64);
-            header.set_mode(0o644);
-            // Names are written as they are, where the safe interface would refuse them.
-            header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
-            if kind.is_symlink() {
-                header.set_link_name("/etc/passwd").unwrap();
-            }
-            header.set_cksum();
-            builder.append(&header, *data).unwrap();
-        }
-        builder.into_inner().unwrap().finish().unwrap()
-    };
     let regular = tar::EntryType::Regular;
     let description: &[u8] = b"apiVersion: v2\nname: c\nversion: 1.0.0\n";
     assert!(Chart::from_archive(&pack(&[("c/Chart.yaml", regular, description)])).is_ok());
@@ -137,6 +166,32 @@ fn hostile_archives_are_refused() {
     let zeros = vec![0u8; 6 << 20];
     let archive = pack(&[("c/Chart.yaml", regular, description), ("c/big", regular, &zeros)]);
     let error = Chart::from_archive(&archive).unwrap_err().to_string();
+    assert!(error.contains("larger than the maximum"), "{error}");
+}
+
+#[test]
+fn archives_within_archives_share_one_limit() {
+    let regular = tar::EntryType::Regular;
+    let description: &[u8] = b"apiVersion: v2\nname: c\nversion: 1.0.0\n";
+    let zeros = vec![0u8; 4 << 20];
+    // Each is far below the limits; there are just many of them, and many of those within each.
+    let inner = pack(&[("c/Chart.yaml", regular, description), ("c/a", regular, &zeros)]);
+    let names: Vec<String> = (0..6).map(|n| format!("c/charts/{n}.tgz")).collect();
+    let around = |within: &[u8], count: usize| {
+        let mut entries = vec![("c/Chart.yaml", regular, description)];
+        entries.extend(names.iter().take(count).map(|name| (name.as_str(), regular, within)));
+        pack(&entries)
+    };
+    let several = around(&around(&inner, 6), 3);
+    assert!(Chart::from_archive(&several).is_ok(), "72 MiB in all");
+    let bomb = around(&around(&inner, 6), 6);
+    assert!(bomb.len() < 100_000, "{}", bomb.len());
+    let error = Chart::from_archive(&bomb).unwrap_err().to_string();
+    assert!(error.contains("larger than the maximum"), "{error}");
+    // Within a folder or a list of files, too.
+    let file = |name: &str, data: &[u8]| File { name: name.into(), data: data.into() };
+    let files = vec![file("Chart.yaml", description), file("charts/c.tgz", &bomb)];
+    let error = Chart::from_files(files).unwrap_err().to_string();
     assert!(error.contains("larger than the maximum"), "{error}");
 }
 

@@ -8,17 +8,40 @@ use super::File;
 use super::load::{MAX_CHART, MAX_FILE};
 use crate::error::Error;
 
-/// Most files in one archive.
+/// Most files in a chart and the archives within it.
 const MAX_FILES: usize = 20_000;
 
+/// What may still be unpacked of a chart, all archives within it together.
+pub(super) struct Room {
+    /// Bytes of streams. Headers and padding count too, so that a stream of nothing but them ends as well.
+    bytes: u64,
+    files: usize,
+}
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Room { bytes: MAX_CHART + (MAX_FILES as u64) * 1024, files: MAX_FILES }
+    }
+
+    fn exceeded() -> Error {
+        Error::Archive(format!(
+            "decompressed chart is larger than the maximum file size {MAX_CHART}, the archives within it included"
+        ))
+    }
+}
+
 /// The files of a `.tgz`, by their paths below its top folder.
-pub(super) fn unpack(data: &[u8]) -> Result<Vec<File>, Error> {
+pub(super) fn unpack(data: &[u8], room: &mut Room) -> Result<Vec<File>, Error> {
+    // One byte more, to tell a stream that fills the room from one that is longer.
+    let mut archive = tar::Archive::new(MultiGzDecoder::new(data).take(room.bytes + 1));
+    let unpacked = files(&mut archive, room);
+    room.bytes = archive.into_inner().limit().checked_sub(1).ok_or_else(Room::exceeded)?;
+    unpacked
+}
+
+fn files(archive: &mut tar::Archive<impl std::io::Read>, room: &mut Room) -> Result<Vec<File>, Error> {
     let broken = |e: std::io::Error| Error::Archive(e.to_string());
-    // The limit covers headers and padding too, so that a stream of nothing but them ends as well.
-    let limited = MultiGzDecoder::new(data).take(MAX_CHART + (MAX_FILES as u64) * 1024);
-    let mut archive = tar::Archive::new(limited);
     let mut files = Vec::new();
-    let mut total = 0u64;
     for entry in archive.entries().map_err(broken)? {
         let mut entry = entry.map_err(broken)?;
         let kind = entry.header().entry_type();
@@ -39,12 +62,7 @@ pub(super) fn unpack(data: &[u8]) -> Result<Vec<File>, Error> {
                 "decompressed chart file {path:?} is larger than the maximum file size {MAX_FILE}"
             )));
         }
-        total = total.saturating_add(size);
-        if total > MAX_CHART || files.len() >= MAX_FILES {
-            return Err(Error::Archive(format!(
-                "decompressed chart is larger than the maximum file size {MAX_CHART}"
-            )));
-        }
+        room.files = room.files.checked_sub(1).ok_or_else(Room::exceeded)?;
         let mut data = Vec::new();
         (&mut entry).take(MAX_FILE).read_to_end(&mut data).map_err(broken)?;
         if data.starts_with(b"\xEF\xBB\xBF") {

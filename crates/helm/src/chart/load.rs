@@ -5,8 +5,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::archive::{self, Room};
 use super::ignore::Ignore;
-use super::{Chart, File, Metadata, Values, archive};
+use super::{Chart, File, Metadata, Values};
 use crate::error::Error;
 use crate::parallel;
 
@@ -31,9 +32,9 @@ impl Chart {
             let values = path.join(VALUES);
             if std::fs::metadata(&values).is_ok_and(|m| m.len() > LARGE) {
                 let (files, ahead) = parallel::both(|| folder(path), || Ahead::read(&values));
-                return from_files(files?, ahead, 0);
+                return from_files(files?, ahead, 0, &mut Room::new());
             }
-            return from_files(folder(path)?, None, 0);
+            return from_files(folder(path)?, None, 0, &mut Room::new());
         }
         let data = std::fs::read(path).map_err(read)?;
         if !data.starts_with(&[0x1f, 0x8b]) {
@@ -47,12 +48,13 @@ impl Chart {
 
     /// Loads a chart from the bytes of a `.tgz` archive.
     pub fn from_archive(data: &[u8]) -> Result<Chart, Error> {
-        from_files(archive::unpack(data)?, None, 0)
+        let mut room = Room::new();
+        from_files(archive::unpack(data, &mut room)?, None, 0, &mut room)
     }
 
     /// Loads a chart from files in memory, by their paths from the chart's folder.
     pub fn from_files(files: Vec<File>) -> Result<Chart, Error> {
-        from_files(files, None, 0)
+        from_files(files, None, 0, &mut Room::new())
     }
 }
 
@@ -151,7 +153,12 @@ fn without_bom(data: Vec<u8>) -> Vec<u8> {
 }
 
 /// Sorts a chart's files into what they are for.
-fn from_files(files: Vec<File>, mut ahead: Option<Ahead>, depth: usize) -> Result<Chart, Error> {
+fn from_files(
+    files: Vec<File>,
+    mut ahead: Option<Ahead>,
+    depth: usize,
+    room: &mut Room,
+) -> Result<Chart, Error> {
     if depth > MAX_DEPTH {
         return Err(Error::Chart("charts nest too deep".into()));
     }
@@ -208,8 +215,8 @@ fn from_files(files: Vec<File>, mut ahead: Option<Ahead>, depth: usize) -> Resul
         };
         let dependency = if name.ends_with(".tgz") {
             match files.into_iter().next() {
-                Some(file) if file.name == name => archive::unpack(&file.data)
-                    .and_then(|files| from_files(files, None, depth + 1))
+                Some(file) if file.name == name => archive::unpack(&file.data, room)
+                    .and_then(|files| from_files(files, None, depth + 1, room))
                     .map_err(wrap)?,
                 _ => continue,
             }
@@ -222,7 +229,7 @@ fn from_files(files: Vec<File>, mut ahead: Option<Ahead>, depth: usize) -> Resul
                         .map(|(_, rest)| File { name: rest.to_owned(), data: f.data.clone() })
                 })
                 .collect();
-            from_files(files, None, depth + 1).map_err(wrap)?
+            from_files(files, None, depth + 1, room).map_err(wrap)?
         };
         chart.dependencies.push(dependency);
     }

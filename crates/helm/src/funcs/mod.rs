@@ -4,6 +4,7 @@ mod builtins;
 mod casing;
 mod cast;
 mod certificates;
+pub(crate) mod cost;
 mod crypto;
 mod dates;
 mod decimal;
@@ -24,6 +25,8 @@ mod versions;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::OnceLock;
+
+use cost::Cost;
 
 use crate::template::exec::{Exec, FuncResult};
 use crate::value::{ListKind, MapKind, Value};
@@ -107,6 +110,7 @@ pub(crate) struct Signature {
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(crate) signature: Signature,
+    pub(crate) cost: Cost,
     pub(crate) run: fn(&mut Exec<'_>, &mut [Value]) -> FuncResult,
 }
 
@@ -118,7 +122,7 @@ const fn fixed(
     params: &'static [Type],
     run: fn(&mut Exec<'_>, &mut [Value]) -> FuncResult,
 ) -> Entry {
-    Function { name, signature: Signature { params, variadic: None }, run }
+    Function { name, signature: Signature { params, variadic: None }, cost: Cost::Length, run }
 }
 
 /// A function with these parameters and any number more of one type.
@@ -128,7 +132,7 @@ const fn variadic(
     rest: Type,
     run: fn(&mut Exec<'_>, &mut [Value]) -> FuncResult,
 ) -> Entry {
-    Function { name, signature: Signature { params, variadic: Some(rest) }, run }
+    Function { name, signature: Signature { params, variadic: Some(rest) }, cost: Cost::Length, run }
 }
 
 /// The function of a name.
@@ -158,7 +162,10 @@ pub(crate) fn find(name: &str) -> Option<&'static Function> {
                 versions::functions,
                 helm::functions,
             ] {
-                table.extend(group().into_iter().map(|function| (function.name, function)));
+                table.extend(group().into_iter().map(|mut function| {
+                    function.cost = cost::of(function.name);
+                    (function.name, function)
+                }));
             }
             table
         })

@@ -14,6 +14,7 @@ use super::methods;
 use super::parse;
 use super::show;
 use crate::error::Location;
+use crate::funcs::cost;
 use crate::limits::Limits;
 use crate::printf;
 use crate::random::Random;
@@ -210,7 +211,12 @@ impl<'a> Exec<'a> {
     }
 
     fn step(&self) -> Result<()> {
-        let steps = self.env.steps.get() + 1;
+        self.spend(1)
+    }
+
+    /// Takes some steps from what one rendering may take.
+    fn spend(&self, steps: u64) -> Result<()> {
+        let steps = self.env.steps.get().saturating_add(steps);
         self.env.steps.set(steps);
         if steps > self.env.limits.steps {
             return self.fail("the chart's templates run for too long");
@@ -266,6 +272,7 @@ impl<'a> Exec<'a> {
             Value::Str(s) => self.write(s.as_bytes()),
             Value::Nil | Value::NilInterface => self.write(b"<no value>"),
             other => {
+                self.spend(cost::content(std::slice::from_ref(other), self.env.limits.steps))?;
                 let text = match methods::addressable_stringer(other) {
                     Some(text) => text.into_bytes(),
                     None => printf::display(other),

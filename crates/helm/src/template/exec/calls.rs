@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::{Exec, FuncResult, Result, associate, execute, execute_tree};
-use crate::funcs::{Function, Signature, Type};
+use crate::funcs::{Function, Signature, Type, cost};
 use crate::strconv;
 use crate::template::ast::{Expr, ExprKind, NodeId, Source};
 use crate::template::parse;
@@ -34,10 +34,11 @@ impl<'a> Exec<'a> {
         let mut args = self.call_arguments(dot, name, &function.signature, args, last)?;
         // `call` names what it was given; no value a template can reach is a function.
         args.extend(callee.map(Value::string));
-        self.step()?;
+        self.spend(1 + function.cost.steps(&args, self.env.limits.steps))?;
         match (function.run)(self, &mut args) {
             Ok(value) => {
                 self.check_size(&value)?;
+                self.spend(cost::length(&value))?;
                 Ok(value)
             }
             Err(mut error) => {
