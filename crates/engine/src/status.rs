@@ -227,6 +227,7 @@ fn vm_word(guest: &GuestView, node: &Node) -> String {
         Ownership::Ours { node: owner, .. } => format!("is our node {owner}"),
         Ownership::Foreign => "foreign".to_owned(),
         Ownership::Template { .. } => "template".to_owned(),
+        Ownership::LookAlike { lost: true, .. } => "mark lost".to_owned(),
         Ownership::LookAlike { .. } => "look-alike".to_owned(),
         Ownership::HalfMade { task_running: true, .. } => "creating".to_owned(),
         Ownership::HalfMade { .. } => "stuck in lock: create".to_owned(),

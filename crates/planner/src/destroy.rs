@@ -9,7 +9,7 @@ use crate::error::{PlanError, freeing};
 use crate::graph::{Graph, Subject};
 use crate::names;
 use crate::plan::{Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
-use crate::survey::{Notes, Survey, claims, full_name};
+use crate::survey::{Notes, Survey, claims, full_name, look_alike};
 use crate::volumes::{Place, Volumes};
 use crate::world::{Blind, EtcdView, GuestView, Ownership, World};
 
@@ -206,12 +206,18 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
             Ownership::Foreign if ours => {
                 notes.info(full_name(guest), "Has one of our VMIDs but is not ours. It is not touched.");
             }
-            Ownership::LookAlike { why } => {
-                notes.warning(
-                    full_name(guest),
-                    format!("Looks like ours but is not: {why}. It is not touched."),
-                );
+            // To call the cluster gone would be untrue.
+            Ownership::LookAlike { why, lost: true } => {
+                let node = cluster.nodes.iter().find(|node| node.vmid == guest.vmid);
+                let fix = node.map(|node| {
+                    format!(
+                        "if it is {0}, give it its mark back: daedal node mark {0}, then run again",
+                        node.name
+                    )
+                });
+                notes.problem(full_name(guest), look_alike(why, true), fix);
             }
+            Ownership::LookAlike { why, lost } => notes.warning(full_name(guest), look_alike(why, *lost)),
             Ownership::Unreadable { why } if ours => {
                 notes.problem(
                     full_name(guest),

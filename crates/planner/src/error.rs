@@ -42,7 +42,7 @@ pub enum PlanError {
     /// VMs exist whose secrets are not in the store; new secrets would make strangers of them.
     #[error(
         "the secrets of cluster {cluster} are not in the store although {vms} of its VMs exist ({example} …): \
-         bring the store's folder back, import them (daedal secrets import), or destroy the cluster first"
+         bring the store's folder back, or import them (daedal secrets import)"
     )]
     SecretsLost {
         /// Cluster name.

@@ -273,7 +273,8 @@ impl<'a> Judge<'a> {
     /// Whose a guest is: ours only if mark, cluster uuid, VMID and SMBIOS uuid all agree. A guest that is still being
     /// made shows nothing of this; its task tells (see [`Ownership::HalfMade`]).
     pub fn judge(&self, guest: &Identity<'_>) -> Ownership {
-        let look_alike = |why: String| Ownership::LookAlike { why };
+        let look_alike = |why: String| Ownership::LookAlike { why, lost: false };
+        let lost = |why: String| Ownership::LookAlike { why, lost: true };
         let same_uuid = guest.smbios.and_then(|uuid| self.by_uuid.get(&uuid));
         if let Some(mark) = TemplateMark::find(guest.description)
             && mark.cluster == self.cluster.uuid
@@ -315,12 +316,12 @@ impl<'a> Judge<'a> {
                     node.name, mark.cluster
                 ))
             }),
-            FoundMark::Damaged => look_alike("its mark is damaged or doubled".to_owned()),
+            FoundMark::Damaged => lost("its mark is damaged or doubled".to_owned()),
             FoundMark::None if guest.tags.contains(&self.tag) => {
-                look_alike(format!("it has the tag {} but no mark", self.tag))
+                lost(format!("it has the tag {} but no mark", self.tag))
             }
             FoundMark::None => same_uuid.map_or(Ownership::Foreign, |node| {
-                look_alike(format!("it has the SMBIOS uuid of {} but no mark", node.name))
+                lost(format!("it has the SMBIOS uuid of {} but no mark", node.name))
             }),
         }
     }

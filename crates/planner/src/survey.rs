@@ -171,10 +171,9 @@ impl<'w> Survey<'w> {
                 {
                     undeclared.push(guest);
                 }
-                Ownership::LookAlike { why } if !vmids.contains(&guest.vmid) => notes.warning(
-                    full_name(guest),
-                    format!("Looks like ours but is not: {why}. It is not touched."),
-                ),
+                Ownership::LookAlike { why, lost } if !vmids.contains(&guest.vmid) => {
+                    notes.warning(full_name(guest), look_alike(why, *lost));
+                }
                 _ => {}
             }
         }
@@ -196,7 +195,7 @@ impl<'w> Survey<'w> {
     pub(crate) fn doubtful_vm(cluster: &Cluster, world: &'w World) -> Option<(&'w GuestView, &'w str)> {
         let on_vmid = cluster.nodes.iter().filter_map(|node| world.guests.get(&node.vmid));
         on_vmid.into_iter().find_map(|guest| match &guest.ownership {
-            Ownership::LookAlike { why } | Ownership::Unreadable { why } => Some((guest, why.as_str())),
+            Ownership::LookAlike { why, .. } | Ownership::Unreadable { why } => Some((guest, why.as_str())),
             _ => None,
         })
     }
@@ -219,7 +218,15 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
             format!("Its VMID {} is taken by {who}, which is not ours. Neither is touched.", node.vmid),
             another_vmid,
         ),
-        Ownership::LookAlike { why } => (
+        Ownership::LookAlike { why, lost: true } => (
+            true,
+            format!(
+                "Its VMID {} is taken by {who}, which may be this node: {why}. It is not touched.",
+                node.vmid
+            ),
+            format!("if it is this node, give it its mark back: daedal node mark {}", node.name),
+        ),
+        Ownership::LookAlike { why, .. } => (
             true,
             format!(
                 "Its VMID {} is taken by {who}, which looks like ours but is not: {why}. Neither is touched.",
@@ -379,6 +386,12 @@ fn claimed<'w>(
         (Ownership::Ours { digest, .. }, Some(config)) => State::Present(Present { guest, config, digest }),
         _ => blocked(true, format!("The config of {who} could not be read. It is not touched."), None),
     }
+}
+
+/// What is said of a guest that looks like ours.
+pub(crate) fn look_alike(why: &str, lost: bool) -> String {
+    let whose = if lost { "May be ours" } else { "Looks like ours but is not" };
+    format!("{whose}: {why}. It is not touched.")
 }
 
 /// Where a node is, for people.

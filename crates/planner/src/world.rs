@@ -250,6 +250,9 @@ pub enum Ownership {
     LookAlike {
         /// What does not agree, in one sentence.
         why: String,
+        /// Whether its mark is missing or damaged: it may be ours, and nothing on it tells.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        lost: bool,
     },
     /// Shows only `lock: create`; its create task (ours) tells that it was to become this node.
     HalfMade {

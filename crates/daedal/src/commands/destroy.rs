@@ -1,7 +1,7 @@
 //! `daedal destroy`: name what dies, ask for the cluster's name, stop hard, delete. Images stay.
 
 use daedal_engine::Report;
-use daedal_planner::{Plan, World};
+use daedal_planner::{Action, Fate, Level, Plan, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::{apply, execute, plan};
@@ -20,26 +20,55 @@ pub async fn run(target: &Target, confirm: Option<String>, format: Format, color
     if format == Format::Text {
         plan::show(&plan, target, format, color);
     }
-    let verdict = plan::verdict(&plan);
     if plan.is_empty() {
         plan::tell_unchanged(&plan, format);
-        if verdict == Exit::Done {
+        let left = left(&plan);
+        if left.is_empty() {
             forget_outputs(&session).await?;
+        } else if format == Format::Text {
+            console::result(&not_gone(&plan, &left));
         }
-        return Ok(verdict);
+        return Ok(plan::verdict(&plan));
     }
     consent(&session.cluster.name, confirm)?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
     execute::conclude(&plan, &report, &apply::command(target, "destroy"))?;
-    let forgotten = match verdict {
-        Exit::Done => forget_outputs(&session).await?,
-        _ => false,
-    };
+    // Only a look afterwards tells what is gone.
+    let after = plan::for_destroy(&session, &session.observe().await?)?;
+    let left = left(&after);
+    let forgotten = left.is_empty() && forget_outputs(&session).await?;
     match format {
-        Format::Json => console::json(&execute::as_json(&plan, &report)),
-        Format::Text => console::result(&summary(&plan, &world, &report, forgotten)),
+        Format::Json => {
+            let mut json = execute::as_json(&plan, &report);
+            json["left"] = serde_json::json!(left);
+            console::json(&json);
+        }
+        Format::Text => {
+            console::result(&summary(&plan, &world, &report, left.is_empty(), forgotten));
+            if !left.is_empty() {
+                console::result(&not_gone(&plan, &left));
+            }
+        }
     }
-    Ok(verdict)
+    Ok(if left.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// What a plan to destroy cannot destroy, or what still has to be, by name.
+fn left(plan: &Plan) -> Vec<String> {
+    let problems = plan.notes.iter().filter(|note| note.level == Level::Problem);
+    let mut left: Vec<String> = problems.map(|note| note.about.clone()).collect();
+    let dying = plan.nodes.iter().filter(|node| node.fate == Fate::Destroy).map(|node| node.name.clone());
+    left.extend(dying);
+    left.extend(plan.steps.iter().filter_map(|step| match &step.action {
+        Action::DeleteMedia { volid } => Some(volid.clone()),
+        _ => None,
+    }));
+    left
+}
+
+/// The last line where something is left.
+fn not_gone(plan: &Plan, left: &[String]) -> String {
+    format!("Cluster {} is not gone. Left, see the problems above: {}", plan.cluster, left.join(", "))
 }
 
 /// What leads to a cluster that is gone leads nowhere. The secrets themselves are kept elsewhere and stay. Returns whether there
@@ -52,8 +81,8 @@ async fn forget_outputs(session: &Session) -> Outcome<bool> {
 }
 
 /// How it went, and what stays: no more than is true.
-fn summary(plan: &Plan, world: &World, report: &Report, forgotten: bool) -> String {
-    let state = if plan::has_problems(plan) { "is not all gone: see the problems above" } else { "is gone" };
+fn summary(plan: &Plan, world: &World, report: &Report, gone: bool, forgotten: bool) -> String {
+    let state = if gone { "is gone" } else { "was destroyed in part" };
     let images = world.volumes.iter().any(|volume| volume.content == "import");
     let stays = match (images, world.secrets_stored) {
         (true, true) => " Images and secrets stay.",

@@ -13,6 +13,7 @@ mod inventory;
 mod lab;
 pub(crate) mod node;
 mod node_list;
+mod node_mark;
 mod node_remove;
 mod outputs;
 mod plan;

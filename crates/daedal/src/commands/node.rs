@@ -1,13 +1,13 @@
-//! `daedal node`: single nodes, listed, shown from all three sides, or removed.
+//! `daedal node`: single nodes, listed, shown from all three sides, marked again, or removed.
 
 use std::fmt::Write as _;
 
 use clap::Subcommand;
 use daedal_engine::{KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage};
-use daedal_inventory::{Role, nearest};
+use daedal_inventory::{Cluster, Node, Role, nearest};
 
 use crate::cli::{Format, Target};
-use crate::commands::{node_list, node_remove};
+use crate::commands::{node_list, node_mark, node_remove};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
@@ -41,6 +41,18 @@ pub enum NodeCommand {
         #[arg(long)]
         no_drain: bool,
     },
+    /// Write the mark of a node into the notes of its VM again, after somebody removed or damaged it. The VMID, the SMBIOS
+    /// uuid and the MAC must all be the node's.
+    Mark {
+        /// The node's name.
+        name: String,
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// Do not ask.
+        #[arg(short, long)]
+        yes: bool,
+    },
     /// Show everything about one node: what Proxmox, Talos and Kubernetes say of it.
     Show {
         /// The node's name.
@@ -59,20 +71,24 @@ pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome 
             let options = node_remove::Options { yes: *yes, plan_only: *plan_only, drain: !no_drain };
             node_remove::run(names, target, &options, format, color).await
         }
+        NodeCommand::Mark { name, target, yes } => node_mark::run(name, target, *yes, format, color).await,
         NodeCommand::Show { name, target } => Box::pin(show(name, target, format, color)).await,
     }
 }
 
-async fn show(name: &str, target: &Target, format: Format, color: bool) -> Outcome {
-    let inventory = documents::of_lacking(target, color)?;
-    let declared = &inventory.loaded.cluster;
-    // A name that nobody knows is no reason to call anywhere, or to start a lab.
-    let Some(node) = declared.node(name).cloned() else {
-        let names: Vec<&str> = declared.nodes.iter().map(|node| node.name.as_str()).collect();
+/// The node of this name. A name that nobody knows is no reason to call anywhere, or to start a lab.
+pub fn declared<'a>(cluster: &'a Cluster, name: &str) -> Outcome<&'a Node> {
+    cluster.node(name).ok_or_else(|| {
+        let names: Vec<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
         let failure = Failure::new(Exit::Usage, format!("the inventory has no node called {name}"));
         let meant = nearest(name, &names).map(|meant| format!("Did you mean {meant}?"));
-        return Err(failure.hint(meant.unwrap_or_else(|| format!("There are: {}", names.join(", ")))));
-    };
+        failure.hint(meant.unwrap_or_else(|| format!("There are: {}", names.join(", "))))
+    })
+}
+
+async fn show(name: &str, target: &Target, format: Format, color: bool) -> Outcome {
+    let inventory = documents::of_lacking(target, color)?;
+    let node = declared(&inventory.loaded.cluster, name)?.clone();
     let session = Session::with(inventory, target).await?;
     let page =
         session.engine.node_page(&session.cluster, &node).await.map_err(|error| engine_failure(&error))?;

@@ -146,11 +146,13 @@ pub fn show(plan: &Plan, target: &Target, format: Format, color: bool) {
 
 /// An advice of the planner, which knows the nodes but not how this program was called.
 fn addressed(fix: &str, command: impl Fn(&str) -> String) -> String {
-    const REMOVE: &str = "node remove ";
-    let Some((lead, rest)) = fix.split_once(&format!("daedal {REMOVE}")) else { return fix.to_owned() };
+    let split = |words: &'static str| Some((words, fix.split_once(&format!("daedal {words}"))?));
+    let Some((words, (lead, rest))) = ["node remove ", "node mark "].into_iter().find_map(split) else {
+        return fix.to_owned();
+    };
     let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());
     let (name, rest) = rest.split_at(end);
-    format!("{lead}{}{rest}", command(&format!("{REMOVE}{name}")))
+    format!("{lead}{}{rest}", command(&format!("{words}{name}")))
 }
 
 fn options(color: bool) -> daedal_planner::RenderOptions {
@@ -187,6 +189,8 @@ mod tests {
         );
         let then = addressed("daedal node remove cp-9, then run again", command);
         assert_eq!(then, "./daedal node remove cp-9 --lab, then run again");
+        let mark = addressed("its mark: daedal node mark cp-1, then run again", command);
+        assert_eq!(mark, "its mark: ./daedal node mark cp-1 --lab, then run again");
         assert_eq!(addressed("bring it back", command), "bring it back");
     }
 }

@@ -1,6 +1,7 @@
 //! Runs the real binary.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod hands;
 pub mod served;
 
 use std::ffi::OsStr;

@@ -11,7 +11,7 @@ mod install;
 mod remove;
 mod template;
 mod trying;
-mod vm;
+pub(crate) mod vm;
 mod waiting;
 
 use std::borrow::Cow;

@@ -407,11 +407,11 @@ fn disk_size(config: &VmConfig) -> u64 {
     config.disks.get(SYSTEM_DISK).and_then(|disk| disk.size).unwrap_or(0)
 }
 
-pub(super) fn not_ours(vmid: u32, host: String, found: Ownership) -> Error {
+pub(crate) fn not_ours(vmid: u32, host: String, found: Ownership) -> Error {
     let why = match found {
         Ownership::Foreign => "it carries no mark of this cluster".to_owned(),
         Ownership::Ours { node, .. } => format!("it is our node {node}"),
-        Ownership::LookAlike { why } | Ownership::Unreadable { why } => why,
+        Ownership::LookAlike { why, .. } | Ownership::Unreadable { why } => why,
         Ownership::HalfMade { .. } => "it is still being created".to_owned(),
         Ownership::Template { .. } => "it is a template of this cluster".to_owned(),
     };

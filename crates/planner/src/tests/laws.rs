@@ -35,7 +35,7 @@ fn stranger(kind: u8, vmid: u32, host: &str, node: &str) -> GuestView {
         2 => GuestView { template: true, ..guest },
         3 => GuestView {
             running: true,
-            ownership: Ownership::LookAlike { why: "its SMBIOS uuid is another".into() },
+            ownership: Ownership::LookAlike { why: "its SMBIOS uuid is another".into(), lost: false },
             config: Some(config),
             ..guest
         },

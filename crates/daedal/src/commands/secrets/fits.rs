@@ -91,7 +91,7 @@ impl<'a> Asked<'a> {
                     "Bring its host back, or let the token read it (VM.Audit on its path), and run it again.",
                 ),
                 // Elsewhere it is somebody's copy, which no apply touches.
-                Ownership::LookAlike { why } if ours.contains(&guest.vmid) => {
+                Ownership::LookAlike { why, .. } if ours.contains(&guest.vmid) => {
                     (why, "Look at its config in Proxmox, and run it again when it is known whose it is.")
                 }
                 _ => continue,
@@ -218,7 +218,7 @@ mod tests {
         let guest =
             |vmid, ownership| GuestView { vmid, host: "boreas".into(), ownership, ..GuestView::default() };
         let unreadable = || Ownership::Unreadable { why: "host boreas does not answer".into() };
-        let look_alike = || Ownership::LookAlike { why: "its mark is damaged or doubled".into() };
+        let look_alike = || Ownership::LookAlike { why: "its mark is damaged or doubled".into(), lost: true };
         let mut unlisted = one_node();
         unlisted.unlisted_hosts.insert("boreas".into());
         let mut unread = one_node();
