@@ -3,10 +3,7 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::{Changed, Lab, good};
-use daedal_proxmox::{Client, Trust};
 
 /// Proxmox, networks, cluster, nodes, templates, resources, VMID ranges, distribution and tags.
 #[tokio::test]
@@ -27,17 +24,7 @@ async fn every_group_of_settings_arrives() {
         ],
     );
     good(&inventory.run(&lab, &["apply", "--yes"]));
-    let status =
-        common::command(["lab", "status", "-o", "json", "--lab-dir"]).arg(lab.dir()).output().unwrap();
-    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
-    let proxy = daedal_dial::Proxy::parse(&format!("http://{}", status["proxy"].as_str().unwrap())).unwrap();
-    let password = std::fs::read_to_string(lab.dir().join("token")).unwrap();
-    let root = Client::anonymous("https://10.20.0.2:8006")
-        .dialer(Arc::new(proxy))
-        .trust(Trust::Ca(std::fs::read_to_string(lab.dir().join("ca.pem")).unwrap()))
-        .log_in("root@pam", password.trim())
-        .await
-        .unwrap();
+    let root = lab.root("https://10.20.0.2:8006").await;
     let rows = root.resources_of("vm").await.unwrap();
     let of = |vmid: u32| {
         rows.iter().find(|row| row.vmid == Some(vmid)).unwrap_or_else(|| panic!("{vmid}: {rows:#?}"))

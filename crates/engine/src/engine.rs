@@ -86,7 +86,9 @@ impl Engine {
     pub async fn status(&self, cluster: &Cluster) -> Result<StatusReport, Error> {
         // Without secrets the nodes cannot be asked; Proxmox can, and what it says is worth knowing.
         let secrets = self.stored_secrets().await.unwrap_or_default();
-        let mut report = StatusReport::of(cluster, &self.observe_with(cluster, secrets).await?);
+        let world = self.observe_with(cluster, secrets).await?;
+        let mut report = StatusReport::of(cluster, &world);
+        report.compare(daedal_planner::plan_apply(cluster, &self.images(cluster), &world));
         report.credentials = self.outputs.credentials(self.parts.clock.now()).await;
         Ok(report)
     }

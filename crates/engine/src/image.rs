@@ -147,12 +147,13 @@ fn meta_network(cluster: &Cluster, node: &Node) -> String {
 pub(crate) fn references(cluster: &Cluster) -> Images {
     let shared = shared(cluster);
     let installer = cluster.boot.takes_iso().then(|| shared.schematic.id());
+    let upgrade = Some(shared.image.installer(&cluster.talos.factory));
     if cluster.boot.own_images() {
         let of_node = |node: &Node| (node.name.clone(), own(cluster, node).reference(cluster));
-        return Images { shared: None, own: cluster.nodes.iter().map(of_node).collect(), installer };
+        return Images { shared: None, own: cluster.nodes.iter().map(of_node).collect(), installer, upgrade };
     }
     let downloaded = cluster.boot.volume().is_none().then(|| shared.reference(cluster));
-    Images { shared: downloaded, installer, ..Images::default() }
+    Images { shared: downloaded, installer, upgrade, ..Images::default() }
 }
 
 /// Everything that can be built for this cluster.

@@ -10,7 +10,9 @@ use daedal_planner::names::{media_file, media_volid, template_name};
 use daedal_planner::{TemplateMark, plain_options};
 use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, cdrom};
 
-pub(crate) use self::config::{address_from, config, judged, marks, media, patched, refusal, role_config};
+pub(crate) use self::config::{
+    address_from, config, judged, marks, media, of_versions, patched, refusal, role_config,
+};
 use crate::image;
 
 /// Slot of the system disk.

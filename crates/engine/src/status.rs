@@ -2,11 +2,13 @@
 
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{
-    Blind, EtcdView, GuestView, Hindrance, NodeView, Ownership, TalosView, Unreached, World, readiness,
+    Blind, EtcdView, GuestView, Hindrance, NodeView, Ownership, Plan, PlanError, TalosView, Unreached, World,
+    readiness,
 };
 use serde::Serialize;
 
 use crate::access::Credential;
+use crate::error::chain;
 
 /// The state of a whole cluster.
 #[derive(Clone, Debug, Serialize)]
@@ -31,6 +33,8 @@ pub struct StatusReport {
     pub partly: bool,
     /// The sides that could not be asked. Nothing is known of what they would have said.
     pub unasked: Vec<Unasked>,
+    /// Whether all is as declared; nothing if not all of it could be compared.
+    pub as_declared: Option<bool>,
     /// What could not be seen.
     pub blind: Vec<Blind>,
     /// The client certificates in the output files.
@@ -82,8 +86,17 @@ pub struct NodeStatus {
     pub etcd: Option<String>,
     /// `Ready`, `NotReady` or `not asked`; nothing for what Kubernetes does not know.
     pub ready: Option<String>,
-    /// Whether all of it is as it should be; nothing if that could not be seen.
+    /// Whether it runs, is configured, a member if it should be, and Ready; nothing if that could not be seen.
     pub healthy: Option<bool>,
+    /// What of it is not as declared, one clause each.
+    pub differences: Vec<String>,
+}
+
+impl NodeStatus {
+    /// Whether all of it is as it should be; nothing if that could not be seen.
+    pub fn is_well(&self) -> Option<bool> {
+        if self.differences.is_empty() { self.healthy } else { Some(false) }
+    }
 }
 
 impl StatusReport {
@@ -113,9 +126,37 @@ impl StatusReport {
             ]),
             partly: !cluster.lacks.is_empty(),
             unasked,
+            as_declared: None,
             blind: world.blind.clone(),
             credentials: Vec::new(),
         }
+    }
+
+    /// Says of every node what is not as declared: what apply would change, and what it would leave.
+    pub fn compare(&mut self, plan: Result<Plan, PlanError>) {
+        let plan = match plan {
+            Ok(plan) => plan,
+            // Where a side could not be asked, that has been said already.
+            Err(_) if !self.unasked.is_empty() => return,
+            Err(error) => {
+                self.blind.push(Blind { what: "what is declared".to_owned(), why: chain(&error) });
+                return;
+            }
+        };
+        for node in &mut self.nodes {
+            let stay = plan.differences.iter().filter(|difference| difference.node == node.node);
+            node.differences = stay.map(ToString::to_string).collect();
+            // Of a node that is not well, the table tells.
+            if node.healthy == Some(true) {
+                let steps = plan.steps.iter().filter(|step| step.node.as_deref() == Some(&node.node));
+                let mut changes: Vec<String> =
+                    steps.filter(|step| !step.action.waits()).map(|step| step.action.to_string()).collect();
+                changes.dedup();
+                node.differences.extend(changes.into_iter().map(|change| format!("`apply` would {change}")));
+            }
+        }
+        let seen = !plan.unseen && self.unasked.is_empty();
+        self.as_declared = if plan.finds_no_difference() { seen.then_some(true) } else { Some(false) };
     }
 }
 
@@ -196,6 +237,7 @@ fn row(node: &Node, world: &World, unasked: &[Unasked]) -> NodeStatus {
             true => None,
             false => Some(running && view.is_some_and(|view| is_well(view, is_control_plane))),
         },
+        differences: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use daedal_inventory::{Cluster, Node};
 
-use crate::hardware::{card_words, declared_hardware, differences};
+use crate::hardware::{Held, card_words, declared_hardware, differences};
 use crate::names;
 use crate::plan::Change;
 use crate::size;
@@ -16,7 +16,7 @@ pub(crate) struct Drift {
     /// The network card: takes effect at once and may cut a running node off.
     pub(crate) network: Option<Change>,
     /// Hardware that differs and is left as it is, each with the reason.
-    pub(crate) held: Vec<String>,
+    pub(crate) held: Vec<Held>,
     /// The declared MAC differs, but the node's own config still names the old one: the card is left as it is.
     pub(crate) mac_held_back: bool,
 }
@@ -37,6 +37,9 @@ pub(crate) fn drift(cluster: &Cluster, node: &Node, present: &Present<'_>, confi
     let tags = names::tags(cluster, node);
     if config.tags != tags {
         quiet("tags", config.tags.join(";"), tags.join(";"), false);
+    }
+    if present.guest.name != node.name {
+        quiet("name", present.guest.name.clone(), node.name.clone(), false);
     }
     if !config.on_boot {
         quiet("onboot", "no".to_owned(), "yes".to_owned(), false);

@@ -150,9 +150,12 @@ pub(crate) fn images(cluster: &Cluster) -> Images {
         (node.name.clone(), image)
     };
     match &cluster.boot {
-        boot if boot.own_images() => {
-            Images { shared: None, own: cluster.nodes.iter().map(of_node).collect(), installer }
-        }
+        boot if boot.own_images() => Images {
+            shared: None,
+            own: cluster.nodes.iter().map(of_node).collect(),
+            installer,
+            upgrade: None,
+        },
         boot => {
             Images { shared: boot.volume().is_none().then(|| image(cluster)), installer, ..Images::default() }
         }

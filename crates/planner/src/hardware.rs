@@ -95,12 +95,21 @@ pub(crate) fn updatable(option: &str) -> bool {
         || further(option, "net")
 }
 
+/// An option of the hardware that differs and is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) option: String,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) why: &'static str,
+}
+
 /// What of the hardware differs: what is changed, and what is left with the reason.
 pub(crate) fn differences(
     declared: &HardwareView,
     seen: &HardwareView,
     running: bool,
-) -> (Vec<Change>, Vec<String>) {
+) -> (Vec<Change>, Vec<Held>) {
     let (mut changes, mut held) = (Vec::new(), Vec::new());
     // A config that was not read says nothing.
     if seen.is_empty() {
@@ -126,7 +135,7 @@ pub(crate) fn differences(
             _ => None,
         };
         match why {
-            Some(why) => held.push(format!("{option} is {from}, declared is {to}: {why}")),
+            Some(why) => held.push(Held { option: option.clone(), from, to, why }),
             None => {
                 let live = option == "startup" || option.starts_with("scsi") || option.starts_with("net");
                 let needs_restart = running && !live;
@@ -209,13 +218,17 @@ mod tests {
                 ("startup", "order=2", false),
             ]
         );
+        let held: Vec<_> = held
+            .iter()
+            .map(|one| (one.option.as_str(), one.from.as_str(), one.to.as_str(), one.why))
+            .collect();
         assert_eq!(
             held,
             [
-                "machine is q35, declared is pc: its devices would move to other places",
-                "scsi2 is 10 GiB on fast, declared is 5 GiB on fast: disks only grow, and stay where they are",
-                "scsi3 is 10 GiB on fast, declared is none: a disk with data is never taken away",
-                "tpmstate0 is none, declared is there: what is sealed in a TPM does not outlive it",
+                ("machine", "q35", "pc", "its devices would move to other places"),
+                ("scsi2", "10 GiB on fast", "5 GiB on fast", "disks only grow, and stay where they are"),
+                ("scsi3", "10 GiB on fast", "none", "a disk with data is never taken away"),
+                ("tpmstate0", "none", "there", "what is sealed in a TPM does not outlive it"),
             ]
         );
         assert_eq!(differences(&declared, &HardwareView::new(), true), (Vec::new(), Vec::new()));

@@ -17,6 +17,7 @@ mod bootstrap;
 mod capacity;
 mod check;
 mod destroy;
+mod difference;
 mod digest;
 mod drift;
 mod error;
@@ -43,6 +44,7 @@ pub use apply::{plan_apply, plan_restore};
 pub use capacity::{CLONE_FULL, lacks_linked_clones, storages_needed};
 pub use check::{Finding, Rule, check};
 pub use destroy::plan_destroy;
+pub use difference::{Difference, Stays};
 pub use digest::{intent, node_digest, template_digest};
 pub use error::{
     NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, strangers_address, without_import,
@@ -56,5 +58,5 @@ pub use names::{Content, ImageRef, Images};
 pub use plan::*;
 pub use remove::{Removal, plan_remove};
 pub use size::asked_size;
-pub use text::{RenderOptions, render, summary};
+pub use text::{RenderOptions, differing, render, summary};
 pub use world::*;

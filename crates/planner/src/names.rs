@@ -67,6 +67,8 @@ pub struct Images {
     pub own: BTreeMap<String, ImageRef>,
     /// What installers are made of, where nodes install themselves from something that we do not download.
     pub installer: Option<String>,
+    /// What `talosctl upgrade --image` takes to bring a node to the declared version and schematic.
+    pub upgrade: Option<String>,
 }
 
 impl Images {

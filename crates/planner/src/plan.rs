@@ -4,6 +4,7 @@ use daedal_inventory::{Cluster, Role};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::difference::Difference;
 use crate::names::Content;
 use crate::world::World;
 use crate::{basis, digest};
@@ -53,6 +54,12 @@ pub struct Plan {
     pub quorum: Quorum,
     /// What the user should know: why a thing was not done, what is trusted, what was not seen.
     pub notes: Vec<Note>,
+    /// What is not as declared and stays so; each is told in a note, too.
+    #[serde(default)]
+    pub differences: Vec<Difference>,
+    /// Whether something could not be seen or compared; a note says what.
+    #[serde(default)]
+    pub unseen: bool,
 }
 
 impl Plan {
@@ -75,6 +82,8 @@ impl Plan {
             hosts: Vec::new(),
             quorum: Quorum::default(),
             notes: Vec::new(),
+            differences: Vec::new(),
+            unseen: false,
         }
     }
 }
@@ -301,6 +310,9 @@ pub enum Action {
         reboot: bool,
         /// What differs, secrets as marks.
         changes: Vec<DocumentChange>,
+        /// The versions that the config is for, where the node does not run the declared ones.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        versions: Option<RunningVersions>,
     },
     /// Wait until the node answers over mTLS.
     AwaitApi,
@@ -364,6 +376,20 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// Whether it only waits for something to become so.
+    pub fn waits(&self) -> bool {
+        matches!(
+            self,
+            Self::AwaitCreate { .. }
+                | Self::AwaitApi
+                | Self::AwaitEtcd
+                | Self::AwaitEndpoint
+                | Self::AwaitReady
+        )
+    }
+}
+
 /// A snapshot that a new etcd begins with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -388,6 +414,17 @@ pub struct CloneOf {
     pub host: String,
     /// A full copy instead of a linked one.
     pub full: bool,
+}
+
+/// The versions that a node runs. Its config is compared with the one that is declared for them: another version is an
+/// upgrade, and everything else need not wait for that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunningVersions {
+    /// Talos, `v1.12.0`.
+    pub talos: String,
+    /// Kubernetes, `v1.35.0`.
+    pub kubernetes: String,
 }
 
 /// What changes in one document of a machine config.
@@ -496,5 +533,10 @@ impl Plan {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
+    }
+
+    /// Whether all is as declared, as far as it could be seen: nothing to do, and no difference stays.
+    pub fn finds_no_difference(&self) -> bool {
+        self.steps.is_empty() && self.differences.is_empty()
     }
 }

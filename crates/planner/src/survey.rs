@@ -128,6 +128,7 @@ static UNASKED: NodeView = NodeView {
     elsewhere: None,
     kubelet: None,
     config: ConfigView::Unknown,
+    versions: None,
     schematic: None,
 };
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hardware::{self, HardwareView};
 use crate::names;
-use crate::plan::DocumentChange;
+use crate::plan::{DocumentChange, RunningVersions};
 
 /// Everything the planner may know. Always partial: [`World::blind`] says what was not seen, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -361,6 +361,9 @@ pub struct NodeView {
     pub kubelet: Option<String>,
     /// The machine config it runs on, beside the declared one.
     pub config: ConfigView,
+    /// The versions it runs, where they are not the declared ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versions: Option<RunningVersions>,
     /// Schematic of the system it runs, where an Image Factory built that and the node says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schematic: Option<String>,
@@ -435,7 +438,7 @@ impl FormerView {
     }
 }
 
-/// A node's machine config beside the declared one. Digests are of what the configs say, not of their texts.
+/// A node's machine config beside the one that is declared for the versions it runs. Digests are of what the configs say, not of their texts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is")]
 pub enum ConfigView {

@@ -116,12 +116,13 @@ pub async fn summary(session: &Session, target: &Target, plan: &Plan, report: &R
     } else {
         format!("is up: {nodes} Ready")
     };
+    let stays = daedal_planner::differing(plan).map(|stays| format!("; {stays}")).unwrap_or_default();
     let kubectl = match cluster.outputs.are_plain() {
         true => format!("eval \"$({})\" && kubectl get nodes -o wide", command(target, "env")),
         false => command(target, outputs::MINT),
     };
     format!(
-        "\nCluster {} {state}{made}, {} in {:.1} s (critical path {:.1} s).\n\
+        "\nCluster {} {state}{stays}{made}, {} in {:.1} s (critical path {:.1} s).\n\
          API server: {}\n\n\
          Next:\n  {}\n  {}\n  {}\n",
         cluster.name,

@@ -101,6 +101,7 @@ pub fn as_json(plan: &Plan, report: &Report) -> serde_json::Value {
     let mut json = serde_json::json!(report);
     json["changed"] = true.into();
     json["notes"] = serde_json::json!(plan.notes);
+    json["differences"] = serde_json::json!(plan.differences);
     json
 }
 

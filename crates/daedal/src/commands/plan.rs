@@ -33,10 +33,10 @@ pub async fn run(
             console::progress(&format!("Saved. Execute exactly this: daedal apply {}", path.display()));
         }
     }
-    Ok(match plan.is_empty() {
-        // Nothing can be done, and yet not all is as declared: that is no success.
-        true if has_problems(&plan) => Exit::Failed,
-        false if detailed_exitcode => Exit::Changes,
+    Ok(match has_problems(&plan) {
+        // What apply would leave out is no success.
+        true if plan.is_empty() || !detailed_exitcode => Exit::Failed,
+        _ if detailed_exitcode && !plan.finds_no_difference() => Exit::Changes,
         _ => Exit::Done,
     })
 }
@@ -172,7 +172,9 @@ pub fn verdict(plan: &Plan) -> Exit {
 /// Tells programs that there was nothing to do; people have seen the plan.
 pub fn tell_unchanged(plan: &Plan, format: Format) {
     if format == Format::Json {
-        console::json(&serde_json::json!({"changed": false, "notes": plan.notes}));
+        console::json(
+            &serde_json::json!({"changed": false, "notes": plan.notes, "differences": plan.differences}),
+        );
     }
 }
 

@@ -28,7 +28,9 @@ pub async fn run(target: &Target, detailed_exitcode: bool, format: Format, color
     }
     Ok(match blocked {
         Some(failure) => failure.exit,
-        None if detailed_exitcode && status.healthy != Some(true) => Exit::Changes,
+        None if detailed_exitcode && (status.healthy, status.as_declared) != (Some(true), Some(true)) => {
+            Exit::Changes
+        }
         None => Exit::Done,
     })
 }
@@ -143,6 +145,9 @@ fn render(status: &StatusReport, renewal: &str) -> String {
     let mut text =
         table::render(&["NODE", "HOST", "VMID", "ADDRESS", "VM", "TALOS", "ETCD", "KUBERNETES"], &rows);
     text.push_str(&format!("\n{} {}\n", endpoint(status), verdict(status)));
+    for (nodes, difference) in differences(status) {
+        text.push_str(&format!("{}: {difference}\n", nodes.join(", ")));
+    }
     if !status.undeclared.is_empty() {
         let (names, are) =
             (status.undeclared.join(", "), if status.undeclared.len() == 1 { "is" } else { "are" });
@@ -172,8 +177,8 @@ fn endpoint(status: &StatusReport) -> String {
 /// How many nodes are as they should be, and of how many that is not known.
 fn verdict(status: &StatusReport) -> String {
     let all = status.nodes.len();
-    let well = status.nodes.iter().filter(|node| node.healthy == Some(true)).count();
-    let unknown = status.nodes.iter().filter(|node| node.healthy.is_none()).count();
+    let well = status.nodes.iter().filter(|node| node.is_well() == Some(true)).count();
+    let unknown = status.nodes.iter().filter(|node| node.is_well().is_none()).count();
     let seen = if status.partly { ", as far as was seen" } else { "" };
     match (unknown, well, all) {
         (0, 1, 1) => format!("The one node is as it should be{seen}."),
@@ -184,6 +189,20 @@ fn verdict(status: &StatusReport) -> String {
             format!("{unknown} of {vms} {run}; whether their nodes are as they should be is not known.")
         }
     }
+}
+
+/// What is not as declared, each once with all the nodes that it is true of.
+fn differences(status: &StatusReport) -> Vec<(Vec<&str>, &str)> {
+    let mut told: Vec<(Vec<&str>, &str)> = Vec::new();
+    for node in &status.nodes {
+        for difference in &node.differences {
+            match told.iter_mut().find(|(_, other)| other == difference) {
+                Some((nodes, _)) => nodes.push(&node.node),
+                None => told.push((vec![&node.node], difference)),
+            }
+        }
+    }
+    told
 }
 
 #[cfg(test)]
@@ -210,6 +229,7 @@ mod tests {
             healthy: Some(true),
             partly: false,
             unasked: Vec::new(),
+            as_declared: Some(true),
             blind: Vec::new(),
             credentials: vec![credential("talosconfig", true), credential("kubeconfig", false)],
         };

@@ -187,6 +187,8 @@ mod tests {
             hosts: vec![],
             quorum: daedal_planner::Quorum::default(),
             notes: vec![],
+            differences: vec![],
+            unseen: false,
             nodes: Default::default(),
             versions: Default::default(),
         }

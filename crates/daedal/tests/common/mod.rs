@@ -106,6 +106,21 @@ impl Lab {
         (child, progress, said)
     }
 
+    /// Root at the lab's Proxmox.
+    pub async fn root(&self, endpoint: &str) -> daedal_proxmox::Client {
+        let status = command(["lab", "status", "-o", "json", "--lab-dir"]).arg(self.dir()).output().unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+        let proxy = format!("http://{}", status["proxy"].as_str().unwrap());
+        let password = std::fs::read_to_string(self.dir().join("token")).unwrap();
+        let ca = std::fs::read_to_string(self.dir().join("ca.pem")).unwrap();
+        daedal_proxmox::Client::anonymous(endpoint)
+            .dialer(std::sync::Arc::new(daedal_dial::Proxy::parse(&proxy).unwrap()))
+            .trust(daedal_proxmox::Trust::Ca(ca))
+            .log_in("root@pam", password.trim())
+            .await
+            .unwrap()
+    }
+
     /// Runs it to its end.
     pub fn run(&self, command_line: &[&str], example: &str) -> Output {
         self.command(command_line, example).output().unwrap()

@@ -26,6 +26,7 @@ impl Executor<'_> {
                     "memory" => (node.memory >> 20).to_string(),
                     "tags" => names::tags(self.cluster, node).join(";"),
                     "onboot" => "1".to_owned(),
+                    "name" => node.name.clone(),
                     "description" => daedal_planner::description(self.cluster, node),
                     FIRST_NIC => {
                         // What the user set on the NIC by hand stays; the MAC is always sent, or Proxmox makes one up.

@@ -1,6 +1,8 @@
 //! A running node gets the declared machine config, and runs on it.
 
-use daedal_planner::Step;
+use std::borrow::Cow;
+
+use daedal_planner::{RunningVersions, Step};
 use daedal_talos::Secret;
 use daedal_talos::client::ApplyMode;
 use daedal_talos::config::MachineConfig;
@@ -17,13 +19,21 @@ impl Executor<'_> {
     pub(super) async fn apply_config(
         &self,
         step: &Step,
-        running: &str,
-        declared: &str,
+        [running, declared]: [&str; 2],
         reboot: bool,
+        versions: Option<&RunningVersions>,
     ) -> Result<Outcome, Error> {
         let (node, limits) = (self.node(step)?, &self.engine.parts.limits);
         let (nodes, secrets) = (self.nodes().await?, self.secrets().await?);
         let cluster = self.located();
+        let cluster = match versions {
+            Some(versions) => {
+                Cow::Owned(machine::of_versions(&cluster, versions).ok_or_else(|| Error::Plan {
+                    why: format!("`{}` and `{}` are no versions", versions.talos, versions.kubernetes),
+                })?)
+            }
+            None => cluster,
+        };
         let located = cluster.node(&node.name).unwrap_or(node);
         let made = machine::patched(&cluster, located, &secrets)?;
         if made.digest() != declared {

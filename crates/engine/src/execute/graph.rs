@@ -278,6 +278,8 @@ mod tests {
             steps,
             hosts: Vec::new(),
             quorum: Default::default(),
+            differences: Vec::new(),
+            unseen: false,
             notes: Vec::new(),
         }
     }

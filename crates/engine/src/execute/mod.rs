@@ -184,8 +184,8 @@ impl<'a> Executor<'a> {
             Action::AttachMedia { vmid, media } => self.attach_media(step, *vmid, media).await,
             Action::StartVm { vmid } => self.start_vm(step, *vmid).await,
             Action::GiveConfig { vmid, console } => Box::pin(self.give_config(step, *vmid, *console)).await,
-            Action::ApplyConfig { running, declared, reboot, .. } => {
-                self.apply_config(step, running, declared, *reboot).await
+            Action::ApplyConfig { running, declared, reboot, versions, .. } => {
+                self.apply_config(step, [running, declared], *reboot, versions.as_ref()).await
             }
             Action::AwaitApi => self.await_api(step).await,
             Action::Bootstrap { recover } => Box::pin(self.bootstrap(step, recover.as_ref())).await,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use daedal_inventory::options::Machine;
 use daedal_inventory::{Cluster, Node, Role};
+use daedal_planner::RunningVersions;
 use daedal_talos::config::{
     ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig, Marks,
     NodeOptions, Patch, RegistryMirror, Release, Role as TalosRole, Route, Severity,
@@ -49,6 +50,14 @@ pub(crate) fn patched(
     secrets: &SecretsBundle,
 ) -> Result<MachineConfig, Error> {
     Ok(judged(cluster, node, secrets)?.config)
+}
+
+/// The cluster as it would be declared for nodes of these versions; none if they are no versions.
+pub(crate) fn of_versions(cluster: &Cluster, versions: &RunningVersions) -> Option<Cluster> {
+    let mut cluster = cluster.clone();
+    cluster.talos.version = versions.talos.trim_start_matches('v').parse().ok()?;
+    cluster.kubernetes.version = versions.kubernetes.trim_start_matches('v').parse().ok()?;
+    Some(cluster)
 }
 
 /// A machine config that is valid, and what of it deserves a second look.

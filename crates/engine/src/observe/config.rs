@@ -1,7 +1,7 @@
 //! The machine config a node runs on, beside the declared one.
 
 use daedal_inventory::{Cluster, Node};
-use daedal_planner::{ConfigView, DocumentChange, FieldChange};
+use daedal_planner::{ConfigView, DocumentChange, FieldChange, RunningVersions};
 use daedal_talos::SecretsBundle;
 use daedal_talos::client::ApplyMode;
 use daedal_talos::config::{DocumentDifference, MachineConfig};
@@ -11,7 +11,9 @@ use crate::limits::Limits;
 use crate::machine;
 use crate::nodes::{Configured, Nodes};
 
-/// Compares; where they differ, the node is asked what it would do with the declared one. An error is what was not seen.
+/// Compares with what is declared for the versions that the node runs, and says which those are if they are not the
+/// declared ones. Where the configs differ, the node is asked what it would do with the declared one. An error is what was
+/// not seen.
 pub(super) async fn look(
     nodes: &Nodes,
     cluster: &Cluster,
@@ -19,45 +21,98 @@ pub(super) async fn look(
     secrets: &SecretsBundle,
     version: &str,
     limits: &Limits,
-) -> Result<ConfigView, String> {
-    let declared = machine::patched(cluster, node, secrets).map_err(|error| chain(&error))?;
-    let text = declared.to_yaml();
+) -> Result<(ConfigView, Option<RunningVersions>), String> {
+    let whole = machine::patched(cluster, node, secrets).map_err(|error| chain(&error))?;
+    let wanted = RunningVersions {
+        talos: format!("v{}", cluster.talos.version),
+        kubernetes: format!("v{}", cluster.kubernetes.version),
+    };
+    let mut runs = RunningVersions { talos: version.to_owned(), ..wanted.clone() };
+    let behind = |runs: &RunningVersions| (*runs != wanted).then(|| runs.clone());
     let found = nodes.running_config(node, limits.probe_timeout).await?;
-    if found.expose() == text.expose() {
-        return Ok(ConfigView::AsDeclared);
+    if found.expose() == whole.to_yaml().expose() {
+        return Ok((ConfigView::AsDeclared, behind(&runs)));
     }
     let running = MachineConfig::from_yaml(found.expose()).map_err(|error| chain(&error))?;
     let marks = machine::marks(cluster, node, secrets);
-    let differences = running.differences(&declared, &marks);
-    if differences.is_empty() {
-        return Ok(ConfigView::AsDeclared);
-    }
-    let wanted = format!("v{}", cluster.talos.version);
-    if version != wanted {
+    let declared_for = |runs: &RunningVersions| {
+        let cluster =
+            machine::of_versions(cluster, runs).ok_or_else(|| format!("`{version}` is no version"))?;
+        machine::patched(&cluster, node, secrets).map_err(|error| chain(&error))
+    };
+    let unlike = |why: String, runs: &RunningVersions| {
         let why = format!(
-            "it runs Talos {version}, declared is {wanted}. To bring a node to another version is an upgrade, which \
-             apply does not do."
+            "it runs Talos {}, declared is {}, and for that no config can be made ({why})",
+            runs.talos, wanted.talos
         );
-        return Ok(ConfigView::Held { why });
+        Ok((ConfigView::Held { why }, behind(runs)))
+    };
+    let mut declared = match runs == wanted {
+        true => whole,
+        false => match declared_for(&runs) {
+            Ok(declared) => declared,
+            Err(why) => return unlike(why, &runs),
+        },
+    };
+    let mut differences = running.differences(&declared, &marks);
+    if let Some(kubernetes) = other_kubernetes(&differences, &wanted.kubernetes) {
+        runs.kubernetes = kubernetes;
+        declared = match declared_for(&runs) {
+            Ok(declared) => declared,
+            Err(why) => return unlike(why, &runs),
+        };
+        differences = running.differences(&declared, &marks);
     }
+    if differences.is_empty() {
+        return Ok((ConfigView::AsDeclared, behind(&runs)));
+    }
+    let text = declared.to_yaml();
     if let Some(why) = held(node, found.expose(), text.expose(), &differences) {
-        return Ok(ConfigView::Held { why });
+        return Ok((ConfigView::Held { why }, behind(&runs)));
     }
     let told = |error| machine::refusal(&declared, &marks, &error);
-    match nodes.configure(node, &text, ApplyMode::Auto, true, limits.probe_timeout).await {
-        Configured::Accepted { reboot } => Ok(ConfigView::Differs {
+    let view = match nodes.configure(node, &text, ApplyMode::Auto, true, limits.probe_timeout).await {
+        Configured::Accepted { reboot } => ConfigView::Differs {
             running: running.digest(),
             declared: declared.digest(),
             reboot,
             changes: differences.into_iter().map(change).collect(),
-        }),
+        },
         Configured::Refused(error) => {
             let why = format!("the node refuses it ({}).", told(error));
-            Ok(ConfigView::Held { why })
+            ConfigView::Held { why }
         }
-        Configured::NotYet(error) | Configured::Unknown(error) => Err(told(error)),
-        Configured::Silent => Err("no answer in time".to_owned()),
+        Configured::NotYet(error) | Configured::Unknown(error) => return Err(told(error)),
+        Configured::Silent => return Err("no answer in time".to_owned()),
+    };
+    Ok((view, behind(&runs)))
+}
+
+/// The version of Kubernetes that a config names, where all its images would change from that to the declared one.
+fn other_kubernetes(differences: &[DocumentDifference], declared: &str) -> Option<String> {
+    let images = differences.iter().flat_map(|document| {
+        let fields = document.fields.iter();
+        fields.filter(|field| names_kubernetes(&document.document, &field.path))
+    });
+    let tag = |image: &Option<String>| {
+        let (_, tag) = image.as_deref()?.rsplit_once(':')?;
+        Some(tag.trim_end_matches('"').to_owned())
+    };
+    let mut runs: Option<String> = None;
+    for field in images {
+        let (from, to) = (tag(&field.from)?, tag(&field.to)?);
+        if to != declared || runs.as_ref().is_some_and(|other| *other != from) {
+            return None;
+        }
+        runs = Some(from);
     }
+    runs
+}
+
+/// Whether a field names an image of Kubernetes itself.
+fn names_kubernetes(document: &str, path: &str) -> bool {
+    path == "machine.kubelet.image"
+        || (path.ends_with("image") && (path.starts_with("cluster.") || document.starts_with("Kube")))
 }
 
 fn change(difference: DocumentDifference) -> DocumentChange {
@@ -131,9 +186,7 @@ fn held(node: &Node, running: &str, declared: &str, differences: &[DocumentDiffe
         if name {
             return Some(format!("its name would change from {} to {}.", told(&field.from), told(&field.to)));
         }
-        let kubernetes = path == "machine.kubelet.image"
-            || (path.ends_with("image") && (path.starts_with("cluster.") || document.starts_with("Kube")));
-        if kubernetes {
+        if names_kubernetes(document, path) {
             return Some(format!(
                 "{path} would change from {} to {}. Another version of Kubernetes is an upgrade, which apply does not \
                  do.",

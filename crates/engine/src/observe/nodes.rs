@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{ConfigView, FormerView, MemberView, NodeView, TalosView, Unreached, World};
+use daedal_planner::{
+    ConfigView, FormerView, MemberView, NodeView, RunningVersions, TalosView, Unreached, World,
+};
 use daedal_talos::SecretsBundle;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, StreamExt};
@@ -121,6 +123,7 @@ pub(crate) async fn look(
             elsewhere: known.and_then(|known| elsewhere(node, known)),
             kubelet: known.map(|node| node.kubelet.clone()),
             config: answer.config,
+            versions: answer.versions,
             schematic: answer.schematic,
         };
         seen.nodes.insert(node.name.clone(), view);
@@ -183,12 +186,13 @@ pub(super) struct Answer {
     pub(super) talos: Probe,
     pub(super) etcd: Option<Membership>,
     pub(super) config: ConfigView,
+    pub(super) versions: Option<RunningVersions>,
     pub(super) schematic: Option<String>,
 }
 
 impl Answer {
     pub(super) fn of(talos: Probe) -> Self {
-        Self { talos, etcd: None, config: ConfigView::Unknown, schematic: None }
+        Self { talos, etcd: None, config: ConfigView::Unknown, versions: None, schematic: None }
     }
 }
 
@@ -230,24 +234,24 @@ impl<'a> Question<'a> {
             let began = Instant::now();
             let talos = self.nodes.probe(node, self.limits.probe_timeout).await;
             let Probe::Configured { stage, version } = &talos else { return Answer::of(talos) };
-            let (etcd, config, schematic) = tokio::join!(
+            let (etcd, (config, versions), schematic) = tokio::join!(
                 self.etcd(node, stage, began),
                 self.config(node, version),
                 self.nodes.schematic(node, self.limits.probe_timeout),
             );
-            Answer { talos, etcd, config, schematic }
+            Answer { talos, etcd, config, versions, schematic }
         })
     }
 
-    async fn config(&self, node: &Node, version: &str) -> ConfigView {
+    async fn config(&self, node: &Node, version: &str) -> (ConfigView, Option<RunningVersions>) {
         // The declared one cannot be made; that is said once, for all nodes.
         if !self.cluster.lacks.is_empty() {
-            return ConfigView::Unknown;
+            return (ConfigView::Unknown, None);
         }
         let look = config::look(self.nodes, self.cluster, node, self.secrets, version, self.limits);
         look.await.unwrap_or_else(|why| {
             self.blinds.say(format!("machine config of {}", node.name), why);
-            ConfigView::Unknown
+            (ConfigView::Unknown, None)
         })
     }
 

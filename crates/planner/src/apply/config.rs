@@ -4,8 +4,9 @@ use daedal_inventory::Cni;
 
 use super::Planner;
 use crate::bootstrap::Interruption;
+use crate::difference::Stays;
 use crate::graph::Subject;
-use crate::plan::{Action, Change, Impact, Level, StepId};
+use crate::plan::{Action, Change, Impact, StepId};
 use crate::survey::Survey;
 use crate::world::EtcdView;
 
@@ -40,13 +41,12 @@ impl<'w> Planner<'w> {
             let Some(config) = self.tracks[*at].config.take() else { continue };
             let member = sight.view.etcd == EtcdView::Member;
             if config.reboot && self.voters.interruption(sight) == Interruption::Risky {
-                let text = format!(
-                    "Its machine config differs from the declared one, and the node has to reboot for it, but etcd \
-                     could lose its quorum ({}). Not done.",
+                let why = format!(
+                    "the node has to reboot for the declared one, and etcd could lose its quorum ({})",
                     self.voters
                 );
                 let fix = self.voters.remedy().to_owned();
-                self.notes.add(Level::Warning, sight.node.name.clone(), text, Some(fix));
+                self.differ(sight.node, "machine config", ["", ""], Stays::held(why), Some(fix));
                 continue;
             }
             restarted |= config.reboot && member;

@@ -5,8 +5,10 @@ use daedal_inventory::{Node, Role};
 use super::config::NewConfig;
 use super::{Planner, Track};
 use crate::bootstrap::Interruption;
+use crate::difference::Stays;
 use crate::drift::drift;
 use crate::graph::Subject;
+use crate::hardware::Held;
 use crate::names::{self, Images};
 use crate::plan::{Action, Change, Impact, Level, StepId};
 use crate::size;
@@ -153,15 +155,15 @@ impl<'w> Planner<'w> {
         track.waits = !up && config.waiting && self.cluster.boot.through_maintenance();
         let maintenance = guest.running && matches!(sight.view.talos, TalosView::Maintenance) && !track.waits;
         match seen {
-            ConfigView::Unknown if !current && !maintenance && !track.waits => self.notes.warning(
-                node.name.clone(),
-                "Its declared machine config changed after it was made. The one it runs on could not be seen, so \
-                 this plan does not change it.",
-            ),
-            ConfigView::Held { why } => self.notes.warning(
-                node.name.clone(),
-                format!("Its machine config differs from the declared one and is not changed: {why}"),
-            ),
+            ConfigView::Unknown if !current && !maintenance && !track.waits => {
+                self.unseen = true;
+                self.notes.warning(
+                    node.name.clone(),
+                    "Its declared machine config changed after it was made. The one it runs on could not be seen, so \
+                     this plan does not change it.",
+                );
+            }
+            ConfigView::Held { why } => self.differ(node, "machine config", ["", ""], Stays::held(why), None),
             _ => {}
         }
         if let Some(lock) = &guest.lock {
@@ -172,6 +174,7 @@ impl<'w> Planner<'w> {
             );
             let level = if guest.running { Level::Warning } else { Level::Problem };
             self.notes.add(level, node.name.clone(), text, None);
+            self.unseen = true;
             return track;
         }
         if !self.can_come_up(sight) {
@@ -188,24 +191,19 @@ impl<'w> Planner<'w> {
         };
         let drift = drift(self.cluster, node, &present, names_the_card);
         if drift.mac_held_back {
-            self.notes.warning(
-                node.name.clone(),
-                format!(
-                    "Its network card has the MAC {}, not the declared {}; its own config names the old one, so the \
-                     card is left as it is.",
-                    config.mac, node.mac
-                ),
-            );
+            let why = "its own machine config names the MAC that it has";
+            self.differ(node, "network card's MAC", [&node.mac, &config.mac], Stays::held(why), None);
         }
-        for held in &drift.held {
+        for Held { option, from, to, why } in &drift.held {
             let fix = format!(
                 "replace the node: on {}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again",
                 guest.host
             );
-            self.notes.add(Level::Warning, node.name.clone(), format!("Left as it is: {held}."), Some(fix));
+            self.differ(node, option, [to, from], Stays::held(*why), Some(fix));
         }
         let mut changes = drift.quiet;
-        let mark = (!current).then(|| Change {
+        // A mark speaks of the whole config, versions and all.
+        let mark = (!current && sight.view.versions.is_none()).then(|| Change {
             option: "description".to_owned(),
             from: digest.to_owned(),
             to: wanted_digest,
@@ -218,6 +216,7 @@ impl<'w> Planner<'w> {
                     declared: declared.clone(),
                     reboot: *reboot,
                     changes: changes.clone(),
+                    versions: sight.view.versions.clone(),
                 },
                 reboot: *reboot,
                 mark,
@@ -238,12 +237,10 @@ impl<'w> Planner<'w> {
                 }
                 (true, Interruption::OneByOne) => track.network = Some(change),
                 (true, Interruption::Risky) => {
-                    let text = format!(
-                        "Its network card should become {}, but etcd could lose its quorum ({}). Not done.",
-                        change.to, self.voters
-                    );
+                    let why = format!("etcd could lose its quorum ({})", self.voters);
                     let fix = format!("{}, or change the card by hand", self.voters.remedy());
-                    self.notes.add(Level::Warning, node.name.clone(), text, Some(fix));
+                    let values = [change.to.as_str(), change.from.as_str()];
+                    self.differ(node, "network card", values, Stays::held(why), Some(fix));
                 }
             }
         }
@@ -269,10 +266,8 @@ impl<'w> Planner<'w> {
             )));
         } else if config.disk > node.disk {
             let (has, declared) = size::show_apart(config.disk, node.disk);
-            self.notes.info(
-                node.name.clone(),
-                format!("Its disk has {has}, declared are {declared}: disks only grow."),
-            );
+            let fix = format!("declare `disk: {}` for it", has.replace(' ', ""));
+            self.differ(node, "disk", [&declared, &has], Stays::held("disks only grow"), Some(fix));
         }
         if !up && !track.waits {
             done.extend(self.media_for(sight, &present, attached, maintenance, &mut track));

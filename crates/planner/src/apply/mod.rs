@@ -14,6 +14,7 @@ use daedal_inventory::{BootConfig, BootFrom, Cluster, Host, Node, Role};
 use self::config::NewConfig;
 use crate::bootstrap::{self, Voters};
 use crate::capacity::Rooms;
+use crate::difference::{self, Difference, Stays};
 use crate::digest::NodeDigests;
 use crate::error::{PlanError, without_import};
 use crate::graph::{Graph, Subject};
@@ -107,6 +108,8 @@ fn plan(
         digests: NodeDigests::new(cluster),
         graph: Graph::default(),
         notes: Notes(survey.notes.clone()),
+        differences: Vec::new(),
+        unseen: !world.blind.is_empty(),
         voters: Voters::count(world, &survey),
         control_planes_possible,
         secrets: None,
@@ -119,7 +122,7 @@ fn plan(
         recover,
     };
     planner.general_notes(&survey);
-    planner.schematic_notes(images, &survey);
+    planner.upgrades(images, &survey);
     planner.room_notes(&rooms, &hosts);
     planner.prepare(images, &survey, &hosts);
     for sight in &survey.nodes {
@@ -145,12 +148,15 @@ fn plan(
         }
     }
     let hosts = rooms.budgets(&before, &on_host);
-    let (steps, notes) = (planner.graph.steps, planner.notes.sorted());
+    let (steps, differences, unseen) = (planner.graph.steps, planner.differences, planner.unseen);
+    planner.notes.0.extend(difference::notes(&differences));
+    let notes = planner.notes.sorted();
     // A template that is there already can be cloned without one.
     if world.cannot_import && steps.iter().any(imports) {
         return Err(no_import());
     }
-    Ok(Plan { nodes, steps, hosts, quorum, notes, ..Plan::empty(Purpose::Apply, cluster, world) })
+    let plan = Plan::empty(Purpose::Apply, cluster, world);
+    Ok(Plan { nodes, steps, hosts, quorum, notes, differences, unseen, ..plan })
 }
 
 fn supported(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
@@ -223,6 +229,10 @@ struct Planner<'w> {
     digests: NodeDigests<'w>,
     graph: Graph,
     notes: Notes,
+    /// What is not as declared and stays so.
+    differences: Vec<Difference>,
+    /// Whether something could not be seen or compared.
+    unseen: bool,
     voters: Voters,
     /// Whether any control plane can ever come up.
     control_planes_possible: bool,
@@ -242,6 +252,25 @@ struct Planner<'w> {
 }
 
 impl<'w> Planner<'w> {
+    /// Counts something that stays other than declared: as it is declared, and as it is.
+    fn differ(
+        &mut self,
+        node: &Node,
+        what: &str,
+        [declared, found]: [&str; 2],
+        stays: Stays,
+        fix: Option<String>,
+    ) {
+        self.differences.push(Difference {
+            node: node.name.clone(),
+            what: what.to_owned(),
+            declared: declared.to_owned(),
+            found: found.to_owned(),
+            stays,
+            fix,
+        });
+    }
+
     /// Secrets, outputs and images.
     fn prepare(&mut self, images: &Images, survey: &Survey<'w>, hosts: &HashMap<&str, String>) {
         let nothing = Subject::default();

@@ -6,13 +6,14 @@ use daedal_inventory::{Role, TlsTrust};
 
 use super::Planner;
 use crate::capacity::Rooms;
+use crate::difference::{Difference, Stays};
 use crate::digest::hex12;
 use crate::error::some_of;
 use crate::names::Images;
 use crate::plan::Level;
 use crate::size;
 use crate::survey::{Sight, State, Survey, full_name};
-use crate::world::Ownership;
+use crate::world::{Ownership, TalosView};
 
 impl<'w> Planner<'w> {
     /// What concerns the whole plan.
@@ -34,13 +35,21 @@ impl<'w> Planner<'w> {
             self.notes.warning(blind.what.clone(), format!("Could not be seen: {}", blind.why));
         }
         for guest in &survey.undeclared {
-            let text =
-                "Belongs to this cluster, but the inventory no longer names its node. It is left as it is.";
-            let fix = match &guest.ownership {
-                Ownership::Ours { node, .. } => Some(format!("to remove it: daedal node remove {node}")),
-                _ => None,
+            let (node, fix) = match &guest.ownership {
+                Ownership::Ours { node, .. } => {
+                    (node, Some(format!("to remove it: daedal node remove {node}")))
+                }
+                Ownership::HalfMade { node, .. } => (node, None),
+                _ => continue,
             };
-            self.notes.add(Level::Info, full_name(guest), text, fix);
+            self.differences.push(Difference {
+                node: node.clone(),
+                what: "VM".to_owned(),
+                declared: String::new(),
+                found: full_name(guest),
+                stays: Stays::UntilRemoval,
+                fix,
+            });
         }
         let waits =
             |sight: &&Sight<'w>| !self.can_come_up(sight) && !matches!(sight.state, State::Blocked { .. });
@@ -55,25 +64,33 @@ impl<'w> Planner<'w> {
         }
     }
 
-    /// Says which nodes run another system than the declared one: it is not their config that brings it.
-    pub(super) fn schematic_notes(&mut self, images: &Images, survey: &Survey<'w>) {
-        let mut others: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+    /// Counts what nodes run another version or image of than is declared: it is not their config that brings it.
+    pub(super) fn upgrades(&mut self, images: &Images, survey: &Survey<'w>) {
+        let talos = format!("v{}", self.cluster.talos.version);
+        let kubernetes = format!("v{}", self.cluster.kubernetes.version);
         for sight in &survey.nodes {
-            let declared: Vec<&str> = images.schematics(&sight.node.name).collect();
-            let running = sight.view.schematic.as_deref().filter(|running| !declared.contains(running));
+            let (node, view) = (sight.node, sight.view);
+            let at = self.world.address(node).map(|address| format!(" -n {address}")).unwrap_or_default();
+            let image = images.upgrade.as_deref().unwrap_or("IMAGE");
+            let upgrade = format!("one node after the other: talosctl upgrade{at} --image {image}");
+            let declared: Vec<&str> = images.schematics(&node.name).collect();
+            let running = view.schematic.as_deref().filter(|running| !declared.contains(running));
             if let (Some(running), Some(declared)) = (running, declared.last()) {
-                others.entry((running, declared)).or_default().push(sight.node.name.clone());
+                let what = "schematic (extensions, kernel arguments)";
+                let values = [hex12(declared), hex12(running)];
+                self.differ(node, what, values, Stays::UntilUpgrade, Some(upgrade.clone()));
             }
-        }
-        for ((running, declared), names) in others {
-            let text = format!(
-                "The system that runs is of schematic {}, declared is {}. Extensions, kernel arguments and whatever else is \
-                 built in come with an upgrade, which apply does not do.",
-                hex12(running),
-                hex12(declared)
-            );
-            let fix = "upgrade one node after the other to the image that its config names: talosctl upgrade --image …";
-            self.notes.add(Level::Warning, some_of(&names), text, Some(fix.to_owned()));
+            if let TalosView::Configured { version, .. } = &view.talos
+                && *version != talos
+            {
+                let values = [talos.as_str(), version.as_str()];
+                self.differ(node, "Talos version", values, Stays::UntilUpgrade, Some(upgrade));
+            }
+            if let Some(running) = view.versions.as_ref().filter(|runs| runs.kubernetes != kubernetes) {
+                let fix = format!("talosctl upgrade-k8s{at} --to {}", self.cluster.kubernetes.version);
+                let values = [kubernetes.as_str(), running.kubernetes.as_str()];
+                self.differ(node, "Kubernetes version", values, Stays::UntilUpgrade, Some(fix));
+            }
         }
     }
 

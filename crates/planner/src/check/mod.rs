@@ -253,8 +253,8 @@ impl<'a> Checker<'a> {
             Action::EjectMedia { vmid } => self.eject(step, *vmid),
             Action::MarkConfigured { vmid } => self.mark_configured(step, *vmid),
             Action::GiveConfig { vmid, console } => self.give_config(step, *vmid, *console),
-            Action::ApplyConfig { running, declared, reboot, .. } => {
-                self.apply_config(step, running, declared, *reboot);
+            Action::ApplyConfig { running, declared, reboot, versions, .. } => {
+                self.apply_config(step, [running, declared], *reboot, versions.as_ref());
             }
             Action::AwaitApi => self.await_api(step),
             Action::Bootstrap { recover } => self.bootstrap_step(step, recover.as_ref()),

@@ -5,11 +5,11 @@ use daedal_inventory::{Node, Role};
 use super::{Checker, Rule, is_ours, is_up};
 use crate::hardware::updatable;
 use crate::names::{self, Content};
-use crate::plan::{Action, Change, CloneOf, Impact, Purpose, Step};
+use crate::plan::{Action, Change, CloneOf, Impact, Purpose, RunningVersions, Step};
 use crate::world::{ConfigView, EtcdView, Ownership, TalosView};
 
 /// Options an update may change.
-const UPDATABLE: [&str; 6] = ["cores", "memory", "tags", "onboot", "net0", "description"];
+const UPDATABLE: [&str; 7] = ["cores", "memory", "name", "tags", "onboot", "net0", "description"];
 
 /// The VMID a step acts on.
 pub(super) fn vmid(action: &Action) -> Option<u32> {
@@ -322,7 +322,13 @@ impl Checker<'_> {
     }
 
     /// A running node of ours gets the declared config if it runs on the one that was seen.
-    pub(super) fn apply_config(&mut self, step: &Step, running: &str, declared: &str, reboot: bool) {
+    pub(super) fn apply_config(
+        &mut self,
+        step: &Step,
+        [running, declared]: [&str; 2],
+        reboot: bool,
+        versions: Option<&RunningVersions>,
+    ) {
         let Some(node) = self.declared(step) else { return };
         let ours =
             self.world.guests.get(&node.vmid).is_some_and(|guest| guest.running && is_ours(guest, node));
@@ -330,7 +336,7 @@ impl Checker<'_> {
         self.demand(is_up(self.world, &node.name), Rule::Order, step, "The node does not answer");
         let seen = self.world.nodes.get(&node.name).is_some_and(|view| {
             matches!(&view.config, ConfigView::Differs { running: was, declared: wanted, reboot: restarts, .. }
-                if was == running && wanted == declared && *restarts == reboot)
+                if was == running && wanted == declared && *restarts == reboot && view.versions.as_ref() == versions)
         });
         self.demand(seen, Rule::Destruction, step, "The config is not the one that was compared");
         if node.role == Role::ControlPlane {

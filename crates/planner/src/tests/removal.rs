@@ -208,7 +208,7 @@ fn a_vm_that_is_not_surely_ours_or_cannot_be_seen_is_not_touched() {
 fn apply_names_the_command_for_what_is_no_longer_declared() {
     let sim = without(&["worker-2"]);
     let plan = sim.plan();
-    let note = plan.notes.iter().find(|note| note.text.contains("no longer names")).unwrap();
+    let note = plan.notes.iter().find(|note| note.text.contains("is not declared")).unwrap();
     assert_eq!(note.fix.as_deref(), Some("to remove it: daedal node remove worker-2"));
 }
 

@@ -432,6 +432,7 @@ impl Sim {
                 "memory" => config.memory = node.memory,
                 "tags" => config.tags = names::tags(&cluster, &node),
                 "onboot" => config.on_boot = true,
+                "name" => guest.name.clone_from(&node.name),
                 "net0" => {
                     config.mac = node.mac.clone();
                     config.bridge = cluster.proxmox.bridge.clone();

@@ -291,13 +291,24 @@ impl<'p> Page<'p> {
         let Plan { cluster, nodes, quorum, purpose, .. } = self.plan;
         let problems = self.plan.notes.iter().any(|note| note.level == Level::Problem);
         let line = match (purpose, problems) {
-            (Purpose::Apply, false) => format!(
-                "No changes: cluster {cluster} is as declared ({} node{}, {} voting etcd member{}).",
-                nodes.len(),
-                if nodes.len() == 1 { "" } else { "s" },
-                quorum.after,
-                if quorum.after == 1 { "" } else { "s" },
-            ),
+            (Purpose::Apply, false) => {
+                let all = format!(
+                    "({} node{}, {} voting etcd member{})",
+                    nodes.len(),
+                    if nodes.len() == 1 { "" } else { "s" },
+                    quorum.after,
+                    if quorum.after == 1 { "" } else { "s" },
+                );
+                match (differing(self.plan), self.plan.unseen) {
+                    (Some(differences), _) => format!(
+                        "No changes, but cluster {cluster} is not as declared: {differences} (see Warnings)."
+                    ),
+                    (None, true) => {
+                        format!("No changes: what could be seen of cluster {cluster} is as declared {all}.")
+                    }
+                    (None, false) => format!("No changes: cluster {cluster} is as declared {all}."),
+                }
+            }
             (Purpose::Destroy, false) => {
                 format!("No changes: nothing of cluster {cluster} is left to destroy.")
             }
@@ -319,6 +330,17 @@ fn voting(members: u32) -> String {
     format!("{members} voting member{}", if members == 1 { "" } else { "s" })
 }
 
+/// How many differences stay, and on how many nodes; none if none does.
+pub fn differing(plan: &Plan) -> Option<String> {
+    let nodes: HashSet<&str> = plan.differences.iter().map(|one| one.node.as_str()).collect();
+    let nodes = format!("{} node{}", nodes.len(), if nodes.len() == 1 { "" } else { "s" });
+    match plan.differences.len() {
+        0 => None,
+        1 => Some(format!("1 difference on {nodes} stays")),
+        all => Some(format!("{all} differences on {nodes} stay")),
+    }
+}
+
 /// The closing line: how many nodes are created, changed, destroyed, and how many are blocked if any are.
 pub fn summary(plan: &Plan) -> String {
     let count = |fate: Fate| plan.nodes.iter().filter(|node| node.fate == fate).count();
@@ -330,6 +352,9 @@ pub fn summary(plan: &Plan) -> String {
     );
     if let blocked @ 1.. = count(Fate::Blocked) {
         line.push_str(&format!(", {blocked} blocked"));
+    }
+    if let Some(differences) = differing(plan) {
+        line.push_str(&format!("; {differences} (see Warnings)"));
     }
     line
 }
