@@ -9,13 +9,12 @@ use rand::{Rng as _, RngCore as _, SeedableRng as _};
 
 use crate::parallel;
 
-/// Small primes are those below. Larger ones cost more than the rounds they save.
-const SMALL: u16 = 1 << 14;
+/// Small primes are those up to here. Larger ones cost more than the rounds they save.
+const SMALL: u16 = u16::MAX;
 /// Odd numbers that are sieved at a time; gaps between primes of 2048 bits are 1,400 wide on average.
 const WINDOW: usize = 1 << 13;
-/// Random candidates of 512 bits and more need 5 rounds for an error below 2^-128; they are more here because neighbours
-/// are tried one after the other.
-const ROUNDS: usize = 8;
+/// As many as Go and BoringSSL take for random candidates of 476 bits and more; the last is with base 2.
+const ROUNDS: usize = 5;
 
 /// Two primes of that many bits, searched at the same time. Their product has twice as many bits.
 pub(super) fn pair(random: &mut StdRng, bits: usize) -> [BigUint; 2] {
@@ -55,11 +54,11 @@ fn candidate(random: &mut StdRng, bits: usize) -> BigUint {
 
 /// How far after an odd number those stand that no small prime divides.
 fn survivors(start: &BigUint) -> Vec<u32> {
-    let digits: Vec<u64> = start.to_bytes_be().chunks(2).map(word).collect();
+    let digits: Vec<u64> = start.to_bytes_be().rchunks(4).rev().map(word).collect();
     let mut divided = vec![false; WINDOW];
     for prime in small_primes() {
         let prime = u64::from(*prime);
-        let rest = digits.iter().fold(0, |rest, digit| (rest << 16 | digit) % prime);
+        let rest = digits.iter().fold(0, |rest, digit| (rest << 32 | digit) % prime);
         // The first offset 2·i with start + 2·i ≡ 0.
         let missing = (prime - rest) % prime;
         let first = if missing % 2 == 0 { missing / 2 } else { (missing + prime) / 2 };
@@ -74,12 +73,12 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// The odd primes below [`SMALL`].
+/// The odd primes up to [`SMALL`].
 fn small_primes() -> &'static [u16] {
     static TABLE: OnceLock<Vec<u16>> = OnceLock::new();
     TABLE.get_or_init(|| {
         let mut primes: Vec<u16> = Vec::new();
-        for n in (3..SMALL).step_by(2) {
+        for n in (3..=SMALL).step_by(2) {
             let known = primes.iter().take_while(|p| u32::from(**p).pow(2) <= u32::from(n));
             if known.into_iter().all(|p| n % p != 0) {
                 primes.push(n);
@@ -98,7 +97,7 @@ mod tests {
     #[test]
     fn primes_are_prime_of_the_right_size_and_follow_from_the_seed() {
         assert_eq!(small_primes()[..4], [3, 5, 7, 11]);
-        assert_eq!(small_primes().len(), 1899);
+        assert_eq!((small_primes().len(), small_primes().last()), (6541, Some(&65_521)));
         let [p, q] = pair(&mut StdRng::from_seed([5; 32]), 512);
         assert_eq!([&p, &q].map(BigUint::bits), [512, 512]);
         assert_eq!((&p * &q).bits(), 1024);
