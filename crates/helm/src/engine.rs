@@ -129,7 +129,7 @@ pub(crate) fn render(
     let (mut first, mut second, third) = (Bump::new(), Bump::new(), Bump::new());
     let check = || {
         if !options.skip_schema {
-            chart::validate(chart, values)?;
+            chart::validate(chart, values, &options.schemas)?;
         }
         check_kube_version(chart, options)
     };

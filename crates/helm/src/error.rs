@@ -45,6 +45,14 @@ pub enum Error {
     /// Values break the chart's schema.
     #[error("values don't meet the specifications of the schema(s) in the following chart(s):\n{0}")]
     Schema(String),
+    /// A chart's schema refers to a document that [`RenderOptions::schemas`](crate::RenderOptions::schemas) lacks.
+    #[error("cannot check the values: the schema of chart {chart} refers to {url}, which was not fetched")]
+    SchemaReference {
+        /// The chart.
+        chart: String,
+        /// The document's address.
+        url: String,
+    },
     /// A template is not a template.
     #[error("parse error at ({file}:{line}): {message}")]
     Parse {
@@ -70,6 +78,8 @@ pub enum Error {
         file: String,
         /// What is wrong with its output.
         message: String,
+        /// What all templates rendered, in the order of their names, for finding out why.
+        rendered: String,
     },
     /// A template asked for with `show_only` renders nothing.
     #[error("could not find template {0} in chart")]

@@ -153,8 +153,11 @@ pub(crate) fn sort(
     };
     let (mut hooks, mut manifests) = (Vec::new(), Vec::new());
     for ((source, content), head) in parts.into_iter().zip(heads) {
-        let (mut manifest, annotations) =
-            head.map_err(|message| Error::Manifest { file: source.to_owned(), message })?;
+        let (mut manifest, annotations) = head.map_err(|message| Error::Manifest {
+            file: source.to_owned(),
+            message,
+            rendered: together(files),
+        })?;
         manifest.content = content;
         match annotations.get("helm.sh/hook") {
             None => manifests.push(manifest),
@@ -164,6 +167,12 @@ pub(crate) fn sort(
     hooks.sort_by(|a, b| rank(&a.manifest.kind, helm4).cmp(&rank(&b.manifest.kind, helm4)));
     manifests.sort_by(|a, b| rank(&a.kind, helm4).cmp(&rank(&b.kind, helm4)));
     Ok((hooks, manifests))
+}
+
+/// The rendered files as they are, one after the other.
+fn together(files: &BTreeMap<String, String>) -> String {
+    let some = files.iter().filter(|(_, text)| !text.trim().is_empty());
+    some.map(|(source, text)| format!("---\n# Source: {source}\n{text}\n")).collect()
 }
 
 /// Texts that are not worth a second thread.

@@ -1,5 +1,7 @@
 //! What the caller decides about a rendering.
 
+use std::collections::BTreeMap;
+
 use crate::error::Error;
 use crate::limits::Limits;
 
@@ -162,11 +164,14 @@ pub struct RenderOptions {
     pub capabilities: Capabilities,
     /// Skips `values.schema.json`.
     pub skip_schema: bool,
+    /// The documents that `values.schema.json` refers to on the network, by address. A rendering that lacks one ends with
+    /// [`Error::SchemaReference`]; [`Fetcher::schema`](crate::Fetcher::schema) gets it.
+    pub schemas: BTreeMap<String, Vec<u8>>,
     /// Missing keys are errors instead of nothing.
     pub strict: bool,
     /// The present, in seconds and nanoseconds since 1970.
     pub now: (i64, u32),
-    /// What random values are derived from. Pass fresh secret randomness unless the output must repeat.
+    /// What random values, keys among them, are derived from: fresh randomness, unless the output must repeat.
     pub seed: [u8; 32],
     /// Bounds on time and memory.
     pub limits: Limits,
@@ -181,9 +186,10 @@ impl Default for RenderOptions {
             revision: 1,
             capabilities: Capabilities::default(),
             skip_schema: false,
+            schemas: BTreeMap::new(),
             strict: false,
             now: (0, 0),
-            seed: [0; 32],
+            seed: rand::random(),
             limits: Limits::default(),
         }
     }
@@ -192,6 +198,11 @@ impl Default for RenderOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_renderings_share_their_random_values_by_default() {
+        assert_ne!(RenderOptions::default().seed, RenderOptions::default().seed);
+    }
 
     #[test]
     fn releases_have_names_that_fit_a_label() {

@@ -1,13 +1,14 @@
 //! `daedal helm template`: renders a chart and prints it, as `helm template` does, without Helm and without a cluster.
 
+use std::fmt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use daedal_helm::{
-    Cache, Chart, Error, Fetcher, File, KubeVersion, PrintOptions, Reference, RenderOptions, Values,
-    ValuesBuilder, render,
+    Cache, Chart, Error, Fetcher, File, KubeVersion, Login, PrintOptions, Reference, RenderOptions, Rendered,
+    Values, ValuesBuilder, render,
 };
-use rand::RngCore as _;
 
 use crate::chart_fetch::Https;
 use crate::cli::Format;
@@ -34,8 +35,17 @@ pub struct TemplateArgs {
     /// The chart's version, or a range of them.
     #[arg(long, value_name = "VERSION", default_value = "")]
     version: String,
-    /// Values from a file; later ones win.
-    #[arg(short = 'f', long = "values", value_name = "FILE")]
+    /// Consider development versions, too, as --version '>0.0.0-0' does; without effect if --version is given.
+    #[arg(long)]
+    devel: bool,
+    /// User name for the repository or registry.
+    #[arg(long, value_name = "NAME")]
+    username: Option<String>,
+    /// Password for the repository or registry; other users of this machine can see it while the command runs.
+    #[arg(long, value_name = "PASSWORD")]
+    password: Option<Password>,
+    /// Read values from files or, with -, from standard input; later ones win.
+    #[arg(short = 'f', long = "values", value_name = "FILE", value_delimiter = ',')]
     values: Vec<PathBuf>,
     /// Values such as a.b=c,d[0]=e.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -91,15 +101,51 @@ pub struct TemplateArgs {
     /// Put the release's name into the paths below --output-dir.
     #[arg(long)]
     release_name: bool,
-    /// Refused: nothing is asked of a cluster here.
+    /// Not supported: rendering never contacts a cluster.
     #[arg(long)]
     validate: bool,
+    /// Print what the templates rendered even if it is not valid YAML.
+    #[arg(long)]
+    debug: bool,
+    /// Accepted as helm does; rendering is always a dry run. server is not supported.
+    #[arg(
+        long,
+        value_name = "client|server|none",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "client",
+        value_parser = ["client", "server", "none", "true", "false"],
+        hide_possible_values = true
+    )]
+    dry_run: Option<String>,
+    /// Accepted as helm does; has no effect on what is rendered.
+    #[arg(long)]
+    create_namespace: bool,
+    /// Accepted as helm does; notes are never printed.
+    #[arg(long)]
+    hide_notes: bool,
     /// Ask an OCI registry without TLS.
     #[arg(long)]
     plain_http: bool,
     /// Where fetched charts are kept.
     #[arg(long, value_name = "DIR", default_value = ".daedal/charts")]
     chart_cache: PathBuf,
+}
+
+/// A password, which never shows.
+#[derive(Clone)]
+struct Password(String);
+
+impl From<&str> for Password {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password")
+    }
 }
 
 /// Runs the command.
@@ -110,9 +156,14 @@ pub async fn run(command: &HelmCommand, format: Format) -> Outcome {
 }
 
 async fn template(args: &TemplateArgs, format: Format) -> Outcome {
-    if args.validate {
-        return Err(Failure::new(Exit::Usage, "--validate needs a cluster, and no cluster is asked here.")
-            .hint("Print the manifests and have `kubectl apply --dry-run=server` check them."));
+    let server = args.dry_run.as_deref() == Some("server");
+    if args.validate || server {
+        let flag = if server { "--dry-run=server" } else { "--validate" };
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("{flag} needs a cluster, and rendering never contacts a cluster."),
+        )
+        .hint("Print the manifests and have `kubectl apply --dry-run=server` check them."));
     }
     let named = args.generate_name || args.name_template.is_some();
     let (given, chart) = match args.chart.as_slice() {
@@ -147,9 +198,7 @@ async fn template(args: &TemplateArgs, format: Format) -> Outcome {
     }
     options.capabilities.api_versions.extend(args.api_versions.iter().cloned());
     options.now = (now.as_second(), u32::try_from(now.subsec_nanosecond()).unwrap_or(0));
-    rand::rngs::OsRng.fill_bytes(&mut options.seed);
-    let rendered =
-        tokio::task::block_in_place(|| render(&chart, &values, &options)).map_err(|e| failure(&e))?;
+    let rendered = rendered(args, &chart, &values, &mut options).await?;
     let print = PrintOptions {
         include_crds: args.include_crds,
         no_hooks: args.no_hooks,
@@ -175,6 +224,49 @@ async fn template(args: &TemplateArgs, format: Format) -> Outcome {
     Ok(Exit::Done)
 }
 
+/// Most documents that schemas may refer to.
+const MAX_SCHEMAS: usize = 100;
+
+/// Renders, and fetches what schemas refer to when a rendering lacks it.
+async fn rendered(
+    args: &TemplateArgs,
+    chart: &Chart,
+    values: &Values,
+    options: &mut RenderOptions,
+) -> Outcome<Rendered> {
+    loop {
+        match tokio::task::block_in_place(|| render(chart, values, options)) {
+            Ok(rendered) => return Ok(rendered),
+            Err(Error::SchemaReference { url, .. }) if options.schemas.len() < MAX_SCHEMAS => {
+                let (document, stale) = schema(args, &url).await?;
+                if let Some(reason) = stale {
+                    console::progress(&format!("warning: {reason}; using what was fetched before"));
+                }
+                options.schemas.insert(url, document);
+            }
+            Err(error) => {
+                if let (true, Error::Manifest { rendered, .. }) = (args.debug, &error) {
+                    console::result(rendered);
+                }
+                return Err(failure(&error));
+            }
+        }
+    }
+}
+
+/// A document that a schema refers to, and why it may be old.
+async fn schema(args: &TemplateArgs, url: &str) -> Outcome<(Vec<u8>, Option<String>)> {
+    let transport = Https::new().map_err(|e| Failure::from_error(Exit::Failed, &e))?;
+    let cache = Cache::new(&args.chart_cache);
+    Fetcher::new(&transport, &cache).schema(url).await.map_err(|e| {
+        Failure::new(Exit::Unavailable, "Cannot check the values against the chart's schema.")
+            .because(&e)
+            .hint(WITHOUT_SCHEMA)
+    })
+}
+
+const WITHOUT_SCHEMA: &str = "Render without checking the values: --skip-schema-validation";
+
 /// A release's name as a template makes it; there is nothing but functions for it to use.
 fn name_from_template(template: &str) -> Outcome<String> {
     let file = |name: &str, text: &str| File { name: name.into(), data: text.into() };
@@ -182,9 +274,8 @@ fn name_from_template(template: &str) -> Outcome<String> {
         file("Chart.yaml", "apiVersion: v2\nname: name-template\nversion: 0.0.0\n"),
         file("templates/NOTES.txt", template),
     ]);
-    let mut options = RenderOptions::default();
-    rand::rngs::OsRng.fill_bytes(&mut options.seed);
-    let rendered = chart.and_then(|chart| render(&chart, &ValuesBuilder::new().build(), &options));
+    let rendered =
+        chart.and_then(|chart| render(&chart, &ValuesBuilder::new().build(), &RenderOptions::default()));
     Ok(rendered.map_err(|e| Failure::from_error(Exit::Usage, &e))?.notes)
 }
 
@@ -232,7 +323,8 @@ fn write_files(folder: &Path, text: &str) -> Outcome {
 }
 
 async fn load(args: &TemplateArgs, chart: &str) -> Outcome<Chart> {
-    let version = args.version.clone();
+    let version = if args.devel && args.version.is_empty() { ">0.0.0-0" } else { &args.version };
+    let version = version.to_owned();
     if Path::new(chart).exists() {
         if let Some(url) = &args.repo {
             console::progress(&format!(
@@ -250,11 +342,14 @@ async fn load(args: &TemplateArgs, chart: &str) -> Outcome<Chart> {
     };
     let transport = Https::new().map_err(|e| Failure::from_error(Exit::Failed, &e))?;
     let cache = Cache::new(&args.chart_cache);
-    let fetched = Fetcher::new(&transport, &cache)
-        .plain_http(args.plain_http)
-        .chart(&reference)
-        .await
-        .map_err(|e| failure(&e))?;
+    let mut fetcher = Fetcher::new(&transport, &cache).plain_http(args.plain_http);
+    if args.username.is_some() || args.password.is_some() {
+        fetcher = fetcher.login(Login {
+            user: args.username.clone().unwrap_or_default(),
+            password: args.password.clone().map(|password| password.0).unwrap_or_default(),
+        });
+    }
+    let fetched = fetcher.chart(&reference).await.map_err(|e| failure(&e))?;
     if let Some(reason) = &fetched.stale {
         let version = &fetched.chart.metadata.version;
         console::progress(&format!("warning: {reason}; using version {version}, which was fetched before"));
@@ -263,6 +358,13 @@ async fn load(args: &TemplateArgs, chart: &str) -> Outcome<Chart> {
 }
 
 fn read(path: &Path) -> Outcome<Vec<u8>> {
+    if path == Path::new("-") {
+        let mut text = Vec::new();
+        return match std::io::stdin().read_to_end(&mut text) {
+            Ok(_) => Ok(text),
+            Err(e) => Err(Failure::new(Exit::NoInput, "Cannot read standard input.").because(&e)),
+        };
+    }
     std::fs::read(path)
         .map_err(|e| Failure::new(Exit::NoInput, format!("Cannot read {}.", path.display())).because(&e))
 }
@@ -271,8 +373,9 @@ fn values(args: &TemplateArgs) -> Outcome<Values> {
     let mut builder = ValuesBuilder::new();
     for path in &args.values {
         builder = builder.file(&read(path)?).map_err(|e| {
-            Failure::new(Exit::BadDocument, format!("Cannot use the values in {}.", path.display()))
-                .because(&e)
+            let place =
+                if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+            Failure::new(Exit::BadDocument, format!("Cannot use the values in {place}.")).because(&e)
         })?;
     }
     let wrong = |e: Error| Failure::from_error(Exit::Usage, &e);
@@ -309,6 +412,8 @@ fn failure(error: &Error) -> Failure {
             Some(place) => failure.hint(format!("The failing expression is at {place}.")),
             None => failure,
         },
+        Error::SchemaReference { .. } => failure.hint(WITHOUT_SCHEMA),
+        Error::Manifest { .. } => failure.hint("--debug prints what the templates rendered."),
         _ => failure,
     }
 }

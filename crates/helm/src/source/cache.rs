@@ -47,6 +47,23 @@ impl Cache {
         write(&folder.join("archives"), &format!("{digest}.tgz"), archive)?;
         write(&folder.join("references"), key, digest.as_bytes())
     }
+
+    /// A document that was kept, by its address.
+    pub(super) fn document(&self, url: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.folder.as_ref()?.join("documents").join(document_name(url))).ok()
+    }
+
+    /// Keeps a document.
+    pub(super) fn keep_document(&self, url: &str, data: &[u8]) -> Result<(), Error> {
+        match &self.folder {
+            Some(folder) => write(&folder.join("documents"), &document_name(url), data),
+            None => Ok(()),
+        }
+    }
+}
+
+fn document_name(url: &str) -> String {
+    hex::encode(sha2::Sha256::digest(url.as_bytes()))
 }
 
 /// Writes beside the target and renames, so that readers see the old or the new file, never half of one.

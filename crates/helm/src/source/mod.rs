@@ -197,6 +197,33 @@ impl<'a> Fetcher<'a> {
         }
     }
 
+    /// A document that a chart's schema refers to. It is asked for every time, and only when its server cannot be reached
+    /// what was kept is good enough; why, comes with it.
+    pub async fn schema(&self, url: &str) -> Result<(Vec<u8>, Option<String>), Error> {
+        let fail = |message| Err(Error::Fetch { what: url.to_owned(), message });
+        let request = Request { url: url.to_owned(), accept: None, authorization: None, limit: MAX_DOCUMENT };
+        let document = match self.transport.get(request).await {
+            Ok(response) if response.status != 200 => {
+                return fail(format!("the server answers with status {}", response.status));
+            }
+            Ok(response) if response.body.len() as u64 > MAX_DOCUMENT => {
+                return fail(format!("the document has more than {MAX_DOCUMENT} bytes"));
+            }
+            Ok(response) => response.body,
+            Err(message) => {
+                return match self.cache.document(url) {
+                    Some(kept) => Ok((kept, Some(format!("cannot reach {url}: {message}")))),
+                    None => Err(Error::Unreachable { what: url.to_owned(), message }),
+                };
+            }
+        };
+        if let Err(e) = serde_json::from_slice::<serde::de::IgnoredAny>(&document) {
+            return fail(format!("the document is not JSON: {e}"));
+        }
+        self.cache.keep_document(url, &document)?;
+        Ok((document, None))
+    }
+
     /// An archive that was kept, if its digest is known beforehand.
     fn kept(&self, digest: &str) -> Option<Vec<u8>> {
         self.cache.archive(digest.strip_prefix("sha256:").unwrap_or(digest))
