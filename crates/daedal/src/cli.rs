@@ -271,12 +271,21 @@ pub enum LabCommand {
         #[command(flatten)]
         lab: LabOptions,
     },
+    /// Add to its world what an inventory names and the world lacks: hosts, storages, bridges, pools, tokens.
+    Extend {
+        /// The lab's options.
+        #[command(flatten)]
+        lab: LabOptions,
+        /// The inventory.
+        #[arg(short, long, value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Run it in the foreground, for other clients.
     Serve {
         /// The lab's options.
         #[command(flatten)]
         lab: LabOptions,
-        /// An inventory whose hosts, storages and bridges the datacenter should have.
+        /// An inventory whose hosts, storages and bridges a new world has.
         #[arg(short, long, value_name = "FILE")]
         file: Option<PathBuf>,
         /// End after so many idle minutes; 0 means never.

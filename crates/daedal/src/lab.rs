@@ -31,6 +31,8 @@ pub struct Link {
     pub ca_pem: String,
     /// Secret of the lab's API token.
     pub token_secret: String,
+    /// Its process.
+    pub handle: Handle,
 }
 
 impl Link {
@@ -40,8 +42,17 @@ impl Link {
     }
 }
 
-/// The lab of a folder, started if none runs, with a datacenter that has what the inventory names.
+/// The lab of a folder, started if none runs. A new world has what the inventory names; one that is there stays as it is.
 pub async fn connect(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
+    reach(options, cluster, false).await
+}
+
+/// Adds to the lab of a folder what the inventory names and its world lacks.
+pub async fn extend(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
+    reach(options, cluster, true).await
+}
+
+async fn reach(options: &LabOptions, cluster: &Cluster, extend: bool) -> Outcome<Link> {
     let handle = match Handle::find(&options.lab_dir).await.map_err(|e| trouble(&e))? {
         Some(handle) => handle,
         None => start(options).await?,
@@ -52,9 +63,31 @@ pub async fn connect(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
         datacenter: datacenter(cluster, &token_secret),
         factories: vec![cluster.talos.factory.clone()],
         reservations: reservations(cluster),
+        extend,
     };
-    handle.ensure(&wanted).await.map_err(|e| trouble(&e))?;
-    Ok(Link { proxy: handle.proxy(), ca_pem: handle.ca_pem().map_err(|e| trouble(&e))?, token_secret })
+    handle.ensure(&wanted).await.map_err(|e| unkept(options, e))?;
+    let ca_pem = handle.ca_pem().map_err(|e| trouble(&e))?;
+    Ok(Link { proxy: handle.proxy(), ca_pem, token_secret, handle })
+}
+
+/// Makes sure that the lab's world is on disk as it is now.
+pub async fn keep(handle: &Handle) -> Outcome<()> {
+    handle.save().await.map_err(|error| match error {
+        HandleError::Unkept { .. } => Failure::from_error(Exit::CannotWrite, &error).hint(
+            "The lab goes on, but what it cannot write is lost when it ends. Free some space; then run the command again.",
+        ),
+        error => trouble(&error),
+    })
+}
+
+fn unkept(options: &LabOptions, error: HandleError) -> Failure {
+    match error {
+        HandleError::Unkept { .. } => Failure::from_error(Exit::CannotWrite, &error).hint(format!(
+            "Nothing was done. Free some space where {} is; then run the command again.",
+            options.lab_dir.display()
+        )),
+        error => trouble(&error),
+    }
 }
 
 /// Where a node gets its first address from the network, the lab's network gives it the declared one.
@@ -103,7 +136,11 @@ async fn start(options: &LabOptions) -> Outcome<Handle> {
     let program = std::env::current_exe().map_err(|e| cannot().because(&e))?;
     daedal_lab::make_folder(&options.lab_dir).map_err(|e| cannot().because(&e))?;
     let log_path = options.lab_dir.join(files::LOG);
-    let log = daedal_lab::create_private(&log_path).map_err(|e| cannot().because(&e))?;
+    let mut log = daedal_lab::create_private(&log_path).map_err(|e| cannot().because(&e))?;
+    // A disk without space is found here, where it can still be told.
+    std::io::Write::write_all(&mut log, b"starting\n").map_err(|e| {
+        cannot().because(&e).hint(format!("Free some space where {} is.", options.lab_dir.display()))
+    })?;
     let runner = options.lab_runner.iter().flat_map(|runner| ["--lab-runner".as_ref(), runner.as_os_str()]);
     let mut child = Command::new(program);
     // A datacenter needs none of our secrets. A runner is a command of the user's own, and may need anything.
@@ -134,7 +171,7 @@ async fn start(options: &LabOptions) -> Outcome<Handle> {
         if ended || began.elapsed() > PATIENCE {
             let said = std::fs::read_to_string(&log_path).unwrap_or_default();
             let mut failure = cannot();
-            failure.causes.extend(said.lines().take(5).map(str::to_owned));
+            failure.causes.extend(said.lines().skip(1).take(5).map(str::to_owned));
             return Err(failure.hint(format!("It wrote to {}", log_path.display())));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -32,6 +32,8 @@ pub struct Session {
     pub image: Images,
     /// Whether all of it is pretended.
     pub lab: bool,
+    /// The process that pretends it.
+    pretender: Option<daedal_lab::Handle>,
 }
 
 /// How Proxmox, the factory and the nodes are reached and trusted.
@@ -60,7 +62,7 @@ impl Session {
         let mut cluster = loaded.cluster;
         let store = store(target, &folder, &cluster);
         let link = match target.lab {
-            true => Some(lab::connect(&target.lab_options, &cluster).await?),
+            true => Some(Box::pin(lab::connect(&target.lab_options, &cluster)).await?),
             false => None,
         };
         let access = match &link {
@@ -81,7 +83,16 @@ impl Session {
             store,
             image,
             lab: target.lab,
+            pretender: link.map(|link| link.handle),
         })
+    }
+
+    /// Makes sure that what was done to a lab outlives it.
+    pub async fn keep(&self) -> Outcome<()> {
+        match &self.pretender {
+            Some(handle) => Box::pin(lab::keep(handle)).await,
+            None => Ok(()),
+        }
     }
 
     /// Looks at the world.

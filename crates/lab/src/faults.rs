@@ -112,6 +112,8 @@ pub enum TaskFault {
     Fails(String),
     /// It does its work and ends with that many warnings.
     Warnings(u32),
+    /// A command of the storage times out once the disks are made. The VM goes, its first volume stays.
+    StorageTimeout,
     /// Its worker is killed after the disks were made and before the work is complete.
     Dies,
     /// Every step takes that many times as long.

@@ -85,6 +85,12 @@ pub enum HandleError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// It runs, but cannot write its files.
+    #[error("the lab cannot keep its world")]
+    Unkept {
+        /// Which file, and why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// It refused.
     #[error("the lab refused: {status}: {text}")]
     Refused {
@@ -199,16 +205,30 @@ impl Handle {
         serde_json::from_slice(&body).map_err(|source| self.silent(source))
     }
 
-    /// Adds to the lab what it lacks.
+    /// Has it write its world now.
+    pub async fn save(&self) -> Result<(), HandleError> {
+        self.call(Method::POST, "/save", Vec::new()).await.map(drop)
+    }
+
+    /// Furnishes a new world, or extends an old one where that is wanted.
     pub async fn ensure(&self, wanted: &Wanted) -> Result<(), HandleError> {
         let body = serde_json::to_vec(wanted).map_err(|source| self.silent(source))?;
         self.call(Method::POST, "/ensure", body).await.map(drop)
     }
 
-    /// Ends it; its world is on disk when this returns.
+    /// Ends it; its world is on disk when this returns. One that cannot write its world goes on.
     pub async fn stop(&self) -> Result<(), HandleError> {
+        self.end("/stop").await
+    }
+
+    /// Ends it, whether or not its world can be written.
+    pub async fn abandon(&self) -> Result<(), HandleError> {
+        self.end("/abandon").await
+    }
+
+    async fn end(&self, how: &str) -> Result<(), HandleError> {
         // It may be gone before its answer is.
-        let told = match self.call(Method::POST, "/stop", Vec::new()).await {
+        let told = match self.call(Method::POST, how, Vec::new()).await {
             Err(error) if !matches!(error, HandleError::Silent { .. }) => return Err(error),
             told => told.map(drop),
         };
@@ -263,7 +283,11 @@ impl Handle {
         if status.is_success() {
             return Ok(body);
         }
-        Err(HandleError::Refused { status, text: String::from_utf8_lossy(&body).trim().to_owned() })
+        let text = String::from_utf8_lossy(&body).trim().to_owned();
+        Err(match status {
+            StatusCode::INSUFFICIENT_STORAGE => HandleError::Unkept { source: text.into() },
+            _ => HandleError::Refused { status, text },
+        })
     }
 }
 

@@ -53,7 +53,8 @@ impl Default for LabSpec {
     }
 }
 
-/// What a running lab should have besides what it has.
+/// What a running lab should have. A world that has no hosts yet gets them; one that has is left as it is, unless it is to
+/// be extended.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Wanted {
@@ -64,6 +65,8 @@ pub struct Wanted {
     /// Addresses that the network's DHCP server reserves, by MAC.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reservations: BTreeMap<String, IpNet>,
+    /// Add hosts, storages, bridges and accounts to a world that has some.
+    pub extend: bool,
 }
 
 /// Why a lab could not be started, saved or loaded.
@@ -252,7 +255,8 @@ impl Lab {
         &self.inner.faults
     }
 
-    /// Adds to the lab what it lacks.
+    /// Furnishes a new world, or extends an old one where that is wanted. What is around the datacenter (factories, names,
+    /// reservations) is always added.
     pub fn ensure(&self, wanted: &Wanted) -> Result<(), LabError> {
         let inner = &self.inner;
         let mut factories = inner.factories.lock().unwrap_or_else(PoisonError::into_inner);
@@ -268,7 +272,10 @@ impl Lab {
             dhcp.reservations.extend(wanted.reservations.clone());
             inner.fabric.serve_dhcp(dhcp);
         }
-        Ok(inner.datacenter.ensure(&wanted.datacenter)?)
+        if wanted.extend || inner.datacenter.hosts().is_empty() {
+            inner.datacenter.ensure(&wanted.datacenter)?;
+        }
+        Ok(())
     }
 }
 

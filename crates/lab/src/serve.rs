@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -32,7 +32,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(2);
 pub struct ServeOptions {
     /// The lab's folder.
     pub folder: PathBuf,
-    /// What a new world contains; an old one gets what it lacks of it.
+    /// What a new world contains; an old one stays as it is.
     pub spec: LabSpec,
     /// End after so long without a connection.
     pub idle: Option<Duration>,
@@ -66,6 +66,9 @@ pub enum ServeError {
 #[derive(Clone)]
 struct Served {
     lab: Lab,
+    folder: Arc<Path>,
+    /// Why the world could not be written the last time.
+    unkept: Arc<Mutex<Option<String>>>,
     announcement: Arc<Announcement>,
     activity: Activity,
     stop: CancellationToken,
@@ -105,8 +108,14 @@ pub async fn serve(
         speed: options.spec.speed,
         started: now,
     });
-    let served =
-        Served { lab: lab.clone(), announcement: announcement.clone(), activity: activity.clone(), stop };
+    let served = Served {
+        lab: lab.clone(),
+        folder: folder.as_path().into(),
+        unkept: Arc::default(),
+        announcement: announcement.clone(),
+        activity: activity.clone(),
+        stop,
+    };
     let text = serde_json::to_vec_pretty(&*announcement).unwrap_or_default();
     let tasks = [
         tokio::spawn(proxy::serve(proxy_listener, lab.fabric().clone(), activity.clone())),
@@ -126,17 +135,19 @@ pub async fn serve(
         let idle = activity.idle_for();
         if let (Some(limit), Some(idle)) = (options.idle, idle)
             && idle >= limit
+            && !served.is_unkept()
         {
             break;
         }
         // While somebody is connected the world moves; once nobody is, one last save suffices.
         let total = activity.total();
-        if idle.is_none() || total != saved_at {
+        if idle.is_none() || total != saved_at || served.is_unkept() {
             saved_at = if idle.is_none() { u64::MAX } else { total };
-            save(&lab, folder)?;
+            // The world goes on in memory; whoever uses the lab is told.
+            let _ = served.keep();
         }
     }
-    save(&lab, folder)?;
+    lab.save(folder).map_err(unusable)?;
     let _ = std::fs::remove_file(folder.join(files::ANNOUNCEMENT));
     for task in &tasks {
         task.abort();
@@ -153,9 +164,27 @@ fn previous(folder: &Path) -> Option<Announcement> {
     })
 }
 
-fn save(lab: &Lab, folder: &Path) -> Result<(), ServeError> {
-    lab.save(folder).map_err(unusable)
+impl Served {
+    /// Writes the world, and remembers why that failed.
+    fn keep(&self) -> Result<(), Refusal> {
+        let said = self.lab.save(&self.folder).err().map(|error| {
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+            format!("{error}{}", cause.unwrap_or_default())
+        });
+        self.unkept.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&said);
+        match said {
+            Some(said) => Err((StatusCode::INSUFFICIENT_STORAGE, said)),
+            None => Ok(()),
+        }
+    }
+
+    fn is_unkept(&self) -> bool {
+        self.unkept.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
 }
+
+/// What the control API answers where it does not do what it is asked.
+type Refusal = (StatusCode, String);
 
 fn unusable(source: LabError) -> ServeError {
     ServeError::World { source }
@@ -165,7 +194,9 @@ async fn control(listener: TcpListener, served: Served) {
     let router = Router::new()
         .route("/status", get(status))
         .route("/ensure", post(ensure))
+        .route("/save", post(save))
         .route("/stop", post(stop))
+        .route("/abandon", post(abandon))
         .layer(axum::middleware::from_fn_with_state(served.clone(), only_with_key))
         .with_state(served);
     loop {
@@ -213,18 +244,28 @@ async fn status(State(served): State<Served>) -> Json<LabStatus> {
     })
 }
 
-async fn ensure(
-    State(served): State<Served>,
-    Json(wanted): Json<Wanted>,
-) -> Result<StatusCode, (StatusCode, String)> {
+async fn ensure(State(served): State<Served>, Json(wanted): Json<Wanted>) -> Result<StatusCode, Refusal> {
     let _busy = served.activity.begin();
+    if served.is_unkept() {
+        served.keep()?;
+    }
     match served.lab.ensure(&wanted) {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
     }
 }
 
-async fn stop(State(served): State<Served>) -> StatusCode {
+async fn save(State(served): State<Served>) -> Result<StatusCode, Refusal> {
+    served.keep().map(|()| StatusCode::NO_CONTENT)
+}
+
+async fn stop(State(served): State<Served>) -> Result<StatusCode, Refusal> {
+    served.keep()?;
+    served.stop.cancel();
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn abandon(State(served): State<Served>) -> StatusCode {
     served.stop.cancel();
     StatusCode::NO_CONTENT
 }

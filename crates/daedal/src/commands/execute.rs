@@ -56,7 +56,14 @@ pub async fn execute_with(
     // Events are over once every sender is gone.
     drop(run);
     let _ = shown.await;
-    report.map_err(|e| engine_failure(&e))
+    let report = report.map_err(|e| engine_failure(&e))?;
+    session.keep().await.map_err(|mut failure| {
+        let done = report.steps.iter().filter(|step| step.state.is_done()).count();
+        failure.message = format!("{done} of {} steps are done, but {}", report.steps.len(), failure.message);
+        failure.report = Some(Box::new(as_json(plan, &report)));
+        failure
+    })?;
+    Ok(report)
 }
 
 /// The first Ctrl-C (or SIGTERM) begins nothing new; the second drops what is in flight.

@@ -19,6 +19,13 @@ pub async fn run(command: &LabCommand, format: Format, color: bool) -> Outcome {
         LabCommand::Status { lab } => status(lab, format).await,
         LabCommand::Stop { lab } => stop(lab, format).await,
         LabCommand::Reset { lab } => reset(lab, format).await,
+        LabCommand::Extend { lab, file } => {
+            let cluster = documents::read(file, &KeyArgs::default(), color)?.loaded.cluster;
+            let link = crate::lab::extend(lab, &cluster).await?;
+            crate::lab::keep(&link.handle).await?;
+            say(format, "The lab's world has what the inventory names.", true);
+            Ok(Exit::Done)
+        }
         LabCommand::Serve { lab, file, idle } => {
             let spec = match file {
                 Some(file) => Some(documents::read(file, &KeyArgs::default(), color)?.loaded.cluster),
@@ -74,10 +81,12 @@ async fn stop(lab: &LabOptions, format: Format) -> Outcome {
 }
 
 async fn reset(lab: &LabOptions, format: Format) -> Outcome {
-    // Forgetting is how one gets rid of a control file that is not to be trusted.
+    // Forgetting is how one gets rid of a control file that is not to be trusted, and of a world that cannot be written.
     match Handle::find(&lab.lab_dir).await {
         Err(HandleError::Distrusted { .. }) => {}
-        _ => drop(stopped(lab).await?),
+        Err(error) => return Err(trouble(&error)),
+        Ok(Some(handle)) => handle.abandon().await.map_err(|e| trouble(&e))?,
+        Ok(None) => {}
     }
     forget(&lab.lab_dir).map_err(|error| {
         Failure::new(Exit::CannotWrite, format!("cannot remove {}", lab.lab_dir.display())).because(&error)
@@ -89,7 +98,12 @@ async fn reset(lab: &LabOptions, format: Format) -> Outcome {
 async fn stopped(lab: &LabOptions) -> Outcome<bool> {
     match Handle::find(&lab.lab_dir).await.map_err(|e| trouble(&e))? {
         Some(handle) => {
-            handle.stop().await.map_err(|e| Failure::from_error(Exit::Unavailable, &e))?;
+            handle.stop().await.map_err(|e| match e {
+                HandleError::Unkept { .. } => Failure::from_error(Exit::CannotWrite, &e).hint(
+                    "It still runs. Free some space and stop it again, or forget its world: daedal lab reset",
+                ),
+                e => Failure::from_error(Exit::Unavailable, &e),
+            })?;
             Ok(true)
         }
         None => Ok(false),

@@ -76,13 +76,14 @@ impl State {
             content: spec.content.iter().filter(|one| *one != "import" || known).cloned().collect(),
             shared: spec.shared,
             hosts: Default::default(),
+            disabled: false,
         });
         definition.hosts.insert(host.to_owned());
         let key = if definition.shared { spec.name.clone() } else { format!("{host}/{}", spec.name) };
         self.stores.entry(key).or_insert_with(|| Store {
             total: spec.size,
             others: spec.used,
-            volumes: BTreeMap::new(),
+            ..Store::default()
         });
     }
 

@@ -280,7 +280,7 @@ pub(super) async fn create_disks(
             }
             Wish::CloudInit { storage } => {
                 let _lock = job.until(job.dc.lock_storage(&job.host, &storage)).await??;
-                job.pass(job.dc.durations().allocate).await?;
+                job.pass(job.dc.allocate_time(&job.host, &storage)).await?;
                 drive.set("media", "cdrom");
                 job.dc.with(|state| {
                     let made =
@@ -296,7 +296,7 @@ pub(super) async fn create_disks(
                 };
                 let format = drive.take("format").unwrap_or_else(|| default.into());
                 let _lock = job.until(job.dc.lock_storage(&job.host, &storage)).await??;
-                job.pass(job.dc.durations().allocate).await?;
+                job.pass(job.dc.allocate_time(&job.host, &storage)).await?;
                 job.dc
                     .with(|state| state.allocate(&job.host, &storage, vmid, &format, size, Blob::default()))?
             }
@@ -335,7 +335,7 @@ async fn import(
     let format = format.unwrap_or_else(|| volume.format.clone());
     let volid = {
         let _lock = job.until(job.dc.lock_storage(&job.host, storage)).await??;
-        job.pass(job.dc.durations().allocate).await?;
+        job.pass(job.dc.allocate_time(&job.host, storage)).await?;
         job.dc.with(|state| state.allocate(&job.host, storage, vmid, &format, size, volume.bytes.clone()))?
     };
     job.log(format!("allocated target volume '{volid}'"));

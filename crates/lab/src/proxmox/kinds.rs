@@ -108,6 +108,7 @@ mod tests {
             content: vec!["images".into()],
             shared: false,
             hosts: Default::default(),
+            disabled: false,
         }
     }
 

@@ -52,6 +52,31 @@ impl Datacenter {
         })
     }
 
+    /// From now on making one disk on a storage (`host/storage`, or `storage` when shared) takes so long. False if there is
+    /// no such storage.
+    pub fn slow_down(&self, store: &str, allocate: std::time::Duration) -> bool {
+        self.with(|state| {
+            let found = state.stores.get_mut(store);
+            found.map(|store| store.allocate = Some(allocate)).is_some()
+        })
+    }
+
+    /// How long making one disk takes on a storage of a host.
+    pub(super) fn allocate_time(&self, host: &str, storage: &str) -> std::time::Duration {
+        let own = self.with(|state| state.store(host, storage).ok().and_then(|store| store.allocate));
+        own.unwrap_or(self.durations().allocate)
+    }
+
+    /// What a storage (`host/storage`, or `storage` when shared) is on vanishes, or is there again. False if there is no such
+    /// storage.
+    pub fn lose(&self, store: &str, lost: bool) -> bool {
+        self.with(|state| {
+            let now = state.now;
+            let found = state.stores.get_mut(store);
+            found.map(|store| store.lost = lost.then_some(now)).is_some()
+        })
+    }
+
     /// Somebody's job (`backup`, `snapshot`, `migrate` …) takes hold of a VM. False if there is none, or it is held.
     pub fn hold(&self, vmid: u32, lock: &str) -> bool {
         self.with(|state| {

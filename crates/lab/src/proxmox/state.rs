@@ -74,6 +74,9 @@ pub(crate) struct Storage {
     pub(crate) content: Vec<String>,
     pub(crate) shared: bool,
     pub(crate) hosts: BTreeSet<String>,
+    /// An administrator has switched it off.
+    #[serde(default)]
+    pub(crate) disabled: bool,
 }
 
 impl Storage {
@@ -88,6 +91,12 @@ pub(crate) struct Store {
     pub(crate) total: u64,
     pub(crate) others: u64,
     pub(crate) volumes: BTreeMap<String, Volume>,
+    /// Since when what it is on is not there: a volume group, a mount, a server.
+    #[serde(default)]
+    pub(crate) lost: Option<i64>,
+    /// How long making one disk takes, where that is not the usual time.
+    #[serde(default)]
+    pub(crate) allocate: Option<std::time::Duration>,
 }
 
 impl Store {
@@ -261,17 +270,41 @@ impl State {
         if !definition.hosts.contains(host) {
             return Err(Fail::internal(format!("storage '{storage}' is not available on node '{host}'")));
         }
+        if definition.disabled {
+            return Err(Fail::internal(format!("storage '{storage}' is disabled")));
+        }
         Ok(if definition.shared { storage.to_owned() } else { format!("{host}/{storage}") })
     }
 
     pub(crate) fn store(&self, host: &str, storage: &str) -> Result<&Store, Fail> {
         let key = self.store_key(host, storage)?;
-        self.stores.get(&key).ok_or_else(|| Fail::no_storage(storage))
+        let store = self.stores.get(&key).ok_or_else(|| Fail::no_storage(storage))?;
+        if store.lost.is_some() {
+            return Err(self.cannot_activate(storage));
+        }
+        Ok(store)
     }
 
     pub(crate) fn store_mut(&mut self, host: &str, storage: &str) -> Result<&mut Store, Fail> {
+        self.store(host, storage)?;
         let key = self.store_key(host, storage)?;
         self.stores.get_mut(&key).ok_or_else(|| Fail::no_storage(storage))
+    }
+
+    /// What a host says when what a storage is on is not there.
+    fn cannot_activate(&self, storage: &str) -> Fail {
+        Fail::internal(match self.storages.get(storage).map_or("", |known| known.kind.as_str()) {
+            "lvm" | "lvmthin" => {
+                "command '/sbin/vgs' failed: exit code 5: Volume group \"pve\" not found".to_owned()
+            }
+            "zfspool" => format!(
+                "could not activate storage '{storage}', zfs error: cannot import '{storage}': no such pool available"
+            ),
+            "dir" => format!(
+                "unable to activate storage '{storage}' - directory is expected to be a mount point but is not mounted"
+            ),
+            _ => format!("storage '{storage}' is not online"),
+        })
     }
 
     /// A volume by its id (`storage:name`), as seen from a host.

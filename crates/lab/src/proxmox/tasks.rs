@@ -176,6 +176,11 @@ impl Job {
         }
     }
 
+    /// Whether a command of the storage takes too long for this worker.
+    pub(crate) fn storage_times_out(&self) -> bool {
+        self.fault == Some(TaskFault::StorageTimeout)
+    }
+
     /// The point at which a doomed worker dies.
     pub(crate) fn checkpoint(&self) -> Result<(), Stop> {
         match &self.fault {

@@ -274,7 +274,7 @@ impl Order {
             let format = self.format.clone().unwrap_or_else(|| source.format.clone());
             let new = {
                 let _lock = job.until(job.dc.lock_storage(&job.host, storage)).await??;
-                job.pass(job.dc.durations().allocate).await?;
+                job.pass(job.dc.allocate_time(&job.host, storage)).await?;
                 let bytes = source.bytes.clone();
                 job.dc.with(|state| {
                     state.allocate(&job.host, storage, self.newid, &format, source.size, bytes)
@@ -288,7 +288,7 @@ impl Order {
         }
         job.log(format!("create linked clone of drive {option} ({volid})"));
         let _lock = job.until(job.dc.lock_storage(&job.host, own)).await??;
-        job.pass(job.dc.durations().allocate).await?;
+        job.pass(job.dc.allocate_time(&job.host, own)).await?;
         Ok(job.dc.with(|state| self.link(state, &job.host, own, name, &source))?)
     }
 

@@ -9,6 +9,9 @@ use crate::proxmox::schema::{Kind, VMID, opt, verify};
 use crate::proxmox::state::State;
 use crate::proxmox::vmconfig;
 
+/// Seconds for which a storage that vanished keeps its last figures.
+const LAST_FIGURES: i64 = 12;
+
 /// `GET /cluster/resources`
 pub(super) fn resources(context: &Context) -> Answer {
     verify(&context.params, &[opt("type", Kind::OneOf(&["vm", "storage", "node", "sdn"]))])?;
@@ -105,13 +108,23 @@ fn storages(state: &State, context: &Context) -> Vec<Value> {
             continue;
         }
         for host in &storage.hosts {
-            let Ok(store) = state.store(host, id) else { continue };
-            all.push(json!({
+            // One that is disabled is not in this list at all.
+            let Ok(key) = state.store_key(host, id) else { continue };
+            let Some(store) = state.stores.get(&key) else { continue };
+            let mut row = json!({
                 "id": format!("storage/{host}/{id}"), "storage": id, "node": host, "type": "storage",
                 "plugintype": storage.kind, "content": storage.content.join(","),
-                "shared": u8::from(storage.shared), "status": "available",
-                "disk": store.used(), "maxdisk": store.total,
-            }));
+                "shared": u8::from(storage.shared), "status": "unknown",
+            });
+            // What vanished keeps its last figures for a while.
+            let told =
+                !state.realities.stale_lists || store.lost.is_some_and(|at| state.now >= at + LAST_FIGURES);
+            if store.lost.is_none() || !told {
+                row["status"] = "available".into();
+                row["disk"] = store.used().into();
+                row["maxdisk"] = store.total.into();
+            }
+            all.push(row);
         }
     }
     all

@@ -85,18 +85,10 @@ pub(super) async fn delete(context: &Context, host: &str, id: &str, volume: &str
             _ => return Err(Fail::forbidden(&format!("/storage/{id}"), "Datastore.Allocate")),
         }
     }
-    if let Some(vmid) = owner {
-        let volid = format!("{id}:{name}");
-        let used = context.dc.with(|state| {
-            state.vms.get(&vmid).is_some_and(|vm| {
-                vm.config.values().any(|value| value.split(',').next() == Some(volid.as_str()))
-            })
-        });
-        if used {
-            return Err(Fail::internal(format!(
-                "Cannot remove image, a guest with VMID '{vmid}' exists!\nYou can delete the image from the guest's hardware pane"
-            )));
-        }
+    if let Some(vmid) = owner.filter(|vmid| context.dc.with(|state| state.vms.contains_key(vmid))) {
+        return Err(Fail::internal(format!(
+            "Cannot remove image, a guest with VMID '{vmid}' exists!\nYou can delete the image from the guest's hardware pane"
+        )));
     }
     let volid = format!("{id}:{name}");
     let storage = id.to_owned();

@@ -283,6 +283,15 @@ impl Order {
     async fn build(&self, job: &Job, made: &mut Vec<String>) -> Result<Config, Stop> {
         let disks = create_disks(job, self.vmid, &self.wanted, made).await?;
         job.checkpoint()?;
+        if job.storage_times_out() && !made.is_empty() {
+            let left = made.remove(0);
+            let (storage, name) = left.split_once(':').unwrap_or_default();
+            let path = job.dc.with(|state| state.volume_path(storage, name));
+            return Err(Stop::error(format!(
+                "command '/sbin/lvs --separator : --noheadings --units b --unbuffered --nosuffix --options lv_size {path}' \
+                 failed: got timeout"
+            )));
+        }
         job.pass(job.dc.durations().create).await?;
         let mut config = self.wanted.clone();
         config.extend(disks);

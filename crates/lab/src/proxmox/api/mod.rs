@@ -21,6 +21,7 @@ mod power;
 mod resize;
 pub(super) mod snapshot;
 mod storage;
+mod storages;
 mod tasks;
 mod template;
 mod twice;
@@ -113,6 +114,9 @@ async fn dispatch(context: &Context, parts: &[&str]) -> Answer {
         ("GET", ["nodes"]) => nodes::list(context),
         ("GET", ["storage"]) => storage::definitions(context),
         ("GET", ["storage", id]) => storage::definition(context, id),
+        ("POST", ["storage"]) => storages::create(context),
+        ("PUT", ["storage", id]) => storages::update(context, id),
+        ("DELETE", ["storage", id]) => storages::delete(context, id),
         ("GET", ["pools"]) => pools::list(context),
         ("POST", ["pools"]) => pools::create(context),
         ("GET", ["pools", id]) => pools::show(context, id),
@@ -136,6 +140,7 @@ async fn node(context: &Context, host: &str, parts: &[&str]) -> Answer {
         ("GET", ["storage"]) => storage::list(context, host),
         ("GET", ["storage", id, "status"]) => storage::status(context, host, id),
         ("GET", ["storage", id, "content"]) => content::list(context, host, id),
+        ("POST", ["storage", id, "content"]) => storages::allocate(context, host, id).await,
         ("GET", ["storage", id, "content", rest @ ..]) if !rest.is_empty() => {
             content::show(context, host, id, &rest.join("/"))
         }

@@ -19,13 +19,14 @@ pub(super) fn need_readable(context: &Context, id: &str) -> Result<(), Fail> {
 }
 
 fn usage(state: &State, host: &str, id: &str, storage: &Storage) -> Value {
-    let (total, used) = state.store(host, id).map_or((0, 0), |store| (store.total, store.used()));
+    let there = state.store(host, id).ok();
+    let (total, used) = there.map_or((0, 0), |store| (store.total, store.used()));
     json!({
         "type": storage.kind,
         "content": storage.content.join(","),
         "shared": u8::from(storage.shared),
-        "active": 1,
-        "enabled": 1,
+        "active": u8::from(there.is_some()),
+        "enabled": u8::from(!storage.disabled),
         "total": total,
         "used": used,
         "avail": total.saturating_sub(used),
@@ -52,6 +53,7 @@ pub(super) fn list(context: &Context, host: &str) -> Answer {
             let wanted = storage.hosts.contains(host)
                 && context.param("storage").is_none_or(|wanted| wanted == id)
                 && context.param("target").is_none_or(|target| storage.hosts.contains(target))
+                && !(context.flag("enabled") && storage.disabled)
                 && (content.is_empty() || content.iter().any(|one| storage.holds(one)));
             if wanted && readable(state, context, id) {
                 let mut row = usage(state, host, id, storage);
@@ -95,6 +97,9 @@ fn definition_row(id: &str, storage: &Storage) -> Value {
     }
     if storage.shared {
         row["shared"] = 1.into();
+    }
+    if storage.disabled {
+        row["disable"] = 1.into();
     }
     row
 }
