@@ -33,7 +33,7 @@ pub struct Session {
     /// Whether all of it is pretended.
     pub lab: bool,
     /// The process that pretends it.
-    pretender: Option<daedal_lab::Handle>,
+    pretender: Option<Box<daedal_lab::Handle>>,
 }
 
 /// How Proxmox, the factory and the nodes are reached and trusted.
@@ -83,7 +83,7 @@ impl Session {
             store,
             image,
             lab: target.lab,
-            pretender: link.map(|link| link.handle),
+            pretender: link.map(|link| Box::new(link.handle)),
         })
     }
 

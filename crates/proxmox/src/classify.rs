@@ -79,6 +79,10 @@ fn known(said: &str, text: &str) -> Option<Kind> {
     {
         return Some(Kind::LockTimeout { text });
     }
+    // A command such as `lvs`, on a host or a pool that is busy.
+    if has("command '") && has("' failed: got timeout") {
+        return Some(Kind::StorageTimeout { text });
+    }
     if has("got no worker upid") {
         return Some(Kind::NoWorkerUpid { text });
     }
@@ -173,6 +177,7 @@ mod tests {
             Kind::AlreadyExists { .. } => "exists".into(),
             Kind::Locked { lock, .. } => format!("locked {lock}"),
             Kind::LockTimeout { .. } => "lock timeout".into(),
+            Kind::StorageTimeout { .. } => "storage timeout".into(),
             Kind::Stale { .. } => "stale".into(),
             Kind::Permission { path, privilege, .. } => {
                 format!("needs {} on {}", privilege.as_deref().unwrap_or("?"), path.as_deref().unwrap_or("?"))
@@ -275,6 +280,10 @@ mod tests {
             ("checksum mismatch: got 'ab' != expect '00', aborting", "checksum"),
             ("can't lock file '/var/lock/pve-manager/pve-storage-local' - got timeout", "lock timeout"),
             ("Configuration file 'nodes/pve1/qemu-server/900.conf' does not exist", "missing Vm"),
+            (
+                "unable to create VM 302 - command '/sbin/lvs --options lv_size /dev/pve/vm-302-disk-0' failed: got timeout",
+                "storage timeout",
+            ),
             ("VM quit/powerdown failed - got timeout", "other None"),
             ("download failed: exit code 8", "other None"),
             ("shrinking disks is not supported", "other None"),

@@ -358,7 +358,9 @@ fn repeatable(repeat: Repeat, kind: &Kind, again: Again) -> bool {
     match (again, kind) {
         (Again::Any, _) => true,
         (Again::Never, _) => false,
-        (Again::ByKind, Kind::Unreachable { .. } | Kind::Protocol { .. }) => repeat == Repeat::Read,
+        (Again::ByKind, Kind::Unreachable { .. } | Kind::Protocol { .. } | Kind::StorageTimeout { .. }) => {
+            repeat == Repeat::Read
+        }
         (Again::ByKind, Kind::LockTimeout { .. } | Kind::NoWorkerUpid { .. }) => repeat != Repeat::Once,
         _ => false,
     }

@@ -46,6 +46,12 @@ pub enum Kind {
         /// Proxmox's words.
         text: String,
     },
+    /// Proxmox waited in vain for a command of a storage; what it began may be there.
+    #[error("{text}")]
+    StorageTimeout {
+        /// Proxmox's words.
+        text: String,
+    },
     /// The configuration changed since it was read.
     #[error("{text}")]
     Stale {
@@ -243,6 +249,7 @@ impl Kind {
         matches!(
             self,
             Self::LockTimeout { .. }
+                | Self::StorageTimeout { .. }
                 | Self::Locked { .. }
                 | Self::NoQuorum { .. }
                 | Self::NoWorkerUpid { .. }

@@ -15,7 +15,7 @@ use tokio::{
 use crate::{
     client::Client,
     error::{Error, Kind, Missing},
-    estimate::{Bracket, Estimates},
+    estimate::{Bracket, Estimate, Estimates},
     task::{TaskFilter, TaskOutcome, TaskRow, TaskSource, TaskState},
     upid::Upid,
 };
@@ -151,6 +151,18 @@ struct Watch {
     failing: BTreeMap<Place, (Instant, Instant)>,
 }
 
+/// How much later the next look may be at a task of this age: a little in proportion, and ever more the longer it takes
+/// beyond what such tasks took so far.
+fn patience(age: Duration, estimate: Option<Estimate>) -> Duration {
+    let expected = estimate.map_or(0.0, |estimate| estimate.mean + 2.0 * estimate.deviation);
+    let beyond = (age.as_secs_f64() - expected).max(0.0) * 0.1;
+    let known = (age.as_secs_f64() * 0.02).min(1.0);
+    Duration::from_secs_f64(beyond.min(LONGEST_PAUSE).max(known))
+}
+
+/// Seconds between two looks at a task, at most.
+const LONGEST_PAUSE: f64 = 10.0;
+
 type Looking = Pin<Box<dyn Future<Output = Look> + Send>>;
 
 impl Watch {
@@ -256,8 +268,8 @@ impl Watch {
 
     fn due(&self, task: &Watched) -> Instant {
         let step = self.step(task.slack);
+        let estimate = self.estimates.get(task.upid.node(), task.upid.kind());
         let first = if task.fresh {
-            let estimate = self.estimates.get(task.upid.node(), task.upid.kind());
             let relaxed = task.slack.saturating_sub(self.options.slack);
             task.began
                 + estimate
@@ -266,9 +278,7 @@ impl Watch {
             task.began
         };
         let Some(looked) = task.looked_at else { return first };
-        // A task that takes long may be noticed a little later, in proportion.
-        let patient = looked.duration_since(task.began).mul_f64(0.02).min(Duration::from_secs(1));
-        first.max(looked + step.max(patient))
+        first.max(looked + step.max(patience(looked.duration_since(task.began), estimate)))
     }
 
     fn place(&self, task: &Watched, several_nodes: bool) -> Place {
@@ -449,5 +459,42 @@ impl Watch {
         for waiter in waiters {
             let _ = waiter.send(Ok(outcome.clone()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often a task of unknown duration is looked at, and how late its end is noticed.
+    fn looks(seconds: f64) -> (u32, f64) {
+        let (mut count, mut age) = (0, 0.0);
+        while age < seconds {
+            age += patience(Duration::from_secs_f64(age), None).as_secs_f64().max(0.25);
+            count += 1;
+        }
+        (count, age - seconds)
+    }
+
+    #[test]
+    fn the_longer_a_task_takes_the_rarer_it_is_looked_at() {
+        for (seconds, most) in [(2.0, 10), (60.0, 50), (600.0, 110)] {
+            let (count, late) = looks(seconds);
+            assert!(
+                count <= most && late <= 0.25 + seconds / 10.0,
+                "{seconds} s: {count} looks, {late} s late"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_known_to_take_long_is_noticed_in_time() {
+        let mut estimates = Estimates::default();
+        let minute = Duration::from_secs(60);
+        let bracket = Bracket { low: minute, high: minute + Duration::from_millis(250) };
+        (0..5).for_each(|_| estimates.learn("n", "k", bracket, Duration::from_millis(250)));
+        let known = estimates.get("n", "k");
+        assert!(patience(minute, known) <= Duration::from_secs(1), "{:?}", patience(minute, known));
+        assert!(patience(minute * 3, known) >= Duration::from_secs(10));
     }
 }

@@ -50,7 +50,7 @@ pub enum BackupCommand {
 /// Runs the command.
 pub async fn run(command: &BackupCommand, format: Format, color: bool) -> Outcome {
     match command {
-        BackupCommand::Create { target, to } => create(target, to.as_deref(), format, color).await,
+        BackupCommand::Create { target, to } => Box::pin(create(target, to.as_deref(), format, color)).await,
         BackupCommand::List { target } => list(target, format, color).await,
         BackupCommand::Restore { snapshot, target, yes, plan_only } => {
             restore(snapshot, target, *yes, *plan_only, format, color).await

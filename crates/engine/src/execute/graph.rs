@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use daedal_planner::{Plan, Step, StepId};
 use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::gate::Gate;
 use crate::event::{Event, stage};
 use crate::report::{Report, StepState};
 use crate::run::Run;
@@ -35,8 +35,8 @@ pub(crate) type Work<'a> = Pin<Box<dyn Future<Output = Ended> + Send + 'a>>;
 pub(crate) trait Worker: Sync {
     /// The work of one step.
     fn work<'a>(&'a self, step: &'a Step) -> Work<'a>;
-    /// What the step must hold a permit of while it works.
-    fn turnstile(&self, step: &Step) -> Option<Arc<Semaphore>>;
+    /// Where the step must be inside while it works.
+    fn turnstile(&self, step: &Step) -> Option<Arc<Gate>>;
     /// Called when a step begins and when it has ended.
     fn note(&self, step: &Step, ended: Option<&Ended>);
 }
@@ -144,12 +144,12 @@ async fn one(
     let id = step.id;
     let stopped = |start| Finished { id, start, end: Instant::now(), ended: Ended::Stopped };
     let turnstile = worker.turnstile(step);
-    let permit = match &turnstile {
+    let inside = match &turnstile {
         None => None,
         Some(turnstile) => tokio::select! {
             biased;
             () = run.stop.cancelled() => return stopped(None),
-            permit = turnstile.acquire() => permit.ok(),
+            inside = turnstile.enter() => Some(inside),
         },
     };
     if run.stop.is_cancelled() {
@@ -161,7 +161,7 @@ async fn one(
     worker.note(step, None);
     working.lock().unwrap_or_else(PoisonError::into_inner).insert(id, start);
     let ended = worker.work(step).await;
-    drop(permit);
+    drop(inside);
     working.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
     worker.note(step, Some(&ended));
     let end = Instant::now();
@@ -226,7 +226,7 @@ mod tests {
 
     /// Each step takes as many seconds as its reason says; a reason that is no number fails after a second.
     struct Fake {
-        one_at_a_time: Arc<Semaphore>,
+        one_at_a_time: Arc<Gate>,
     }
 
     impl Worker for Fake {
@@ -245,7 +245,7 @@ mod tests {
             })
         }
 
-        fn turnstile(&self, step: &Step) -> Option<Arc<Semaphore>> {
+        fn turnstile(&self, step: &Step) -> Option<Arc<Gate>> {
             step.host.is_some().then(|| self.one_at_a_time.clone())
         }
 
@@ -285,7 +285,7 @@ mod tests {
     }
 
     async fn go(plan: &Plan, with: &Run) -> Report {
-        let fake = Fake { one_at_a_time: Arc::new(Semaphore::new(1)) };
+        let fake = Fake { one_at_a_time: Gate::fixed(1) };
         run(&fake, plan, with, Timestamp::UNIX_EPOCH).await
     }
 

@@ -4,6 +4,7 @@ mod change;
 mod cluster;
 mod config;
 mod console;
+mod gate;
 mod give;
 mod graph;
 mod image;
@@ -26,6 +27,7 @@ use daedal_talos::SecretsBundle;
 use jiff::Timestamp;
 use tokio::sync::{OnceCell, Semaphore};
 
+use self::gate::Gate;
 use self::install::Install;
 use crate::addresses::Addresses;
 use crate::engine::Engine;
@@ -321,7 +323,7 @@ impl Worker for Executor<'_> {
         })
     }
 
-    fn turnstile(&self, step: &Step) -> Option<Arc<Semaphore>> {
+    fn turnstile(&self, step: &Step) -> Option<Arc<Gate>> {
         self.turnstiles.of(step)
     }
 
@@ -356,7 +358,7 @@ enum Place {
 }
 
 struct Turnstiles {
-    places: BTreeMap<Place, Arc<Semaphore>>,
+    places: BTreeMap<Place, Arc<Gate>>,
     creates: BTreeMap<String, String>,
 }
 
@@ -371,10 +373,10 @@ impl Turnstiles {
                 world.hosts.get(host).and_then(|view| view.storages.get(storage)).is_some_and(|s| s.shared);
             let key = if shared { storage.clone() } else { format!("{storage} on {host}") };
             creates.insert(host.clone(), key.clone());
-            let mut add = |place, permits: usize| {
-                places.entry(place).or_insert_with(|| Arc::new(Semaphore::new(permits.max(1))));
+            places.entry(Place::Creates(key)).or_insert_with(|| Gate::paced(limits.creates_per_storage));
+            let mut add = |place, limit: usize| {
+                places.entry(place).or_insert_with(|| Gate::fixed(limit));
             };
-            add(Place::Creates(key), limits.creates_per_storage);
             add(Place::Tasks(host.clone()), limits.tasks_per_host);
             add(Place::Uploads(host.clone()), limits.uploads_per_host);
             add(Place::Configs(host.clone()), limits.config_calls_per_host);
@@ -385,11 +387,11 @@ impl Turnstiles {
     }
 
     /// Where questions to the guest agents of a host queue.
-    fn agents(&self, host: &str) -> Option<Arc<Semaphore>> {
+    fn agents(&self, host: &str) -> Option<Arc<Gate>> {
         self.places.get(&Place::Agents(host.to_owned())).cloned()
     }
 
-    fn of(&self, step: &Step) -> Option<Arc<Semaphore>> {
+    fn of(&self, step: &Step) -> Option<Arc<Gate>> {
         let host = step.host.clone()?;
         let place = match step.action {
             Action::CreateVm { .. } | Action::MakeTemplate { .. } => {

@@ -54,6 +54,11 @@ impl Executor<'_> {
                         && (attempt < self.engine.parts.limits.attempts
                             || began.elapsed() < self.patience(&error)) =>
                 {
+                    if waited_in_vain(&error)
+                        && let Some(gate) = self.turnstiles.of(step)
+                    {
+                        gate.lost_patience();
+                    }
                     tracing::debug!(step = step.id, attempt, error = %chain(&error), "trying again");
                     self.waiting(step, format!("another try after: {}", chain(&error)), Duration::ZERO);
                     self.sleep(pause).await?;
@@ -69,10 +74,11 @@ impl Executor<'_> {
     fn patience(&self, error: &Error) -> Duration {
         let limits = &self.engine.parts.limits;
         match error {
-            Error::Proxmox(error) => match error.kind() {
+            Error::Proxmox(proxmox) => match proxmox.kind() {
                 // What creates it is waited for by its task, and a dead one never lets go.
                 Kind::Locked { lock, .. } if lock != "create" => limits.lock,
                 Kind::NoQuorum { .. } | Kind::Unreachable { .. } => limits.outage,
+                _ if waited_in_vain(error) => limits.outage,
                 _ => Duration::ZERO,
             },
             _ => Duration::ZERO,
@@ -87,6 +93,15 @@ impl Executor<'_> {
             () = tokio::time::sleep(pause) => Ok(()),
         }
     }
+}
+
+/// Whether Proxmox gave up waiting: for a lock, or for a command of a storage.
+fn waited_in_vain(error: &Error) -> bool {
+    let kind = match error {
+        Error::Proxmox(error) => error.kind(),
+        _ => return false,
+    };
+    matches!(kind, Kind::LockTimeout { .. } | Kind::StorageTimeout { .. })
 }
 
 /// Whether looking and trying again can help.

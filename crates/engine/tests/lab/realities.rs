@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use daedal_engine::Run;
-use daedal_lab::faults::{Fault, When};
+use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::{HostSpec, Realities};
 use daedal_planner::plan_apply;
 
@@ -161,4 +161,31 @@ async fn every_reality_can_be_switched_off_without_being_missed() {
         assert_done(&bench.apply().await, "apply");
         bench.assert_converged(&format!("reality {index}")).await;
     }
+}
+
+/// A command of the storage took too long for Proxmox: the VM is made at the next try.
+#[tokio::test(start_paused = true)]
+async fn a_storage_command_that_timed_out_is_tried_again() {
+    let bench = Bench::with(1, 1, |_| {});
+    let create = When::call("POST", "/nodes/*/qemu");
+    bench.lab.faults().inject(create.nth(1), Fault::Task(TaskFault::StorageTimeout));
+    assert_done(&bench.apply().await, "apply");
+    assert!(bench.look().await.1.unwrap().is_empty());
+}
+
+/// Making a disk takes so long that whoever queues behind three others loses patience. Fewer are made at once, none fails,
+/// and long tasks are not asked for all the time.
+#[tokio::test(start_paused = true)]
+async fn creates_on_a_slow_storage_are_paced() {
+    let bench = Bench::with(3, 9, |_| {});
+    for host in ["atlas", "boreas"] {
+        assert!(bench.lab.datacenter().slow_down(&format!("{host}/local-lvm"), Duration::from_secs(8)));
+    }
+    assert_done(&bench.apply().await, "apply");
+    let log = bench.lab.faults().log();
+    let creates = log.iter().filter(|call| call.method == "POST" && call.path.ends_with("/qemu")).count();
+    assert!(creates <= 12 + 2, "{creates} creates for 12 VMs");
+    let looks = log.iter().filter(|call| call.path.ends_with("/tasks")).count();
+    assert!(looks <= 250, "{looks} looks at tasks");
+    bench.assert_converged("apply").await;
 }
