@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use daedal_inventory::hardware::{Firmware, Hardware};
 use daedal_inventory::{Arch, BootConfig, Cluster, Node, Role};
 use daedal_planner::names::{media_file, media_volid, template_name};
-use daedal_planner::{TemplateMark, plain_options};
-use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, cdrom};
+use daedal_planner::{Seat, Seats, TemplateMark, disk_serial, disk_slots, plain_options, seat};
+use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, VmConfig, cdrom};
 
 pub(crate) use self::config::{
     address_from, config, judged, marks, media, of_versions, patched, refusal, role_config,
@@ -70,7 +70,9 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> Create
         tags: if proxmox.pool.is_some() { Vec::new() } else { daedal_planner::names::tags(cluster, node) },
         description: Some(daedal_planner::first_description(cluster, node)),
         smbios_uuid: Some(node.uuid.to_string()),
-        disks: std::iter::once((SYSTEM_DISK.to_owned(), disk)).chain(extra_disks(cluster, node)).collect(),
+        disks: std::iter::once((SYSTEM_DISK.to_owned(), disk))
+            .chain(extra_disks(cluster, node, &Seats::new()))
+            .collect(),
         cdroms: drives
             .iter()
             .filter_map(|(slot, volid)| Some(((*slot).to_owned(), Some((*volid)?.to_owned()))))
@@ -84,20 +86,39 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> Create
     }
 }
 
-/// Empty disks besides the system disk, in the slots after it.
-fn extra_disks<'a>(cluster: &'a Cluster, node: &'a Node) -> impl Iterator<Item = (String, NewDisk)> + 'a {
-    node.disks.iter().enumerate().map(|(i, disk)| {
+/// Empty disks besides the system disk, in the slots that they have or get.
+fn extra_disks<'a>(
+    cluster: &'a Cluster,
+    node: &'a Node,
+    seats: &Seats,
+) -> impl Iterator<Item = (String, NewDisk)> + use<'a> {
+    let slots = disk_slots(seats, node.disks.len());
+    node.disks.iter().zip(slots).enumerate().map(|(i, (disk, slot))| {
         let storage = disk.storage.as_ref().unwrap_or(&cluster.proxmox.disks_storage);
-        (format!("scsi{}", i + 1), NewDisk::blank(storage, disk.size >> 30))
+        let mut new = NewDisk::blank(storage, disk.size >> 30);
+        new.options.insert("serial".to_owned(), disk_serial(i + 1));
+        (slot, new)
     })
 }
 
+/// What the SCSI slots of a VM hold, the system disk's aside.
+pub(crate) fn seats(vmid: u32, config: &VmConfig) -> Seats {
+    let number = |slot: &str| slot.strip_prefix("scsi").and_then(|number| number.parse::<u32>().ok());
+    let disks = config.disks.iter().filter(|(slot, _)| *slot != SYSTEM_DISK);
+    let disks = disks.filter_map(|(slot, disk)| {
+        let serial = disk.options.get("serial").map(String::as_str);
+        Some((number(slot)?, seat(vmid, &disk.volid, serial)))
+    });
+    let drives = config.cdroms.keys().filter_map(|slot| Some((number(slot)?, Seat::Taken)));
+    drives.chain(disks).collect()
+}
+
 /// What an option of an existing VM's hardware is set to; none if it is taken away.
-pub(crate) fn option(cluster: &Cluster, node: &Node, option: &str) -> Option<String> {
+pub(crate) fn option(cluster: &Cluster, node: &Node, seats: &Seats, option: &str) -> Option<String> {
     match option {
         "cpu" => Some(node.hardware.processor(cluster.talos.arch).to_owned()),
         "serial0" => node.hardware.serial_console.unwrap_or(true).then(|| "socket".to_owned()),
-        _ if option.starts_with("scsi") => extra_disks(cluster, node)
+        _ if option.starts_with("scsi") => extra_disks(cluster, node, seats)
             .find(|(slot, _)| slot == option)
             .map(|(_, disk)| disk.property_string()),
         _ if option.starts_with("net") => {
@@ -199,7 +220,7 @@ pub(crate) fn clone_update(cluster: &Cluster, node: &Node) -> UpdateVm {
     for (i, nic) in nics(cluster, node).iter().enumerate().skip(1) {
         update = update.set(format!("net{i}"), nic.property_string());
     }
-    for (slot, disk) in extra_disks(cluster, node) {
+    for (slot, disk) in extra_disks(cluster, node, &Seats::new()) {
         update = update.set(slot, disk.property_string());
     }
     if cluster.boot.by_medium() {

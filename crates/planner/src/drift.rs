@@ -44,8 +44,8 @@ pub(crate) fn drift(cluster: &Cluster, node: &Node, present: &Present<'_>, confi
     if !config.on_boot {
         quiet("onboot", "no".to_owned(), "yes".to_owned(), false);
     }
-    let (hardware, held) =
-        differences(&declared_hardware(cluster, node), &config.hardware, present.guest.running);
+    let declared = declared_hardware(cluster, node, &config.seats);
+    let (hardware, held) = differences(&declared, &config.hardware, present.guest.running);
     drift.quiet.extend(hardware);
     drift.held = held;
     // The config inside the node finds its network card by MAC. If that config is not the declared one, a new MAC on

@@ -7,12 +7,13 @@ use daedal_inventory::{Cluster, Node};
 
 use crate::plan::Change;
 use crate::size;
+use crate::slots::{Seats, disk_slots};
 
 /// Options of a VM in words that compare.
 pub type HardwareView = BTreeMap<String, String>;
 
-/// A VM's hardware as the inventory says it.
-pub fn declared_hardware(cluster: &Cluster, node: &Node) -> HardwareView {
+/// A VM's hardware as the inventory says it, with the disks in the slots that they have or get.
+pub fn declared_hardware(cluster: &Cluster, node: &Node, seats: &Seats) -> HardwareView {
     let hardware = &node.hardware;
     let mut view = HardwareView::new();
     let mut set = |option: &str, value: String| view.insert(option.to_owned(), value);
@@ -30,9 +31,9 @@ pub fn declared_hardware(cluster: &Cluster, node: &Node) -> HardwareView {
     for (option, value) in plain_options(cluster, node) {
         set(&option, properties(&value));
     }
-    for (i, disk) in node.disks.iter().enumerate() {
+    for (disk, slot) in node.disks.iter().zip(disk_slots(seats, node.disks.len())) {
         let storage = disk.storage.as_ref().unwrap_or(&cluster.proxmox.disks_storage);
-        set(&format!("scsi{}", i + 1), disk_words(storage, disk.size));
+        set(&slot, disk_words(storage, disk.size));
     }
     for (i, nic) in node.nics.iter().enumerate() {
         set(&format!("net{}", i + 1), card_words(&nic.mac, &nic.bridge, nic.vlan));

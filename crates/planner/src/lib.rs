@@ -33,6 +33,7 @@ mod placement;
 mod plan;
 mod remove;
 mod size;
+mod slots;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -58,5 +59,6 @@ pub use names::{Content, ImageRef, Images};
 pub use plan::*;
 pub use remove::{Removal, plan_remove};
 pub use size::asked_size;
+pub use slots::{Seat, Seats, disk_serial, disk_slots, seat};
 pub use text::{RenderOptions, differing, render, summary};
 pub use world::*;

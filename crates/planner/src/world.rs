@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::hardware::{self, HardwareView};
 use crate::names;
 use crate::plan::{DocumentChange, RunningVersions};
+use crate::slots::Seats;
 
 /// Everything the planner may know. Always partial: [`World::blind`] says what was not seen, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -309,8 +310,11 @@ pub struct VmConfig {
     pub protected: bool,
     /// Options that are set but only take effect at the next start.
     pub pending: bool,
-    /// Its other hardware; empty where it was not read.
+    /// Its other hardware; empty where it was not read. Volumes of other owners are not part of it.
     pub hardware: HardwareView,
+    /// What its SCSI slots hold, the system disk's aside.
+    #[serde(skip_serializing_if = "Seats::is_empty")]
+    pub seats: Seats,
 }
 
 /// A volume on the images storage.

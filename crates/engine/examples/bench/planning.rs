@@ -161,7 +161,7 @@ fn guest(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
             waiting: false,
             protected: false,
             pending: false,
-            hardware: daedal_planner::declared_hardware(cluster, node),
+            hardware: daedal_planner::declared_hardware(cluster, node, &daedal_planner::Seats::default()),
         }),
     }
 }

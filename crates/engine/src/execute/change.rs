@@ -1,11 +1,12 @@
 //! Changes of a VM that is there: hardware, further disks, media and the mark.
 
 use daedal_planner::names::{self, is_boot_iso, media_node, volid_file};
-use daedal_planner::{Change, FoundMark, Mark, Step, remark};
+use daedal_planner::{Change, FoundMark, Mark, Step, disk_slots, remark};
 use daedal_proxmox::{UpdateVm, cdrom};
 
 use crate::effects::EffectKind;
 use crate::error::Error;
+use crate::execute::vm::Mine;
 use crate::execute::{Executor, Outcome};
 use crate::machine::{self, FIRST_NIC};
 
@@ -19,6 +20,7 @@ impl Executor<'_> {
         let node = self.node(step)?;
         self.persist(step, |_| async move {
             let mine = self.mine_or_gone(step, vmid).await?;
+            let seats = machine::seats(vmid, &mine.config);
             let mut update = UpdateVm::new().digest(&mine.config.digest);
             for change in changes {
                 let value = match change.option.as_str() {
@@ -43,10 +45,10 @@ impl Executor<'_> {
                         }
                     }
                     disk if mine.config.disks.contains_key(disk) => {
-                        self.grow_further(step, vmid, &mine.host, disk).await?;
+                        self.grow_further(step, vmid, &mine, disk).await?;
                         continue;
                     }
-                    option => match machine::option(self.cluster, node, option) {
+                    option => match machine::option(self.cluster, node, &seats, option) {
                         Some(value) => value,
                         None => {
                             update = update.delete(option);
@@ -67,12 +69,12 @@ impl Executor<'_> {
         .await
     }
 
-    /// Grows a disk that is not the system's to its declared size.
-    async fn grow_further(&self, step: &Step, vmid: u32, host: &str, slot: &str) -> Result<(), Error> {
-        let at = slot.strip_prefix("scsi").and_then(|at| at.parse::<usize>().ok()).unwrap_or(0);
-        let node = self.node(step)?;
-        let Some(disk) = at.checked_sub(1).and_then(|at| node.disks.get(at)) else {
-            return Err(Error::Plan { why: format!("disk `{slot}` is not declared") });
+    /// Grows a disk that is not the system's to its declared size. What is in its slot by now may be somebody else's.
+    async fn grow_further(&self, step: &Step, vmid: u32, mine: &Mine, slot: &str) -> Result<(), Error> {
+        let (node, host) = (self.node(step)?, &mine.host);
+        let slots = disk_slots(&machine::seats(vmid, &mine.config), node.disks.len());
+        let Some(disk) = slots.iter().position(|of| of == slot).and_then(|at| node.disks.get(at)) else {
+            return Err(Error::Plan { why: format!("disk `{slot}` of VM {vmid} is not a declared one") });
         };
         let call = async { Ok(self.engine.parts.proxmox.resize_disk(host, vmid, slot, disk.size).await?) };
         match self.perform(EffectKind::GrowDisk, vmid, host, call).await? {

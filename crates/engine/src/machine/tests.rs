@@ -127,8 +127,8 @@ fn hardware_is_asked_for_as_declared() {
         ("watchdog", Some("model=i6300esb,action=reset")),
         ("startup", Some("order=1,up=30")),
         ("hostpci0", Some("mapping=gpu")),
-        ("scsi1", Some("local-lvm:100,discard=on,iothread=1,ssd=1")),
-        ("scsi2", Some("fast:10,discard=on,iothread=1,ssd=1")),
+        ("scsi1", Some("local-lvm:100,discard=on,iothread=1,ssd=1,serial=daedal-disk-1")),
+        ("scsi2", Some("fast:10,discard=on,iothread=1,ssd=1,serial=daedal-disk-2")),
         ("net1", Some("virtio=02:00:00:00:00:02,bridge=vmbr2,tag=30,mtu=9000")),
     ] {
         assert_eq!(params.get(option), value, "{option}");

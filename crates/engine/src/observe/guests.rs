@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
 use daedal_planner::{
-    FoundMark, GuestView, HardwareView, Identity, Judge, Mark, Ownership, VmConfig, asked_size, card_words,
+    FoundMark, GuestView, HardwareView, Identity, Judge, Mark, Ownership, Seat, VmConfig, asked_size, card_words,
     disk_words, properties,
 };
 use daedal_proxmox::{
@@ -268,12 +268,13 @@ fn compared(config: &RawConfig, listed: &GuestView, drives: Drives) -> VmConfig 
         ),
         protected: config.protection,
         pending: listed.running && (listed.cores, listed.memory) != (cores, memory),
-        hardware: hardware(config),
+        hardware: hardware(listed.vmid, config),
+        seats: machine::seats(listed.vmid, config),
     }
 }
 
-/// The rest of a VM's hardware, in the words that the inventory's is compared in.
-fn hardware(config: &RawConfig) -> HardwareView {
+/// The rest of a VM's hardware, in the words that the inventory's is compared in. Volumes of other owners are left out.
+fn hardware(vmid: u32, config: &RawConfig) -> HardwareView {
     let raw = |option: &str| config.raw.get(option).map(String::as_str);
     let mut view = HardwareView::new();
     let mut set = |option: &str, value: String| view.insert(option.to_owned(), value);
@@ -294,10 +295,10 @@ fn hardware(config: &RawConfig) -> HardwareView {
             set(option, properties(value));
         }
     }
-    for (slot, disk) in
-        config.disks.iter().filter(|(slot, _)| slot.starts_with("scsi") && *slot != SYSTEM_DISK)
-    {
-        set(slot, disk_words(disk.storage(), disk.size.map_or(0, asked_size)));
+    for (number, seat) in machine::seats(vmid, config) {
+        let slot = format!("scsi{number}");
+        let Some(disk) = config.disks.get(&slot).filter(|_| seat != Seat::Taken) else { continue };
+        set(&slot, disk_words(disk.storage(), disk.size.map_or(0, asked_size)));
     }
     for (slot, nic) in config.nics.iter().filter(|(slot, _)| *slot != FIRST_NIC) {
         set(slot, card_words(nic.mac.as_deref().unwrap_or_default(), &nic.bridge, nic.vlan));

@@ -2,11 +2,11 @@
 
 use daedal_engine::{CheckVerdict, Run};
 use daedal_lab::faults::{Fault, TaskFault, When};
-use daedal_lab::proxmox::TokenSpec;
+use daedal_lab::proxmox::{TokenSpec, VmSpec};
 use daedal_planner::{Level, Ownership, plan_apply, plan_destroy};
 use daedal_proxmox::{Client, CreateVm, TaskWatcher, Token, Trust, UpdateVm};
 
-use crate::support::{Bench, CANARY, TOKEN, assert_done, cluster, errors};
+use crate::support::{Bench, CANARY, TOKEN, assert_done, cluster, cluster_booting, errors};
 
 const ROOT: &str = "root@pam!shell";
 
@@ -181,4 +181,59 @@ async fn a_live_check_names_the_hosts_that_exist_and_what_the_plan_would_stumble
     let report = bench.engine().live_checks(&bench.cluster).await;
     let host = report.checks.iter().find(|check| check.what == "host boreass").unwrap();
     assert_eq!(host.fix.as_deref(), Some("hosts that exist: atlas, boreas"));
+}
+
+/// A storage plug-in of Kubernetes attaches volumes of its own to our VMs: they are neither compared nor counted nor grown, nor
+/// does anything advise against them, and our own disks go where there is room.
+#[tokio::test(start_paused = true)]
+async fn a_volume_of_another_owner_is_left_alone() {
+    let claim = |vmid, host: &str| VmSpec {
+        vmid,
+        host: host.into(),
+        config: [("name".to_owned(), "claims".to_owned())].into(),
+        disk: Some(("local-lvm".into(), 8 << 30)),
+        running: false,
+        pool: None,
+    };
+    let mut bench = Bench::with(1, 1, |spec| {
+        spec.tokens.push(TokenSpec::administrator(ROOT, CANARY));
+        spec.vms.extend([claim(9998, "atlas"), claim(9999, "boreas")]);
+    });
+    assert_done(&bench.apply().await, "apply");
+    let before = bench.look().await.0;
+    let host = before.guests[&1000].host.clone();
+    let owner = if host == "atlas" { 9998 } else { 9999 };
+    let (root, theirs) = (client(&bench, ROOT), format!("local-lvm:vm-{owner}-disk-0"));
+    root.update_vm(&host, 1000, &UpdateVm::new().set("scsi1", &theirs)).await.unwrap();
+
+    let (world, plan) = bench.look().await;
+    let plan = plan.unwrap();
+    assert!(plan.is_empty() && plan.notes.is_empty(), "{:#?}\n{:#?}", plan.steps, plan.notes);
+    let storage = "local-lvm";
+    assert_eq!(world.guests[&1000].disk_in_all(storage), before.guests[&1000].disk_in_all(storage));
+
+    // A disk of our own takes the next slot, and is found there by its serial.
+    bench.cluster = cluster_booting("{}\n  hardware: {disks: [{size: 10GiB}]}", 1, 1);
+    assert_done(&bench.apply().await, "a disk of our own");
+    let config = root.vm_config(&host, 1000).await.unwrap();
+    assert_eq!(
+        (config.disks["scsi1"].volid.as_str(), config.disks["scsi1"].size),
+        (theirs.as_str(), Some(8 << 30))
+    );
+    assert_eq!(config.disks["scsi2"].options["serial"], "daedal-disk-1");
+    assert!(bench.look().await.1.unwrap().is_empty());
+    for node in &mut bench.cluster.nodes {
+        node.disks[0].size = 20 << 30;
+    }
+    assert_done(&bench.apply().await, "it grows");
+    let config = root.vm_config(&host, 1000).await.unwrap();
+    assert_eq!((config.disks["scsi1"].size, config.disks["scsi2"].size), (Some(8 << 30), Some(20 << 30)));
+    assert!(bench.look().await.1.unwrap().is_empty());
+
+    // The volume outlives the VM it was attached to.
+    assert_done(&bench.destroy().await, "destroy");
+    assert!(
+        bench.lab.datacenter().volumes().iter().any(|volume| volume.ends_with(&theirs)),
+        "{theirs} is gone"
+    );
 }

@@ -196,7 +196,8 @@ impl Sim {
             waiting: path.through_maintenance(),
             protected: false,
             pending: false,
-            hardware: crate::hardware::declared_hardware(cluster, node),
+            hardware: crate::hardware::declared_hardware(cluster, node, &Default::default()),
+            seats: Default::default(),
         };
         GuestView {
             vmid: node.vmid,
@@ -443,7 +444,7 @@ impl Sim {
                         Ownership::Ours { node: node.name.clone(), digest: node_digest(&cluster, &node) };
                 }
                 option => {
-                    let declared = crate::hardware::declared_hardware(&cluster, &node);
+                    let declared = crate::hardware::declared_hardware(&cluster, &node, &Default::default());
                     match declared.get(option) {
                         Some(value) => config.hardware.insert(option.to_owned(), value.clone()),
                         None => config.hardware.remove(option),
