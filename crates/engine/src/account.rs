@@ -45,6 +45,24 @@ pub struct Ensured {
     pub what: String,
     /// What was done about it; none if it was right already.
     pub done: Option<&'static str>,
+    /// Why it was left out, where it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+}
+
+impl Ensured {
+    /// A thing, and what was done about it.
+    pub fn new(what: impl Into<String>, done: Option<&'static str>) -> Self {
+        Self { what: what.into(), done, left_out: None }
+    }
+
+    /// In one line, for people.
+    pub fn line(&self) -> String {
+        match &self.left_out {
+            Some(why) => format!("{:<10} {}: {why}", "left out", self.what),
+            None => format!("{:<10} {}", self.done.unwrap_or("there"), self.what),
+        }
+    }
 }
 
 impl Account {
@@ -72,7 +90,7 @@ impl Account {
         keep: impl FnOnce(&NewToken) -> std::io::Result<()>,
     ) -> Result<Vec<Ensured>, Error> {
         let mut all = Vec::new();
-        let mut say = |what: String, done: Option<&'static str>| all.push(Ensured { what, done });
+        let mut say = |what: String, done: Option<&'static str>| all.push(Ensured::new(what, done));
         if let Some(pool) = &self.pool {
             let there = admin.pools().await?.iter().any(|known| known.poolid == *pool);
             if !there {

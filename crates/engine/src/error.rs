@@ -182,6 +182,16 @@ pub enum Error {
         /// What does not agree.
         why: String,
     },
+    /// A storage that cannot take backups; nothing was changed.
+    #[error("storage {storage} cannot take backups: {why}")]
+    NoBackups {
+        /// Storage.
+        storage: String,
+        /// Why.
+        why: String,
+        /// What would help.
+        fix: Option<String>,
+    },
     /// A token is there whose secret is not known.
     #[error("the token {id} exists, and its secret is not here")]
     TokenExists {
@@ -364,7 +374,7 @@ impl Error {
         use daedal_proxmox::Kind;
         match self {
             Self::StuckCreate { vmid, host } => Some(daedal_planner::freeing(host, *vmid)),
-            Self::Image { fix, .. } => fix.clone(),
+            Self::Image { fix, .. } | Self::NoBackups { fix, .. } => fix.clone(),
             Self::Proxmox(error) => match error.kind() {
                 Kind::Permission { path: Some(path), privilege: Some(privilege), .. } => {
                     Some(format!("grant {privilege} on {path} to the API token and to its user"))

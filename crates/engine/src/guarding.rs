@@ -55,7 +55,7 @@ impl Engine {
                 false => firewall.unguard().await?,
             };
             let what = format!("firewall of {} (VM {})", node.name, node.vmid);
-            all.push(Ensured { what, done: changed.then_some(if on { "turned on" } else { "turned off" }) });
+            all.push(Ensured::new(what, changed.then_some(if on { "turned on" } else { "turned off" })));
         }
         Ok(all)
     }
@@ -123,9 +123,24 @@ impl Engine {
             all.push(under.ensure(&format!("vm:{}", node.vmid), &wanted).await?);
         }
         if rules && resources.len() > 1 {
-            all.push(apart_by.ensure(&apart, &rule).await?);
+            all.push(match self.too_many_to_part(resources.len()).await? {
+                Some(why) => {
+                    let what = format!("{} {apart}", Kept::HaRule.name());
+                    Ensured { left_out: Some(why), ..Ensured::new(what, None) }
+                }
+                None => apart_by.ensure(&apart, &rule).await?,
+            });
         }
         Ok(all)
+    }
+
+    /// Why so many VMs cannot be kept on different hosts: Proxmox refuses a rule that names more VMs than it has hosts.
+    async fn too_many_to_part(&self, vms: usize) -> Result<Option<String>, Error> {
+        let rows = self.parts.proxmox.resources().await?;
+        let hosts = rows.iter().filter(|row| row.kind == "node").count();
+        let them = if hosts == 1 { "1 host".to_owned() } else { format!("{hosts} hosts") };
+        Ok((vms > hosts)
+            .then(|| format!("{vms} control planes cannot be on different hosts, Proxmox has {them}")))
     }
 
     /// Makes a job that backs up all VMs of the cluster, or removes it.
@@ -135,6 +150,9 @@ impl Engine {
         job: Option<&BackupJob>,
     ) -> Result<Vec<Ensured>, Error> {
         let id = format!("daedal-{}", cluster.name);
+        if let Some(job) = job {
+            self.takes_backups(&job.storage).await?;
+        }
         let jobs = Shelf::read(&self.parts, Kept::BackupJob).await?;
         let Some(job) = job else { return Ok(vec![jobs.remove(&id).await?]) };
         let vmids: Vec<String> = cluster.nodes.iter().map(|node| node.vmid.to_string()).collect();
@@ -151,6 +169,34 @@ impl Engine {
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
         Ok(vec![jobs.ensure(&id, &wanted).await?])
+    }
+
+    /// Proxmox keeps a job for any storage, and fails every night on one that is not there or takes no backups.
+    async fn takes_backups(&self, storage: &str) -> Result<(), Error> {
+        let rows = self.parts.proxmox.resources().await?;
+        let seen: Vec<_> = rows.iter().filter(|row| row.kind == "storage").collect();
+        let refused =
+            |why: String, fix: String| Error::NoBackups { storage: storage.to_owned(), why, fix: Some(fix) };
+        let Some(row) = seen.iter().find(|row| row.storage == storage) else {
+            let takers = seen.iter().filter(|row| row.content.iter().any(|content| content == "backup"));
+            let takers: BTreeSet<&str> = takers.map(|row| row.storage.as_str()).collect();
+            let known = match takers.is_empty() {
+                true => String::new(),
+                false => {
+                    format!("; storages for backups: {}", takers.into_iter().collect::<Vec<_>>().join(", "))
+                }
+            };
+            let fix = format!(
+                "name a storage that exists, or give the token Datastore.Audit on /storage/{storage}{known}"
+            );
+            return Err(refused("it does not exist, or the token may not see it".to_owned(), fix));
+        };
+        if row.content.iter().any(|content| content == "backup") {
+            return Ok(());
+        }
+        let content = row.content.join(",");
+        let fix = format!("on {}: pvesm set {storage} --content {content},backup", row.node);
+        Err(refused(format!("its content types are {content}"), fix))
     }
 }
 
@@ -192,7 +238,7 @@ impl<'a> Shelf<'a> {
             }
             Some(_) => None,
         };
-        Ok(Ensured { what: format!("{} {id}", self.kind.name()), done })
+        Ok(Ensured::new(format!("{} {id}", self.kind.name()), done))
     }
 
     async fn remove(&self, id: &str) -> Result<Ensured, Error> {
@@ -200,7 +246,7 @@ impl<'a> Shelf<'a> {
         if there {
             self.change(id, self.parts.proxmox.delete_kept(self.kind, id)).await?;
         }
-        Ok(Ensured { what: format!("{} {id}", self.kind.name()), done: there.then_some("removed") })
+        Ok(Ensured::new(format!("{} {id}", self.kind.name()), there.then_some("removed")))
     }
 }
 
@@ -230,6 +276,11 @@ fn rules(node: &Node, ports: &[u16]) -> Vec<FirewallRule> {
         rules.push(accept(Some("tcp"), Some(port.to_string()), None, "as asked for"));
     }
     rules
+}
+
+/// Whether a rule is one of ours: its comment says so.
+fn is_mine(rule: &&FirewallRule) -> bool {
+    rule.comment.as_ref().is_some_and(|comment| comment.starts_with("daedal: "))
 }
 
 /// Addresses of everything in the cluster.
@@ -276,24 +327,16 @@ impl Firewall<'_> {
             self.change(cidr, proxmox.take_from_ipset(host, vmid, SET, cidr)).await?;
             changed = true;
         }
-        // Rules of others stay; ours are known by their comment, and are made anew when they differ.
+        // Rules of others stay; ours are re-created when they differ.
         let wanted = rules(self.node, ports);
         let known = proxmox.firewall_rules(host, vmid).await?;
-        let mine = |rule: &&FirewallRule| {
-            rule.comment.as_ref().is_some_and(|comment| comment.starts_with("daedal: "))
-        };
         let bare = |rule: &FirewallRule| FirewallRule { pos: None, ..rule.clone() };
-        if known.iter().filter(mine).map(bare).collect::<Vec<_>>() != wanted {
-            // The new ones go first, so that no moment is without them.
-            for (pos, rule) in wanted.iter().enumerate() {
-                let rule = FirewallRule { pos: Some(pos as u64), ..rule.clone() };
-                self.change(format!("new rule {pos}"), proxmox.add_firewall_rule(host, vmid, &rule)).await?;
+        if known.iter().filter(is_mine).map(bare).collect::<Vec<_>>() != wanted {
+            // The new ones go first, so that no moment is without them. Proxmox puts each before all others.
+            for (pos, rule) in wanted.iter().enumerate().rev() {
+                self.change(format!("new rule {pos}"), proxmox.add_firewall_rule(host, vmid, rule)).await?;
             }
-            let old = known.iter().filter(mine).filter_map(|rule| rule.pos).collect::<Vec<_>>();
-            for pos in old.into_iter().rev() {
-                let at = pos + wanted.len() as u64;
-                self.change(format!("old rule {at}"), proxmox.delete_firewall_rule(host, vmid, at)).await?;
-            }
+            self.delete_rules(&known, wanted.len() as u64).await?;
             changed = true;
         }
         let options: Options = [("enable", "1"), ("policy_in", "DROP"), ("policy_out", "ACCEPT")]
@@ -309,16 +352,36 @@ impl Firewall<'_> {
         Ok(self.filtered(true).await? || changed)
     }
 
+    /// Turns it off, and takes away what [`Firewall::guard`] made.
     async fn unguard(&self) -> Result<bool, Error> {
         let (proxmox, host, vmid) = (&self.parts.proxmox, self.host, self.node.vmid);
-        let off = self.filtered(false).await?;
+        let mut changed = self.filtered(false).await?;
         let there = proxmox.firewall_options(host, vmid).await?;
         if there.get("enable").is_some_and(|enable| enable == "1") {
             let options = Options::from([("enable".to_owned(), "0".to_owned())]);
             self.change("the options", proxmox.set_firewall_options(host, vmid, &options)).await?;
-            return Ok(true);
+            changed = true;
         }
-        Ok(off)
+        let known = proxmox.firewall_rules(host, vmid).await?;
+        changed |= self.delete_rules(&known, 0).await?;
+        let of_set = Some(format!("+{SET}"));
+        let used = known.iter().any(|rule| !is_mine(&rule) && rule.source == of_set);
+        if !used && proxmox.ipsets(host, vmid).await?.iter().any(|name| name == SET) {
+            self.change("the set", proxmox.delete_ipset(host, vmid, SET)).await?;
+            changed = true;
+        }
+        Ok(changed)
+    }
+
+    /// Deletes our rules among those that were read before so many were added; the last first, for the others move up.
+    async fn delete_rules(&self, known: &[FirewallRule], added: u64) -> Result<bool, Error> {
+        let (proxmox, host, vmid) = (&self.parts.proxmox, self.host, self.node.vmid);
+        let old: Vec<u64> = known.iter().filter(is_mine).filter_map(|rule| rule.pos).collect();
+        for pos in old.iter().rev() {
+            let at = pos + added;
+            self.change(format!("old rule {at}"), proxmox.delete_firewall_rule(host, vmid, at)).await?;
+        }
+        Ok(!old.is_empty())
     }
 
     /// Whether the firewall filters the node's network card at all. The MAC is always sent, or Proxmox makes one up.

@@ -156,6 +156,8 @@ impl Scope {
                 Use::Backup => {
                     let backup = grant("/", "DaedalBackup", &["Sys.Audit", "Sys.Modify"]);
                     grants.push(Grant { propagate: false, ..backup });
+                    // Which storage it will be is not known, and a job for one that is not there fails every night.
+                    grants.push(grant("/storage", "DaedalRead", &["Datastore.Audit"]));
                     continue;
                 }
                 Use::StartOrder => {

@@ -52,7 +52,6 @@ impl FirewallRule {
         form.set("type", &self.direction).set("action", &self.action);
         form.set_some("proto", self.proto.as_ref()).set_some("dport", self.dport.as_ref());
         form.set_some("source", self.source.as_ref()).set_some("comment", self.comment.as_ref());
-        form.set_some("pos", self.pos);
         form.flag("enable", self.enable);
         form
     }
@@ -114,7 +113,7 @@ impl Client {
         self.ask(Ask::get(path(node, vmid, "/rules"), operation)).await
     }
 
-    /// `POST …/firewall/rules` of a VM: at its place, or before all others.
+    /// `POST …/firewall/rules` of a VM: it goes before all others, whatever place is asked for.
     pub async fn add_firewall_rule(&self, node: &str, vmid: u32, rule: &FirewallRule) -> Result<(), Error> {
         let operation = format!("add a rule to the firewall of VM {vmid}");
         let ask = Ask::change(Method::POST, path(node, vmid, "/rules"), Repeat::Once, operation);
@@ -169,6 +168,16 @@ impl Client {
         self.ask::<Value>(Ask::change(Method::DELETE, path, Repeat::Idempotent, operation)).await.map(drop)
     }
 
+    /// `DELETE …/firewall/ipset/S` of a VM, with all that is in it.
+    pub async fn delete_ipset(&self, node: &str, vmid: u32, name: &str) -> Result<(), Error> {
+        let mut form = Params::new();
+        form.flag("force", true);
+        let operation = format!("delete the IP set {name} of VM {vmid}");
+        let path = path(node, vmid, &format!("/ipset/{}", segment(name)));
+        let ask = Ask::change(Method::DELETE, path, Repeat::Idempotent, operation);
+        self.ask::<Value>(ask.query(form)).await.map(drop)
+    }
+
     /// All objects of a kind, with their ids.
     pub async fn kept(&self, kind: Kept) -> Result<BTreeMap<String, Options>, Error> {
         let (path, id) = kind.place();
@@ -215,5 +224,26 @@ fn form(set: &Options) -> Params {
 }
 
 fn texts(map: &Map<String, Value>) -> Options {
-    map.iter().filter_map(|(name, value)| Some((name.clone(), as_text(value)?))).collect()
+    map.iter().filter_map(|(name, value)| Some((name.clone(), property(value)?))).collect()
+}
+
+/// A value as it is sent: some that are sent as a list of properties (`keep-last=5`) come back as an object.
+fn property(value: &Value) -> Option<String> {
+    let Value::Object(properties) = value else { return as_text(value) };
+    let one = |(key, value): (&String, &Value)| Some(format!("{key}={}", as_text(value)?));
+    let all: Option<Vec<String>> = properties.iter().map(one).collect();
+    Some(all?.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_read_as_they_are_sent() {
+        let row = serde_json::json!({"id": "daily", "enabled": 1, "prune-backups": {"keep-last": "5", "keep-daily": 7}});
+        let told = texts(row.as_object().unwrap());
+        assert_eq!(told["prune-backups"], "keep-daily=7,keep-last=5");
+        assert_eq!((told["id"].as_str(), told["enabled"].as_str()), ("daily", "1"));
+    }
 }

@@ -341,7 +341,7 @@ pub(super) fn call_failure(error: &daedal_proxmox::Error) -> Failure {
 fn render(done: &[Ensured], account: &Account, file: &Path) -> String {
     let mut text = String::new();
     for one in done {
-        text.push_str(&format!("{:<10} {}\n", one.done.unwrap_or("there"), one.what));
+        text.push_str(&format!("{}\n", one.line()));
     }
     text.push_str(&format!(
         "\nThe inventory names it so:\n\n  token: {{id: \"{}\", secret: {{file: {}}}}}\n",

@@ -106,7 +106,7 @@ fn say(
         Format::Json => console::json(&done),
         Format::Text => {
             for one in &done {
-                console::result(&format!("{:<10} {}", one.done.unwrap_or("there"), one.what));
+                console::result(&one.line());
             }
             if let Some(hint) = hint {
                 console::progress(hint);

@@ -1,15 +1,21 @@
 //! What is done for VMs on request: firewall, high availability, backups.
 
 use daedal_engine::{BackupJob, Ensured};
-use daedal_lab::proxmox::{Grant, TokenSpec};
+use daedal_lab::proxmox::{Grant, HostSpec, TokenSpec};
 use daedal_proxmox::Kept;
 
 use crate::strangers::proxmox;
 use crate::support::{Bench, CANARY, TOKEN, assert_done};
 
 async fn bench(version: &str) -> Bench {
+    bench_on(version, &["chronos"]).await
+}
+
+/// The same on these hosts besides the two that are declared.
+async fn bench_on(version: &str, more: &[&str]) -> Bench {
     let bench = Bench::with(3, 1, |datacenter| {
         datacenter.version = version.to_owned();
+        datacenter.hosts.extend(more.iter().map(|name| HostSpec::new(*name, 8, 16 << 30)));
         let mut token = TokenSpec::minimal(TOKEN, CANARY);
         token.grants.push(Grant::new("/", &["Sys.Audit", "Sys.Console", "Sys.Modify"]));
         datacenter.tokens = vec![token];
@@ -53,6 +59,7 @@ async fn a_firewall_lets_in_the_cluster_and_the_apis() {
     client.add_firewall_rule(host, *vmid, &theirs).await.unwrap();
     engine.firewall(&bench.cluster, true, &[443]).await.unwrap();
     let rules = client.firewall_rules(host, *vmid).await.unwrap();
+    assert!(all_there(&engine.firewall(&bench.cluster, true, &[443]).await.unwrap()));
     assert_eq!(rules.iter().filter(|rule| rule.comment == theirs.comment).count(), 1, "{rules:#?}");
     assert_eq!(rules.iter().filter(|rule| rule.dport.as_deref() == Some("50000")).count(), 1, "{rules:#?}");
     assert!(rules.iter().any(|rule| rule.dport.as_deref() == Some("443")));
@@ -60,6 +67,11 @@ async fn a_firewall_lets_in_the_cluster_and_the_apis() {
     engine.firewall(&bench.cluster, false, &[]).await.unwrap();
     assert!(all_there(&engine.firewall(&bench.cluster, false, &[]).await.unwrap()));
     assert!(!client.vm_config(host, *vmid).await.unwrap().nics["net0"].firewall);
+    // What was made for it is gone; what others made stays.
+    let rules = client.firewall_rules(host, *vmid).await.unwrap();
+    let comments: Vec<Option<String>> = rules.into_iter().map(|rule| rule.comment).collect();
+    assert_eq!(comments, [theirs.comment]);
+    assert!(client.ipsets(host, *vmid).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,6 +105,21 @@ async fn control_planes_are_kept_apart_as_the_release_does_it() {
     }
 }
 
+/// Proxmox refuses a rule that keeps more VMs apart than it has hosts: the rest is done, and the rule's absence is told.
+#[tokio::test(start_paused = true)]
+async fn more_control_planes_than_hosts_are_managed_without_a_rule() {
+    let bench = bench_on("9.2.11", &[]).await;
+    let (engine, client) = (bench.engine(), proxmox(&bench));
+    let done = engine.high_availability(&bench.cluster, true).await.unwrap();
+    let why = done.last().unwrap().left_out.as_deref().unwrap();
+    assert_eq!(why, "3 control planes cannot be on different hosts, Proxmox has 2 hosts");
+    assert_eq!(client.kept(Kept::HaResource).await.unwrap().len(), 3);
+    assert!(client.kept(Kept::HaRule).await.unwrap().is_empty());
+    assert!(all_there(&engine.high_availability(&bench.cluster, true).await.unwrap()));
+    engine.high_availability(&bench.cluster, false).await.unwrap();
+    assert!(client.kept(Kept::HaResource).await.unwrap().is_empty());
+}
+
 /// Under high availability a start is only asked for, too: the manager starts the VM in its own time, and the run waits for it.
 #[tokio::test(start_paused = true)]
 async fn a_start_under_high_availability_is_waited_for() {
@@ -116,7 +143,18 @@ async fn a_start_under_high_availability_is_waited_for() {
 async fn a_backup_job_names_every_vm() {
     let bench = bench("9.2.11").await;
     let (engine, client) = (bench.engine(), proxmox(&bench));
-    let job = BackupJob { storage: "pbs".into(), schedule: "02:30".into(), keep: 7 };
+    let to = |storage: &str| BackupJob { storage: storage.into(), schedule: "02:30".into(), keep: 7 };
+    // Proxmox would take both, and fail every night.
+    for (storage, why) in [
+        ("pbs", "it does not exist, or the token may not see it"),
+        ("local-lvm", "its content types are images,rootdir"),
+    ] {
+        let error = engine.backup_job(&bench.cluster, Some(&to(storage))).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("storage {storage} cannot take backups: {why}"));
+        assert!(error.fix().unwrap().contains(storage), "{error:?}");
+    }
+    assert!(client.kept(Kept::BackupJob).await.unwrap().is_empty());
+    let job = to("local");
     engine.backup_job(&bench.cluster, Some(&job)).await.unwrap();
     let kept = client.kept(Kept::BackupJob).await.unwrap();
     assert_eq!(kept["daedal-home"]["vmid"], "300,301,302,1000");

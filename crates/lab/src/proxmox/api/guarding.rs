@@ -107,9 +107,23 @@ const RULE: &[Rule] = &[
 ];
 
 fn shown(options: &Options) -> Value {
-    let typed =
-        |value: &String| value.parse::<i64>().map_or_else(|_| Value::from(value.as_str()), Value::from);
-    Value::Object(options.iter().map(|(name, value)| (name.clone(), typed(value))).collect::<Map<_, _>>())
+    let typed = |(name, value): (&String, &String)| {
+        let value = match value.parse::<i64>() {
+            Ok(number) => number.into(),
+            Err(_) if PROPERTIES.contains(&name.as_str()) => properties(value),
+            Err(_) => value.as_str().into(),
+        };
+        (name.clone(), value)
+    };
+    Value::Object(options.iter().map(typed).collect::<Map<_, _>>())
+}
+
+/// Options that are sent as a list of properties and come back as an object.
+const PROPERTIES: [&str; 3] = ["fleecing", "performance", "prune-backups"];
+
+fn properties(value: &str) -> Value {
+    let one = |part: &str| part.split_once('=').map(|(key, value)| (key.to_owned(), Value::from(value)));
+    Value::Object(value.split(',').filter_map(one).collect::<Map<_, _>>())
 }
 
 fn given(context: &Context, but: &[&str]) -> Options {
@@ -170,11 +184,8 @@ pub(super) fn firewall(context: &Context, host: &str, vmid: u32, parts: &[&str])
                 }
                 firewall.options.extend(given(context, &["delete", "digest"]));
             }
-            ("POST", ["rules"]) => {
-                let place = context.number("pos").unwrap_or(0) as usize;
-                let rule = given(context, &["pos", "digest"]);
-                firewall.rules.insert(place.min(firewall.rules.len()), rule);
-            }
+            // A new rule goes first, whatever place is asked for.
+            ("POST", ["rules"]) => firewall.rules.insert(0, given(context, &["pos", "digest"])),
             ("DELETE", ["rules", pos]) => {
                 let pos = pos.parse::<usize>().ok().filter(|pos| *pos < firewall.rules.len());
                 let pos = pos.ok_or_else(|| Fail::internal("no rule at that position"))?;
@@ -194,7 +205,13 @@ pub(super) fn firewall(context: &Context, host: &str, vmid: u32, parts: &[&str])
                     return Err(Fail::internal(format!("address '{cidr}' already exists")));
                 }
             }
-            ("DELETE", ["ipset", name]) => drop(firewall.ipsets.remove(*name)),
+            ("DELETE", ["ipset", name]) => {
+                let set = firewall.ipsets.get(*name).ok_or_else(|| no_set(name))?;
+                if !set.is_empty() && !context.flag("force") {
+                    return Err(Fail::internal(format!("IPSet '{name}' is not empty")));
+                }
+                firewall.ipsets.remove(*name);
+            }
             ("DELETE", ["ipset", name, cidr]) => {
                 let set = firewall.ipsets.get_mut(*name).ok_or_else(|| no_set(name))?;
                 set.remove(*cidr);
@@ -304,6 +321,16 @@ fn rules(kind: &str) -> (&'static str, &'static [Rule]) {
     }
 }
 
+/// No more VMs can be kept on different hosts than there are hosts.
+fn apart(rule: &Options, hosts: usize) -> Result<(), Fail> {
+    let negative = rule.get("affinity").is_some_and(|affinity| affinity == "negative");
+    let resources = rule.get("resources").map_or(0, |resources| resources.split(',').count());
+    match negative && resources > hosts {
+        true => Err(Fail::parameter("resources", "rule defines more resources than available nodes")),
+        false => Ok(()),
+    }
+}
+
 fn mapping(id: Option<&str>) -> String {
     id.map_or_else(|| "/mapping/pci".to_owned(), |id| format!("/mapping/pci/{id}"))
 }
@@ -334,6 +361,7 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
             state.guarding.kept.get("resources").into_iter().flat_map(|all| all.keys().cloned()).collect();
         let next = format!("backup-{}", state.rng.uuid());
         let known: BTreeSet<u32> = state.vms.keys().copied().collect();
+        let hosts = state.hosts.len();
         let all = state.guarding.kept.entry(kind.to_owned()).or_default();
         let missing = |id: &str| Fail::internal(format!("no such {name} '{id}'"));
         match (context.method.as_str(), id) {
@@ -368,6 +396,7 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
                     }
                 }
                 if kind == "rules" {
+                    apart(&given(context, &[name]), hosts)?;
                     let named = context.param("resources").unwrap_or_default();
                     if let Some(stranger) = named.split(',').find(|one| !managed.contains(*one)) {
                         return Err(Fail::parameter(
@@ -380,7 +409,12 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
             }
             ("PUT", Some(id)) => {
                 let options = all.get_mut(id).ok_or_else(|| missing(id))?;
-                options.extend(given(context, &[name, "delete", "digest"]));
+                let mut changed = options.clone();
+                changed.extend(given(context, &[name, "delete", "digest"]));
+                if kind == "rules" {
+                    apart(&changed, hosts)?;
+                }
+                *options = changed;
             }
             ("DELETE", Some(id)) => {
                 all.remove(id).ok_or_else(|| missing(id))?;
