@@ -185,9 +185,12 @@ pub fn datacenter(cluster: &Cluster, token_secret: &str) -> DatacenterSpec {
     let foreign = proxmox.hosts.first().map(|host| somebody_elses(cluster, &host.name));
     DatacenterSpec {
         hosts,
-        endpoints: endpoint_host(&proxmox.endpoint).into_iter().collect(),
+        endpoints: endpoint(&proxmox.endpoint).into_iter().collect(),
         vms: foreign.into_iter().collect(),
-        tokens: vec![TokenSpec::minimal(&proxmox.token_id, token_secret)],
+        tokens: vec![match &proxmox.pool {
+            Some(pool) => TokenSpec::in_pool(&proxmox.token_id, token_secret, pool),
+            None => TokenSpec::minimal(&proxmox.token_id, token_secret),
+        }],
         // Somebody must be able to log in, and there is but one secret to keep.
         users: vec![UserSpec {
             id: "root@pam".to_owned(),
@@ -281,15 +284,15 @@ fn somebody_elses(cluster: &Cluster, host: &str) -> VmSpec {
     }
 }
 
-/// The host part of `https://host:port`.
-fn endpoint_host(endpoint: &str) -> Option<String> {
-    let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+/// Where the API is to answer: the host of `https://host:port`, with the port if it is not the usual 8006. Without one it is
+/// 443, as for any URL.
+fn endpoint(url: &str) -> Option<String> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split('/').next()?;
-    let host = match authority.strip_prefix('[') {
-        Some(v6) => v6.split(']').next()?,
-        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
-    };
-    (!host.is_empty()).then(|| host.to_owned())
+    let host = authority.rsplit_once(']').map_or(authority, |(_, port)| port);
+    let named = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let usual = authority.strip_suffix(":8006").unwrap_or(authority);
+    (!usual.is_empty()).then(|| if named { usual.to_owned() } else { format!("{authority}:443") })
 }
 
 /// Forgets a lab's world and the clusters kept with it; the lab must not run. Only what a lab made is removed, so that a
@@ -314,12 +317,14 @@ pub fn forget(folder: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::endpoint_host;
+    use super::endpoint;
 
     #[test]
-    fn the_endpoint_names_its_host() {
-        assert_eq!(endpoint_host("https://atlas.lan:8006").as_deref(), Some("atlas.lan"));
-        assert_eq!(endpoint_host("https://[fd00::1]:8006/").as_deref(), Some("fd00::1"));
-        assert_eq!(endpoint_host("https://10.0.0.2").as_deref(), Some("10.0.0.2"));
+    fn the_api_answers_where_the_endpoint_says() {
+        assert_eq!(endpoint("https://atlas.lan:8006").as_deref(), Some("atlas.lan"));
+        assert_eq!(endpoint("https://atlas.lan:8443/").as_deref(), Some("atlas.lan:8443"));
+        assert_eq!(endpoint("https://[fd00::1]:8006/").as_deref(), Some("[fd00::1]"));
+        assert_eq!(endpoint("https://[fd00::1]").as_deref(), Some("[fd00::1]:443"));
+        assert_eq!(endpoint("https://10.0.0.2").as_deref(), Some("10.0.0.2:443"));
     }
 }

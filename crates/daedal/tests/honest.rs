@@ -54,3 +54,86 @@ fn a_timeline_that_cannot_be_written_hides_nothing() {
         assert!(text(&run.stdout).contains("Cluster home is up"), "{}", text(&run.stdout));
     }
 }
+
+/// A VM joins its pool when its create ends. One whose worker died is invisible to a token with rights on the pool only: it is told
+/// all the same, with the command that frees it, and the cluster is not called gone.
+#[test]
+fn a_dead_create_that_the_token_may_not_see_is_told() {
+    let lab = Lab::new();
+    let pooled = [SMALL, &[("    bridge: vmbr0\n", "    bridge: vmbr0\n    pool: talos\n")]].concat();
+    let small = Changed::new("home", &pooled);
+    good(&small.run(&lab, &["plan"]));
+    lab.tamper(|world| {
+        let datacenter = &mut world["datacenter"];
+        let config = serde_json::json!({"lock": "create"});
+        datacenter["vms"]["303"] = serde_json::json!({"host": "atlas", "config": config, "pending": {}, "running": null});
+        let task = serde_json::json!({
+            "upid": "UPID:atlas:000007DC:00028310:6AF9FCAF:qmcreate:303:daedal@pve!cli:", "host": "atlas", "pid": 2012,
+            "pstart": 164_624, "start": 1_794_768_047, "kind": "qmcreate", "id": "303",
+            "who": {"user": "daedal@pve", "token": "cli"}, "log": [], "end": [1_794_768_048, "unexpected status"],
+        });
+        datacenter["tasks"].as_array_mut().unwrap().push(task);
+    });
+    let freeing = "qm unlock 303 && qm destroy 303 --purge --destroy-unreferenced-disks 1";
+    let apply = small.run(&lab, &["apply", "--yes"]);
+    let said = text(&apply.stdout) + &text(&apply.stderr);
+    assert_eq!(apply.status.code(), Some(1), "{said}");
+    assert!(said.contains("The token may not see the VM") && said.contains(freeing), "{said}");
+    let status = text(&small.run(&lab, &["status"]).stdout);
+    assert!(status.contains("stuck in lock: create"), "{status}");
+    let destroy = small.run(&lab, &["destroy", "--confirm", "home"]);
+    let said = text(&destroy.stdout) + &text(&destroy.stderr);
+    assert_eq!(destroy.status.code(), Some(1), "{said}");
+    assert!(said.contains("is not all gone") && !said.contains("Cluster home is gone"), "{said}");
+    assert!(said.contains(freeing), "{said}");
+    // Freed, it is gone, although its task is remembered.
+    lab.tamper(|world| drop(world["datacenter"]["vms"].as_object_mut().unwrap().remove("303")));
+    assert!(good(&small.run(&lab, &["destroy", "--confirm", "home"])).contains("Cluster home is gone"));
+}
+
+/// A volume that Proxmox CSI attached is somebody else's: no difference, no advice, and it outlives the VM.
+#[test]
+fn a_volume_of_another_owner_is_not_ours_to_compare() {
+    let lab = Lab::new();
+    let small = Changed::new("home", SMALL);
+    good(&small.run(&lab, &["apply", "--yes"]));
+    lab.tamper(|world| {
+        let datacenter = &mut world["datacenter"];
+        let volumes = datacenter["stores"]["atlas/local-lvm"]["volumes"].as_object_mut().unwrap();
+        let mut claim = volumes["vm-303-disk-0"].clone();
+        claim["vmid"] = 9999.into();
+        volumes.insert("vm-9999-pvc-1b2c".to_owned(), claim);
+        let drive = "local-lvm:vm-9999-pvc-1b2c,backup=0,iothread=1,size=5G";
+        datacenter["vms"]["303"]["config"]["scsi1"] = drive.into();
+    });
+    let plan = small.run(&lab, &["plan", "--detailed-exitcode"]);
+    let said = text(&plan.stdout);
+    assert_eq!(plan.status.code(), Some(0), "{said}");
+    assert!(!said.contains("scsi1") && !said.contains("qm destroy"), "{said}");
+    // A disk of our own takes the next slot.
+    let more =
+        [SMALL, &[("  network:\n    cidr", "  hardware: {disks: [{size: 10GiB}]}\n\n  network:\n    cidr")]]
+            .concat();
+    let more = Changed::new("home", &more);
+    let said = good(&more.run(&lab, &["apply", "--yes"]));
+    assert!(!said.contains("scsi1: 5 GiB"), "{said}");
+    lab.tamper(|world| {
+        let config = &world["datacenter"]["vms"]["303"]["config"];
+        assert!(config["scsi1"].as_str().unwrap().contains("size=5G"), "{config}");
+        assert!(config["scsi2"].as_str().unwrap().contains("serial=daedal-disk-1"), "{config}");
+    });
+    good(&more.run(&lab, &["destroy", "--confirm", "home"]));
+    lab.tamper(|world| {
+        let volumes = &world["datacenter"]["stores"]["atlas/local-lvm"]["volumes"];
+        assert!(volumes["vm-9999-pvc-1b2c"].is_object(), "{volumes}");
+        assert!(volumes["vm-303-disk-0"].is_null(), "{volumes}");
+    });
+}
+
+/// The lab answers where the endpoint says.
+#[test]
+fn a_lab_listens_on_the_port_of_the_endpoint() {
+    let lab = Lab::new();
+    let elsewhere = Changed::new("home", &[("https://atlas.lan:8006", "https://atlas.lan:8443")]);
+    assert!(good(&elsewhere.run(&lab, &["plan"])).contains("5 to create"));
+}

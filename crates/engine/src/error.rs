@@ -212,15 +212,20 @@ pub enum Error {
         /// VMID.
         vmid: u32,
     },
-    /// A create that died and left a VM locked.
+    /// A create or clone that died and left a VM locked.
     #[error(
-        "VM {vmid} on {host} is stuck in `lock: create`: its create task died, and no API token can free it"
+        "VM {vmid} on {host} is stuck in `lock: {lock}`: the task that made it died, and no API token can free it{}",
+        if *unseen { " (nor see it: it is not in its pool yet)" } else { "" }
     )]
     StuckCreate {
         /// VMID.
         vmid: u32,
         /// Host.
         host: String,
+        /// The lock.
+        lock: String,
+        /// Whether the token may not see it.
+        unseen: bool,
     },
     /// A wait took too long.
     #[error("gave up after {} waiting for {what}{}", human(*after), last.as_ref().map_or_else(String::new, |last| format!(" (last seen: {last})")))]
@@ -373,7 +378,10 @@ impl Error {
     pub fn fix(&self) -> Option<String> {
         use daedal_proxmox::Kind;
         match self {
-            Self::StuckCreate { vmid, host } => Some(daedal_planner::freeing(host, *vmid)),
+            Self::StuckCreate { vmid, host, unseen: true, .. } => {
+                Some(daedal_planner::freeing_unseen(host, *vmid))
+            }
+            Self::StuckCreate { vmid, host, .. } => Some(daedal_planner::freeing(host, *vmid)),
             Self::Image { fix, .. } | Self::NoBackups { fix, .. } => fix.clone(),
             Self::Proxmox(error) => match error.kind() {
                 Kind::Permission { path: Some(path), privilege: Some(privilege), .. } => {

@@ -272,7 +272,7 @@ fn vm_word(guest: &GuestView, node: &Node) -> String {
         Ownership::LookAlike { lost: true, .. } => "mark lost".to_owned(),
         Ownership::LookAlike { .. } => "look-alike".to_owned(),
         Ownership::HalfMade { task_running: true, .. } => "creating".to_owned(),
-        Ownership::HalfMade { .. } => "stuck in lock: create".to_owned(),
+        Ownership::HalfMade { .. } => format!("stuck in lock: {}", guest.lock.as_deref().unwrap_or("create")),
         Ownership::Unreadable { .. } => "unreadable".to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use daedal_inventory::Cluster;
 
 use crate::capacity::Rooms;
-use crate::error::{PlanError, freeing};
+use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
 use crate::names;
 use crate::plan::{Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
@@ -122,10 +122,10 @@ pub(crate) fn obstacle(
     }
     match &guest.ownership {
         Ownership::HalfMade { task_running: true, .. } => None,
-        Ownership::HalfMade { .. } => Some((
-            format!("The task that made {who} died half-way and left it locked. No API token can free it."),
-            Some(freeing(&guest.host, guest.vmid)),
-        )),
+        Ownership::HalfMade { .. } => {
+            let (text, fix) = guest.died_half_way();
+            Some((format!("{text}."), Some(fix)))
+        }
         _ if guest.template => Some((format!("{who} was turned into a template. It is not touched."), None)),
         _ if guest.config.as_ref().is_some_and(|config| config.protected) => Some((
             format!("{who} is protected against removal in Proxmox. It is not touched."),

@@ -97,9 +97,22 @@ pub enum PlanError {
     },
 }
 
-/// The command that frees a VM whose create died half-way, which no API token can.
+/// The command that frees a VM whose create or clone died half-way, which no API token can. Without the last option the disks
+/// that were made so far would stay for good.
 pub fn freeing(host: &str, vmid: u32) -> String {
-    format!("as root on {host}: qm unlock {vmid} && qm destroy {vmid} --purge; then run again")
+    format!("as root on {host}: {}", unlock_and_destroy(vmid))
+}
+
+/// The same where the token may not see the VM: whoever may has to look first.
+pub fn freeing_unseen(host: &str, vmid: u32) -> String {
+    format!(
+        "as root on {host}, if `qm config {vmid}` shows nothing but `lock: create`: {}",
+        unlock_and_destroy(vmid)
+    )
+}
+
+fn unlock_and_destroy(vmid: u32) -> String {
+    format!("qm unlock {vmid} && qm destroy {vmid} --purge --destroy-unreferenced-disks 1; then run again")
 }
 
 /// The way to boot, like the declared one, that imports no disk image: all that `boot` then is.

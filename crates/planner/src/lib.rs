@@ -48,7 +48,8 @@ pub use destroy::plan_destroy;
 pub use difference::{Difference, Stays};
 pub use digest::{intent, node_digest, template_digest};
 pub use error::{
-    NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, strangers_address, without_import,
+    NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, freeing_unseen, strangers_address,
+    without_import,
 };
 pub use fit::{Unfit, fits};
 pub use hardware::{HardwareView, card_words, declared_hardware, disk_words, plain_options, properties};

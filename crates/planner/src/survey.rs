@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{Cluster, Node};
 
-use crate::error::{freeing, strangers_address};
+use crate::error::strangers_address;
 use crate::names;
 use crate::plan::{Level, Note};
 use crate::world::{
@@ -304,15 +304,10 @@ fn claimed<'w>(
     }
     match (&guest.ownership, &guest.config) {
         (Ownership::HalfMade { task_running: true, upid, .. }, _) => State::Creating { guest, upid },
-        (Ownership::HalfMade { .. }, _) => blocked(
-            false,
-            format!(
-                "The task that made its VM {} on {} died half-way and left it locked. No API token can free it; \
-                 the rest of the cluster goes on without it.",
-                guest.vmid, guest.host
-            ),
-            Some(freeing(&guest.host, guest.vmid)),
-        ),
+        (Ownership::HalfMade { .. }, _) => {
+            let (text, fix) = guest.died_half_way();
+            blocked(false, format!("{text}; the rest of the cluster goes on without it."), Some(fix))
+        }
         (Ownership::Ours { .. }, _) if guest.template => {
             blocked(true, format!("{who} was turned into a template. It is not touched."), None)
         }

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use daedal_inventory::{Arch, Boot, Cluster, Node, Role};
 use serde::{Deserialize, Serialize};
 
+use crate::error::{freeing, freeing_unseen};
 use crate::hardware::{self, HardwareView};
 use crate::names;
 use crate::plan::{DocumentChange, RunningVersions};
@@ -212,6 +213,9 @@ pub struct GuestView {
     pub disk: u64,
     /// Guest lock (`create`, `backup` …).
     pub lock: Option<String>,
+    /// The token may not see it; that it is there is told by its task and its number.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
     /// Tags, sorted.
     pub tags: Vec<String>,
     /// Whose it is, judged from the config read from its node.
@@ -224,6 +228,28 @@ impl GuestView {
     /// Bytes of its system disk: as its config says it, or else as it is listed.
     pub fn system_disk(&self) -> u64 {
         self.config.as_ref().map_or(self.disk, |config| config.disk)
+    }
+
+    /// What is known of it once the task that made it died, and the command that frees it.
+    pub(crate) fn died_half_way(&self) -> (String, String) {
+        let (vmid, host) = (self.vmid, &self.host);
+        let lock = self.lock.as_deref().unwrap_or("create");
+        match self.unseen {
+            true => (
+                format!(
+                    "The task that creates VM {vmid} on {host} died half-way. The token may not see the VM, which joins its \
+                     pool last: it must be the one that is left, locked ({lock}). No API token can free it"
+                ),
+                freeing_unseen(host, vmid),
+            ),
+            false => (
+                format!(
+                    "The task that makes VM {vmid} on {host} died half-way and left it locked ({lock}). No API token can \
+                     free it"
+                ),
+                freeing(host, vmid),
+            ),
+        }
     }
 
     /// Bytes of all its disks on the storage of the system disks.

@@ -70,6 +70,25 @@ impl Client {
             .ok_or_else(|| Error::new(operation, Kind::Protocol { text: format!("{value} is not a VMID") }))
     }
 
+    /// `GET /cluster/nextid?vmid=N`: whether any guest has the VMID, also one that the token may not see.
+    pub async fn vmid_taken(&self, vmid: u32) -> Result<bool, Error> {
+        let mut query = Params::new();
+        query.set("vmid", vmid);
+        let ask = Ask::get("/cluster/nextid", format!("ask whether VMID {vmid} is free")).query(query);
+        match self.ask::<Value>(ask).await {
+            Ok(_) => Ok(false),
+            Err(error) => match error.kind() {
+                Kind::AlreadyExists { .. } => Ok(true),
+                Kind::Parameter { errors, .. }
+                    if errors.get("vmid").is_some_and(|why| why.contains("already exists")) =>
+                {
+                    Ok(true)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
     /// `GET /cluster/tasks`: running and recent tasks of all nodes. A token sees its own here only with Sys.Audit on
     /// `/`, and each node lists at most about 25.
     pub async fn cluster_tasks(&self) -> Result<Vec<TaskRow>, Error> {
@@ -126,6 +145,12 @@ impl Client {
         query.set("type", "any_bridge");
         let path = format!("/nodes/{}/network", segment(node));
         self.ask(Ask::get(path, format!("list the bridges of node {node}")).query(query)).await
+    }
+
+    /// `GET /nodes/N/storage/S/status`.
+    pub async fn storage_status(&self, node: &str, storage: &str) -> Result<Storage, Error> {
+        let path = format!("/nodes/{}/storage/{}/status", segment(node), segment(storage));
+        self.ask(Ask::get(path, format!("read the status of storage {storage} on node {node}"))).await
     }
 
     // --- storage content ---

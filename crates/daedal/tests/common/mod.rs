@@ -71,6 +71,15 @@ impl Lab {
         self.speed = "60";
     }
 
+    /// Changes the lab's world behind its back, as if somebody else had; the next command starts the lab again.
+    pub fn tamper(&self, change: impl FnOnce(&mut serde_json::Value)) {
+        good(&command(["lab", "stop", "--lab-dir"]).arg(self.dir()).output().unwrap());
+        let file = self.dir().join("world.json");
+        let mut world = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        change(&mut world);
+        std::fs::write(file, serde_json::to_vec(&world).unwrap()).unwrap();
+    }
+
     /// The lab's folder.
     pub fn dir(&self) -> PathBuf {
         self.folder.path().join("lab")

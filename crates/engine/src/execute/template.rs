@@ -6,7 +6,7 @@ use daedal_proxmox::{CloneVm, UpdateVm, VmConfig};
 
 use crate::effects::EffectKind;
 use crate::error::Error;
-use crate::execute::vm::{Reserved, not_ours};
+use crate::execute::vm::{Reserved, not_ours, stuck};
 use crate::execute::{Executor, Outcome};
 use crate::machine;
 use crate::observe::guests::{by_us_and_unfinished, is_bare, judged, maker};
@@ -30,7 +30,17 @@ impl Executor<'_> {
                     let call = async { Ok(proxmox.create_vm(host, spec).await?) };
                     match self.perform(EffectKind::CreateVm, vmid, host, call).await {
                         Ok(upid) => self.finish(step, &upid, &format!("create VM {vmid}")).await?,
-                        Err(Error::Proxmox(error)) if error.is_already_exists() => {}
+                        Err(Error::Proxmox(error)) if error.is_already_exists() => {
+                            // What is there cannot be seen, and would be met again and again.
+                            if self.find(host, vmid).await?.is_none() {
+                                match self.unseen(host, vmid, Reserved::NotByUs).await? {
+                                    Some(upid) => {
+                                        self.finish(step, &upid, &format!("create VM {vmid}")).await?;
+                                    }
+                                    None => return Err(Error::Proxmox(error)),
+                                }
+                            }
+                        }
                         Err(error) => return Err(error),
                     }
                     outcome = Outcome::Done;
@@ -75,7 +85,7 @@ impl Executor<'_> {
                 // It may have ended between the two looks.
                 let config = proxmox.vm_config(host, vmid).await?;
                 if is_bare(&config) {
-                    return Err(Error::StuckCreate { vmid, host: host.to_owned() });
+                    return Err(stuck(vmid, host.to_owned(), &config));
                 }
                 Ok(())
             }

@@ -13,7 +13,7 @@ use crate::error::{Error, chain};
 use crate::execute::waiting::Waiter;
 use crate::execute::{Executor, Outcome};
 use crate::machine::{self, SYSTEM_DISK, Sources};
-use crate::observe::guests::{is_bare, judged, maker, whose};
+use crate::observe::guests::{by_us_and_unfinished, is_bare, judged, maker, whose};
 
 /// Between two looks at a create that is under way.
 pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
@@ -108,7 +108,13 @@ impl Executor<'_> {
         let began = Instant::now();
         loop {
             let hint = self.host(step)?;
-            let Some((host, config)) = self.find(hint, vmid).await? else { return Ok(None) };
+            let Some((host, config)) = self.find(hint, vmid).await? else {
+                match self.unseen(hint, vmid, reserved).await? {
+                    Some(upid) => self.await_task_of_earlier(step, vmid, &upid, began).await?,
+                    None => return Ok(None),
+                }
+                continue;
+            };
             let proxmox = &self.engine.parts.proxmox;
             let (ownership, config) =
                 match whose(proxmox, &self.judge, self.cluster, &host, vmid, config).await {
@@ -134,35 +140,74 @@ impl Executor<'_> {
                 Ownership::HalfMade { task_running: true, upid, .. } => {
                     let upid: Upid =
                         upid.parse().map_err(|_| Error::Plan { why: format!("`{upid}` is no task") })?;
-                    match self.finish(step, &upid, &format!("create VM {vmid}")).await {
-                        Ok(()) => {}
-                        Err(error @ Error::Deadline { .. }) => return Err(error),
-                        Err(error) => {
-                            tracing::debug!(error = %chain(&error), vmid, "an earlier create did not end well");
-                        }
-                    }
-                    if began.elapsed() > self.engine.parts.limits.task {
-                        return Err(Error::Deadline {
-                            what: format!("the task that creates VM {vmid}"),
-                            after: began.elapsed(),
-                            last: Some("its node still calls it running".to_owned()),
-                        });
-                    }
-                    // The list of tasks may call it running for a moment longer.
-                    self.sleep(BETWEEN_LOOKS).await?;
+                    self.await_task_of_earlier(step, vmid, &upid, began).await?;
                 }
-                Ownership::HalfMade { .. } => return Err(Error::StuckCreate { vmid, host }),
+                Ownership::HalfMade { .. } => return Err(stuck(vmid, host, &config)),
                 // Reserved by a call of this very step whose worker never came to be, unless another's worker shows.
                 Ownership::Foreign
                     if is_bare(&config)
                         && reserved == Reserved::MaybeByUs
                         && !self.somebody_makes(&host, vmid).await? =>
                 {
-                    return Err(Error::StuckCreate { vmid, host });
+                    return Err(stuck(vmid, host, &config));
                 }
                 other => return Err(not_ours(vmid, host, other)),
             }
         }
+    }
+
+    /// The task of ours that makes a VM which the token may not see yet, because it joins its pool last. An error if that
+    /// task died and left it.
+    pub(super) async fn unseen(
+        &self,
+        host: &str,
+        vmid: u32,
+        reserved: Reserved,
+    ) -> Result<Option<Upid>, Error> {
+        let proxmox = &self.engine.parts.proxmox;
+        if self.cluster.proxmox.pool.is_none() {
+            return Ok(None);
+        }
+        let died = match maker(proxmox, host, vmid).await? {
+            Some(task) if by_us_and_unfinished(proxmox, &task) && task.running() => {
+                return Ok(Some(task.upid));
+            }
+            Some(task) => by_us_and_unfinished(proxmox, &task),
+            None => false,
+        };
+        let maybe_ours =
+            died || (reserved == Reserved::MaybeByUs && !self.somebody_makes(host, vmid).await?);
+        if maybe_ours && proxmox.vmid_taken(vmid).await? {
+            let (host, lock) = (host.to_owned(), "create".to_owned());
+            return Err(Error::StuckCreate { vmid, host, lock, unseen: true });
+        }
+        Ok(None)
+    }
+
+    /// Waits for the end of an earlier create. The list of tasks may call it running for a moment longer.
+    async fn await_task_of_earlier(
+        &self,
+        step: &Step,
+        vmid: u32,
+        upid: &Upid,
+        began: Instant,
+    ) -> Result<(), Error> {
+        match self.finish(step, upid, &format!("create VM {vmid}")).await {
+            Err(error @ Error::Deadline { .. }) => return Err(error),
+            Err(error) => {
+                tracing::debug!(error = %chain(&error), vmid, "an earlier create did not end well");
+            }
+            Ok(()) => {}
+        }
+        if began.elapsed() > self.engine.parts.limits.task {
+            let (what, after) = (format!("the task that creates VM {vmid}"), began.elapsed());
+            return Err(Error::Deadline {
+                what,
+                after,
+                last: Some("its node still calls it running".to_owned()),
+            });
+        }
+        self.sleep(BETWEEN_LOOKS).await
     }
 
     /// Whether a task that is not our token's makes the VM right now.
@@ -401,6 +446,12 @@ impl Executor<'_> {
 /// Whether the file itself is gone. A host or storage that is gone may come back with the file, keys and all.
 fn is_volume_missing(error: &daedal_proxmox::Error) -> bool {
     matches!(error.kind(), Kind::NotFound { what: Missing::Volume(_), .. })
+}
+
+/// What a create or clone left that died.
+pub(super) fn stuck(vmid: u32, host: String, config: &VmConfig) -> Error {
+    let lock = config.lock.clone().unwrap_or_else(|| "create".to_owned());
+    Error::StuckCreate { vmid, host, lock, unseen: false }
 }
 
 fn disk_size(config: &VmConfig) -> u64 {

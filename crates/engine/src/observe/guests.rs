@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
 use daedal_planner::{
-    FoundMark, GuestView, HardwareView, Identity, Judge, Mark, Ownership, Seat, VmConfig, asked_size, card_words,
-    disk_words, properties,
+    FoundMark, GuestView, HardwareView, Identity, Judge, Mark, Ownership, Seat, VmConfig, asked_size,
+    card_words, disk_words, properties,
 };
 use daedal_proxmox::{
     Client, Kind, Resource, TaskFilter, TaskOutcome, TaskRow, TaskState, VmConfig as RawConfig, VmRow,
@@ -16,7 +16,7 @@ use futures::stream::{self, StreamExt};
 use crate::error::chain;
 use crate::limits::Limits;
 use crate::machine::{self, Drives, FIRST_NIC, SYSTEM_DISK};
-use crate::observe::Blinds;
+use crate::observe::{Blinds, unseen};
 
 /// Looks at all guests; reads the config of those that could be ours. Also names the hosts that did not list theirs.
 pub(crate) async fn look(
@@ -125,6 +125,10 @@ pub(crate) async fn look(
             }
             guest.config = Some(compared(&config, guest, machine::drives(cluster)));
         }
+    }
+    let heard: Vec<&str> = ask.iter().copied().filter(|host| !unheard.contains(host)).collect();
+    for guest in unseen::look(proxmox, cluster, &heard, &guests, blinds).await {
+        guests.insert(guest.vmid, guest);
     }
     (guests, unheard.into_iter().map(str::to_owned).collect())
 }
@@ -325,6 +329,7 @@ fn from_resource(vmid: u32, row: &Resource) -> GuestView {
         memory: row.maxmem,
         disk: row.maxdisk,
         lock: row.lock.clone(),
+        unseen: false,
         tags: sorted(&row.tags),
         ownership: Ownership::Foreign,
         config: None,
@@ -342,6 +347,7 @@ fn from_row(host: &str, row: &VmRow, listed: Option<&GuestView>) -> GuestView {
         memory: row.maxmem,
         disk: row.maxdisk,
         lock: row.lock.clone(),
+        unseen: false,
         tags: if row.tags.is_empty() {
             listed.map(|l| l.tags.clone()).unwrap_or_default()
         } else {

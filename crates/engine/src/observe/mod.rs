@@ -5,6 +5,7 @@ mod etcd;
 pub(crate) mod guests;
 mod identity;
 mod nodes;
+mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use daedal_engine::{Account, CheckVerdict, Effects, Grant, Run, Scope, Secret};
+use daedal_engine::{Account, CheckVerdict, Effects, Grant, Run, Scope, Secret, StepState};
 use daedal_inventory::Cluster;
 use daedal_lab::Format;
+use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::{StorageSpec, TokenSpec};
-use daedal_planner::{Level, plan_apply, plan_destroy};
-use daedal_proxmox::{Client, Token, Trust};
+use daedal_planner::{Action, GuestView, Level, Ownership, plan_apply, plan_destroy};
+use daedal_proxmox::{Client, TaskWatcher, Token, Trust};
 
 use crate::boot::{ISO_ANYWHERE, TEMPLATE, TEMPLATE_CLOUD_INIT, somebodys_build};
 use crate::support::{Bench, CANARY, Giving, TOKEN, Way, errors};
@@ -139,6 +140,81 @@ async fn the_shipped_roles_suffice_on_8_with_rights_on_a_pool_only() {
 }
 
 /// Takes each privilege away in turn: `check --live` names it with its path, and an apply stops on it.
+/// A VM joins its pool only when its create ends: one whose worker died is invisible to a token with rights on the pool, and must
+/// neither be made again and again nor be called gone.
+#[tokio::test(start_paused = true)]
+async fn a_dead_create_is_told_although_the_token_may_not_see_its_vm() {
+    let mut bench = prepared("9.2.11", Some("talos"), shipped("9.2.11")).await;
+    bench.cluster.placement.pin.insert("worker-1".into(), "boreas".into());
+    let vmid = bench.cluster.nodes[1].vmid;
+    let when = When::call("POST", "/nodes/boreas/qemu");
+    bench.lab.faults().inject(when, Fault::Task(TaskFault::Dies));
+    let report = bench.apply().await;
+    bench.lab.faults().clear();
+    let failed: Vec<_> = report.failures().collect();
+    assert_eq!(failed.len(), 1, "{:#?}", errors(&report));
+    let StepState::Failed { error, fix: Some(fix) } = &failed[0].state else { panic!("{:#?}", failed[0]) };
+    assert!(error.contains(&format!("VM {vmid} on boreas is stuck in `lock: create`")), "{error}");
+    let command = format!("qm unlock {vmid} && qm destroy {vmid} --purge --destroy-unreferenced-disks 1");
+    assert!(fix.contains(&command) && fix.contains(&format!("qm config {vmid}")), "{fix}");
+
+    // The next run knows: nothing is made in its place, and what is left is not called gone.
+    let (world, plan) = bench.look().await;
+    assert!(matches!(&world.guests[&vmid].ownership, Ownership::HalfMade { task_running: false, .. }));
+    let plan = plan.unwrap();
+    assert!(
+        plan.steps.iter().all(|step| !matches!(step.action, Action::CreateVm { .. })),
+        "{:#?}",
+        plan.steps
+    );
+    for plan in [plan, plan_destroy(&bench.cluster, &world).unwrap()] {
+        let note = plan.notes.iter().find(|note| note.level == Level::Problem).unwrap();
+        assert!(note.text.contains("may not see the VM"), "{note:?}");
+        assert!(note.fix.as_ref().unwrap().contains(&command), "{note:?}");
+    }
+    let status = bench.engine().status(&bench.cluster).await.unwrap();
+    let row = status.nodes.iter().find(|row| row.node == bench.cluster.nodes[1].name).unwrap();
+    assert_eq!(row.vm, "stuck in lock: create");
+
+    // Somebody frees it. Its task is remembered, and says nothing any more.
+    let admin = Client::builder("https://atlas.lan:8006", Token::new("root@pam!admin", CANARY).unwrap());
+    let admin = admin.dialer(bench.lab.dialer()).trust(Trust::Insecure).build().unwrap();
+    assert!(bench.lab.datacenter().unlock(vmid));
+    let upid = admin.destroy_vm("boreas", vmid, true).await.unwrap();
+    TaskWatcher::new(&admin).finish(&upid, "destroy").await.unwrap();
+    assert!(!bench.look().await.0.guests.contains_key(&vmid));
+    let report = bench.apply().await;
+    assert!(report.succeeded(), "{:#?}", errors(&report));
+}
+
+/// The same while the create still runs, of a run that was killed.
+#[tokio::test(start_paused = true)]
+async fn a_running_create_is_awaited_although_the_token_may_not_see_its_vm() {
+    let bench = prepared("9.2.11", Some("talos"), shipped("9.2.11")).await;
+    let when = When::call("POST", "/nodes/*/qemu").nth(1);
+    bench.lab.faults().inject(when, Fault::Task(TaskFault::Slower(20)));
+    let engine = bench.engine();
+    let world = engine.observe(&bench.cluster).await.unwrap();
+    let plan = plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
+    let creating = |guest: &GuestView| {
+        guest.unseen && matches!(guest.ownership, Ownership::HalfMade { task_running: true, .. })
+    };
+    // The run dies while the slow create is under way.
+    let looked = async {
+        while !bench.look().await.0.guests.values().any(creating) {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    let run = Run::silent();
+    tokio::select! {
+        () = looked => {}
+        _ = engine.execute(&bench.cluster, &world, &plan, &run) => unreachable!("the create is slow"),
+    };
+    let report = bench.apply().await;
+    assert!(report.succeeded(), "{:#?}", errors(&report));
+    bench.assert_converged("apply").await;
+}
+
 async fn each_is_needed(way: Way, version: &str, pool: Option<&str>) {
     let all = booting(way, version, pool, shipped(version)).await;
     let grants = shipped(version)(&all.cluster);

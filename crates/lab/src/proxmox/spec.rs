@@ -207,6 +207,18 @@ impl TokenSpec {
         Self { id: id.into(), secret: secret.into(), privilege_separation: true, grants }
     }
 
+    /// The same whose rights on VMs come through a pool: it sees none that is not in there.
+    pub fn in_pool(id: impl Into<String>, secret: impl Into<String>, pool: &str) -> Self {
+        let mut token = Self::minimal(id, secret);
+        for grant in token.grants.iter_mut().filter(|grant| grant.path == "/vms") {
+            grant.path = format!("/pool/{pool}");
+            grant.privileges.push("Pool.Audit".to_owned());
+        }
+        // On `/` it would show every VM's tasks, and below it everything.
+        token.grants.retain(|grant| grant.path != "/");
+        token
+    }
+
     /// A token that may do everything a token may do.
     pub fn administrator(id: impl Into<String>, secret: impl Into<String>) -> Self {
         let grants = vec![Grant { path: "/".into(), role: Some("Administrator".into()), privileges: vec![] }];

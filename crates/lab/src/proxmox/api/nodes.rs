@@ -107,9 +107,10 @@ pub(super) fn status(context: &Context, host: &str) -> Answer {
 /// A host's own address: one that it was given, or one after the other.
 pub(super) fn address(state: &State, host: &str) -> String {
     let given = state.hosts.get(host).into_iter().flat_map(|host| &host.endpoints);
+    let given = given.map(|one| one.split_once(':').map_or(one.as_str(), |(address, _)| address));
     let mut given = given.filter(|one| one.parse::<std::net::Ipv4Addr>().is_ok());
     let place = state.hosts.keys().position(|name| name == host).unwrap_or(0);
-    given.next().cloned().unwrap_or_else(|| format!("10.0.{}.{}", place / 200, 2 + place % 200))
+    given.next().map(str::to_owned).unwrap_or_else(|| format!("10.0.{}.{}", place / 200, 2 + place % 200))
 }
 
 /// `GET /nodes/{node}/time`
