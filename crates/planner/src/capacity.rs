@@ -1,6 +1,7 @@
 //! How much room each host has, counted the way the plan text says.
 //!
-//! vCPU and memory: every running guest counts in full, ours count as declared; stopped guests of others and templates
+//! vCPU and memory: no VM may have more vCPUs than its host has CPUs, whatever the overcommit. Every running guest counts in
+//! full, ours count as declared; stopped guests of others and templates
 //! count nothing, because they take nothing until someone starts them. Disk: what the storage reports as used, or what
 //! our own disks there may grow to if that is more (thin storage fills up later), plus every new disk in full.
 //! A declared capacity bounds what this cluster takes; what the host really has bounds it as well.
@@ -36,7 +37,7 @@ impl Need {
 
     pub(crate) fn get(&self, resource: Resource) -> u64 {
         match resource {
-            Resource::Cores => self.cores,
+            Resource::Cores | Resource::CoresOfOne => self.cores,
             Resource::Memory => self.memory,
             Resource::Disk => self.disk,
         }
@@ -77,6 +78,8 @@ pub(crate) struct Room {
     pub(crate) unusable: Option<UnusableHost>,
     /// Whether the host is declared, so that nodes may be placed on it.
     pub(crate) declared: bool,
+    /// Logical CPUs: Proxmox starts no VM that has more.
+    cpus: u64,
     /// What there is, as far as this cluster may use it.
     total: Need,
     /// Taken before the plan.
@@ -169,6 +172,7 @@ impl Rooms {
             host: name.to_owned(),
             unusable,
             declared: declared.is_some(),
+            cpus: u64::from(view.cpus),
             total: Need {
                 cores: (f64::from(view.cpus) * cluster.proxmox.cpu_overcommit.max(0.0)).floor() as u64,
                 memory: view.memory.saturating_sub(cluster.proxmox.memory_reserve),
@@ -248,10 +252,19 @@ impl Rooms {
         Need { disk: disk.min(cap), ..room.total.minus(room.before).minus(room.added) }
     }
 
-    /// Whether it fits.
+    /// The most vCPUs that one VM on a host can have, if a node wants more.
+    pub(crate) fn too_many_cores(&self, at: usize, need: Need) -> Option<u64> {
+        let cpus = self.rooms[at].cpus;
+        (need.cores > cpus).then_some(cpus)
+    }
+
+    /// Whether a node fits.
     pub(crate) fn fits(&self, at: usize, need: Need) -> bool {
         let free = self.free(at);
-        need.cores <= free.cores && need.memory <= free.memory && need.disk <= free.disk
+        self.too_many_cores(at, need).is_none()
+            && need.cores <= free.cores
+            && need.memory <= free.memory
+            && need.disk <= free.disk
     }
 
     /// Takes room.

@@ -176,6 +176,8 @@ pub struct Shortfall {
 pub enum Resource {
     /// vCPUs.
     Cores,
+    /// vCPUs of a single VM, of which Proxmox starts none with more than its host has CPUs.
+    CoresOfOne,
     /// Bytes of memory.
     Memory,
     /// Bytes on the disks storage.
@@ -197,7 +199,7 @@ impl Resource {
     /// An amount of it, for people.
     pub fn show(self, amount: u64) -> String {
         match self {
-            Self::Cores => amount.to_string(),
+            Self::Cores | Self::CoresOfOne => amount.to_string(),
             Self::Memory | Self::Disk => size::show(amount),
         }
     }
@@ -207,6 +209,7 @@ impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cores => "vCPU",
+            Self::CoresOfOne => "vCPU of one VM",
             Self::Memory => "memory",
             Self::Disk => "disk",
         })
@@ -217,7 +220,11 @@ impl fmt::Display for NoRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Shortfall { host, resource, wanted, free, nodes } in &self.shortfalls {
             let (wanted, free) = (resource.show(*wanted), resource.show(*free));
-            write!(f, "\n  {host}: {resource}: wanted {wanted}, free {free} (for {})", some_of(nodes))?;
+            let free = match resource {
+                Resource::CoresOfOne => format!("at most the host's {free}"),
+                _ => format!("free {free}"),
+            };
+            write!(f, "\n  {host}: {resource}: wanted {wanted}, {free} (for {})", some_of(nodes))?;
         }
         if !self.homeless.is_empty() {
             write!(f, "\n  no host left for {}", some_of(&self.homeless))?;

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use daedal_inventory::{Cluster, Node, Role};
 
 use crate::capacity::{Need, RESOURCES, Rooms};
-use crate::error::{NoRoom, PlanError, Shortfall};
+use crate::error::{NoRoom, PlanError, Resource, Shortfall};
 use crate::survey::{State, Survey};
 
 /// Host of every node that is to be created, by node name.
@@ -22,7 +22,7 @@ pub(crate) fn place<'w>(
     rooms: &mut Rooms,
     wanted: impl Fn(&Node) -> bool,
 ) -> Result<Places<'w>, PlanError> {
-    let mut failure = NoRoom::default();
+    let (mut failure, mut homeless) = (NoRoom::default(), Vec::new());
     let mut places = Places::new();
     let mut free_nodes: Vec<&'w Node> = Vec::new();
     // What must be on each host, whatever we choose: growth of what is there, and what is pinned.
@@ -37,6 +37,10 @@ pub(crate) fn place<'w>(
                 forced[at].0.add(need);
                 forced[at].1.push(node.name.clone());
             }
+            // What it has already it was started with.
+            if need.cores > 0 {
+                too_large(rooms, at, rooms.need(node), std::slice::from_ref(&node.name), &mut failure);
+            }
         };
         match (&sight.state, cluster.placement.pin.get(&node.name)) {
             (State::Blocked { .. }, _) => {}
@@ -46,10 +50,10 @@ pub(crate) fn place<'w>(
                     force(at, rooms.need(node));
                     places.insert(&node.name, at);
                 }
-                None => failure.homeless.push(format!("{} (pinned to {pin})", node.name)),
+                None => homeless.push(format!("{} (pinned to {pin})", node.name)),
             },
             (State::Absent, None) => match usable[..] {
-                [] => failure.homeless.push(node.name.clone()),
+                [] => homeless.push(node.name.clone()),
                 [only] => {
                     force(only, rooms.need(node));
                     places.insert(&node.name, only);
@@ -63,6 +67,7 @@ pub(crate) fn place<'w>(
             }
         }
     }
+    failure.homeless = homeless;
     for (at, (need, nodes)) in forced.into_iter().enumerate() {
         let free = rooms.free(at);
         let short = RESOURCES.into_iter().filter(|resource| need.get(*resource) > free.get(*resource));
@@ -100,6 +105,25 @@ pub(crate) fn place<'w>(
     Err(PlanError::NoRoom(failure))
 }
 
+/// Notes nodes that want more vCPUs than a VM on that host can have.
+fn too_large(rooms: &Rooms, at: usize, need: Need, nodes: &[String], failure: &mut NoRoom) {
+    let Some(most) = rooms.too_many_cores(at, need) else { return };
+    let host = &rooms.rooms[at].host;
+    let same = failure.shortfalls.iter_mut().find(|short| {
+        (short.host == *host, short.resource, short.wanted) == (true, Resource::CoresOfOne, need.cores)
+    });
+    match same {
+        Some(short) => short.nodes.extend_from_slice(nodes),
+        None => failure.shortfalls.push(Shortfall {
+            host: host.clone(),
+            resource: Resource::CoresOfOne,
+            wanted: need.cores,
+            free: most,
+            nodes: nodes.to_vec(),
+        }),
+    }
+}
+
 /// For every size of node that found no host: what each host lacks for it.
 fn explain(rooms: &Rooms, usable: &[usize], left: &[&Node], failure: &mut NoRoom) {
     let mut sizes: Vec<(Need, Vec<String>)> = Vec::new();
@@ -112,6 +136,7 @@ fn explain(rooms: &Rooms, usable: &[usize], left: &[&Node], failure: &mut NoRoom
     }
     for (need, nodes) in sizes {
         for at in usable {
+            too_large(rooms, *at, need, &nodes, failure);
             let free = rooms.free(*at);
             let short = RESOURCES.into_iter().filter(|resource| need.get(*resource) > free.get(*resource));
             failure.shortfalls.extend(short.map(|resource| Shortfall {

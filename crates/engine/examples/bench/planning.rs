@@ -144,6 +144,7 @@ fn guest(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
         memory: node.memory,
         disk: node.disk,
         lock: None,
+        unseen: false,
         tags: tags.clone(),
         ownership: Ownership::Ours { node: node.name.clone(), digest: node_digest(cluster, node) },
         config: Some(VmConfig {
@@ -162,6 +163,7 @@ fn guest(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
             protected: false,
             pending: false,
             hardware: daedal_planner::declared_hardware(cluster, node, &daedal_planner::Seats::default()),
+            seats: daedal_planner::Seats::default(),
         }),
     }
 }

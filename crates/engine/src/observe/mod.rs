@@ -5,6 +5,7 @@ mod etcd;
 pub(crate) mod guests;
 mod identity;
 mod nodes;
+mod space;
 mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,6 +94,9 @@ impl Engine {
                 |guest| matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name),
             )
         });
+        if incomplete || space::needed(cluster, &world) {
+            space::look(proxmox, cluster, &mut world, &blinds).await;
+        }
         if incomplete {
             // Bridges matter only where a VM is still to be made.
             bridges(proxmox, &mut world.hosts, &declared, &blinds).await;

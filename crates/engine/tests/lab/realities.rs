@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use daedal_engine::Run;
+use daedal_engine::{CheckVerdict, Run, chain};
 use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::{HostSpec, Realities};
 use daedal_planner::plan_apply;
+use daedal_proxmox::{TaskWatcher, UpdateVm};
 
+use crate::strangers::proxmox;
 use crate::support::{Bench, assert_done, errors};
 
 /// An apply during which something happens, and later something else.
@@ -99,6 +101,47 @@ async fn a_storage_that_fills_up_is_told_and_leaves_no_orphans() {
         assert_done(&bench.apply().await, "apply");
         bench.assert_converged(store).await;
     }
+}
+
+/// What a file system keeps for itself is neither used nor free.
+#[tokio::test(start_paused = true)]
+async fn only_what_a_storage_calls_available_is_free() {
+    let bench = Bench::new(1, 1);
+    let dc = bench.lab.datacenter();
+    assert!(["atlas/local-lvm", "boreas/local-lvm"].iter().all(|store| dc.reserve(store, 799 << 30)));
+    let (world, plan) = bench.look().await;
+    assert_eq!(world.hosts["atlas"].storages["local-lvm"].available, 1 << 30);
+    let error = plan.unwrap_err().to_string();
+    assert!(error.contains("disk: wanted") && error.contains("free 1 GiB"), "{error}");
+}
+
+/// Whatever is overcommitted, Proxmox starts no VM with more vCPUs than its host has CPUs.
+#[tokio::test(start_paused = true)]
+async fn a_vm_with_more_vcpus_than_its_host_has_cpus_is_refused_before_it_is_made() {
+    let mut bench =
+        Bench::with(1, 1, |datacenter| datacenter.hosts.iter_mut().for_each(|host| host.cpus = 2));
+    bench.cluster.proxmox.cpu_overcommit = 16.0;
+    for node in &mut bench.cluster.nodes {
+        node.cores = 4;
+    }
+    let error = bench.look().await.1.unwrap_err().to_string();
+    assert!(error.contains("vCPU of one VM: wanted 4, at most the host's 2"), "{error}");
+    let report = bench.engine().live_checks(&bench.cluster).await;
+    let capacity = report.checks.iter().find(|check| check.what == "capacity").unwrap();
+    assert_eq!(capacity.verdict, CheckVerdict::Bad, "{capacity:?}");
+    // What happens to whoever does it all the same.
+    for node in &mut bench.cluster.nodes {
+        node.cores = 2;
+    }
+    assert_done(&bench.apply().await, "apply");
+    let (vmid, host, ..) = bench.vms().remove(1);
+    let client = proxmox(&bench);
+    let tasks = TaskWatcher::new(&client);
+    tasks.finish(&client.stop_vm(&host, vmid).await.unwrap(), "stop").await.unwrap();
+    client.update_vm(&host, vmid, &UpdateVm::new().set("cores", 3)).await.unwrap();
+    let started = tasks.finish(&client.start_vm(&host, vmid).await.unwrap(), "start").await;
+    let said = chain(&started.unwrap_err());
+    assert!(said.contains("MAX 2 vcpus allowed per VM on this node"), "{said}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -95,7 +95,7 @@ impl State {
         let created = self.now;
         let store = self.store_mut(host, storage)?;
         let used = if thick { size } else { (bytes.bytes().len() as u64).min(size) };
-        if store.used() + used > store.total {
+        if used > store.available() {
             return Err(Fail::internal(format!(
                 "lvcreate 'pve/{name}' error: insufficient free space on storage '{storage}'"
             )));

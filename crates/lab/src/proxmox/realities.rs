@@ -77,6 +77,16 @@ impl Datacenter {
         })
     }
 
+    /// A storage (`host/storage`, or `storage` when shared) keeps so many bytes for itself, which it calls neither used nor
+    /// free. False if there is no such storage.
+    pub fn reserve(&self, store: &str, bytes: u64) -> bool {
+        self.with(|state| {
+            let Some(store) = state.stores.get_mut(store) else { return false };
+            store.reserved = bytes;
+            true
+        })
+    }
+
     /// Somebody's job (`backup`, `snapshot`, `migrate` …) takes hold of a VM. False if there is none, or it is held.
     pub fn hold(&self, vmid: u32, lock: &str) -> bool {
         self.with(|state| {

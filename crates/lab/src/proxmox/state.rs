@@ -90,6 +90,9 @@ impl Storage {
 pub(crate) struct Store {
     pub(crate) total: u64,
     pub(crate) others: u64,
+    /// Bytes that are neither used nor free: a file system keeps some for root, or shares them with others.
+    #[serde(default)]
+    pub(crate) reserved: u64,
     pub(crate) volumes: BTreeMap<String, Volume>,
     /// Since when what it is on is not there: a volume group, a mount, a server.
     #[serde(default)]
@@ -104,9 +107,14 @@ impl Store {
         self.others + self.volumes.values().map(|volume| volume.used).sum::<u64>()
     }
 
+    /// Bytes that can still be written.
+    pub(crate) fn available(&self) -> u64 {
+        self.total.saturating_sub(self.used() + self.reserved)
+    }
+
     /// Whether a file of that many bytes fits.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
-        self.used() + bytes as u64 <= self.total
+        bytes as u64 <= self.available()
     }
 }
 

@@ -24,6 +24,7 @@ impl Checker<'_> {
         let mut ours: HashMap<&str, Load> = HashMap::new();
         let mut new_disk: HashMap<&str, u64> = HashMap::new();
         let mut loaded: HashSet<&str> = HashSet::new();
+        let mut largest: HashMap<&str, u32> = HashMap::new();
         let started: HashSet<u32> = self
             .plan
             .steps
@@ -47,6 +48,8 @@ impl Checker<'_> {
                 Some(node) => {
                     load.cores += u64::from(node.cores);
                     load.memory += node.memory;
+                    let most = largest.entry(&guest.host).or_default();
+                    *most = node.cores.max(*most);
                     loaded.insert(&guest.host);
                 }
                 None if guest.running && !guest.template => {
@@ -73,6 +76,8 @@ impl Checker<'_> {
                     let disk = node.disk_in_all(&self.cluster.proxmox.disks_storage);
                     load.disk += disk;
                     *new_disk.entry(host).or_default() += disk;
+                    let most = largest.entry(host).or_default();
+                    *most = node.cores.max(*most);
                     loaded.insert(host);
                 }
                 Action::GrowDisk { vmid, size } => {
@@ -107,6 +112,9 @@ impl Checker<'_> {
             let cores = (f64::from(view.cpus) * proxmox.cpu_overcommit).floor();
             if (others.cores + ours.cores) as f64 > cores {
                 short.push(format!("{name} has {cores} vCPU to give, not {}.", others.cores + ours.cores));
+            }
+            if let Some(most) = largest.get(name).filter(|most| **most > view.cpus) {
+                short.push(format!("{name} has {} CPUs, and starts no VM with {most} vCPU.", view.cpus));
             }
             if others.memory + ours.memory > view.memory.saturating_sub(proxmox.memory_reserve) {
                 short.push(format!("{name} has not enough memory for what would run there."));

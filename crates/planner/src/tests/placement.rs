@@ -170,6 +170,33 @@ fn a_declared_capacity_bounds_only_what_is_ours() {
     }
 }
 
+/// Proxmox starts no VM with more vCPUs than its host has CPUs, however much they are overcommitted.
+#[test]
+fn no_vm_has_more_vcpus_than_its_host_has_cpus() {
+    let mut cluster = fixture::cluster("home", &["small", "large"], 1, 2);
+    cluster.proxmox.cpu_overcommit = 8.0;
+    cluster.nodes[1].cores = 8;
+    let world = fixture::empty_world(&[("small", 4, 256, 1000), ("large", 8, 256, 1000)]);
+    assert_eq!(places(&cluster, &world), ["cp-1@small", "worker-1@large", "worker-2@small"]);
+    cluster.nodes[1].cores = 9;
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("no host has 9 CPUs") };
+    assert!(
+        room.to_string().contains("large: vCPU of one VM: wanted 9, at most the host's 8 (for worker-1)"),
+        "{room}"
+    );
+    assert_eq!(room.shortfalls.len(), 2, "{room}");
+    // Where there is no choice, and where a node that is there is to get more.
+    cluster.proxmox.hosts.truncate(1);
+    cluster.nodes[1].cores = 8;
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("it has 4 CPUs") };
+    assert_eq!((room.shortfalls[0].wanted, room.shortfalls[0].free), (8, 4), "{room}");
+    cluster.nodes[1].cores = 4;
+    let world = Sim::made(&cluster, &world).world;
+    cluster.nodes[1].cores = 5;
+    let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("it has 4 CPUs") };
+    assert_eq!(room.shortfalls[0].nodes, ["worker-1"], "{room}");
+}
+
 #[test]
 fn a_disk_that_is_added_to_a_vm_needs_room_too() {
     let mut cluster = fixture::cluster("home", &["a"], 1, 0);

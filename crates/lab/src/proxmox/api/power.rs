@@ -119,6 +119,11 @@ async fn run_start(job: &Job, vmid: u32) -> Result<(), Stop> {
         }
         vm.apply_pending();
         let vm = vm.clone();
+        let (cpus, most) =
+            (vmconfig::cpus(&vm.config), state.hosts.get(&job.host).map_or(0, |host| host.cpus));
+        if cpus > most {
+            return Err(Fail::internal(format!("MAX {most} vcpus allowed per VM on this node")));
+        }
         check_devices(state, &job.host, &vm)
     })?;
     job.pass(job.dc.durations().start).await?;

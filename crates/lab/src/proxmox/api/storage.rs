@@ -20,7 +20,8 @@ pub(super) fn need_readable(context: &Context, id: &str) -> Result<(), Fail> {
 
 fn usage(state: &State, host: &str, id: &str, storage: &Storage) -> Value {
     let there = state.store(host, id).ok();
-    let (total, used) = there.map_or((0, 0), |store| (store.total, store.used()));
+    let (total, used, avail) =
+        there.map_or((0, 0, 0), |store| (store.total, store.used(), store.available()));
     json!({
         "type": storage.kind,
         "content": storage.content.join(","),
@@ -29,7 +30,7 @@ fn usage(state: &State, host: &str, id: &str, storage: &Storage) -> Value {
         "enabled": u8::from(!storage.disabled),
         "total": total,
         "used": used,
-        "avail": total.saturating_sub(used),
+        "avail": avail,
     })
 }
 
