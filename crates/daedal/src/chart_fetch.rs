@@ -37,7 +37,9 @@ impl Https {
                 return Err(format!("{url} redirects to {next}, which is not HTTPS"));
             }
             // A login is for the server that was asked, not for the one it names.
-            if next.host_str() != url.host_str() {
+            if (next.host_str(), next.port_or_known_default())
+                != (url.host_str(), url.port_or_known_default())
+            {
                 request.authorization = None;
             }
             request.url = next.into();

@@ -224,3 +224,31 @@ async fn a_login_stays_with_its_server() {
     assert!(network.asked.lock().unwrap().contains(&"https://cdn.test/c-0.9.0.tgz".to_owned()));
     assert_eq!(*network.trusted.lock().unwrap(), ["https://charts.test/r/index.yaml"]);
 }
+
+#[tokio::test]
+async fn documents_of_schemas_are_fetched_checked_and_kept_for_when_nobody_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::new(folder.path());
+    let mut network = repository("");
+    let url = |name: &str| format!("https://charts.test/{name}");
+    network.pages.insert(url("s.json"), b"{\"type\": \"object\"}".to_vec());
+    network.pages.insert(url("page.html"), b"<html>".to_vec());
+    network.pages.insert(url("long.json"), vec![b' '; (4 << 20) + 1]);
+    let login = Login { user: "u".into(), password: "canary".into() };
+    let fetcher = Fetcher::new(&network, &cache).login(login);
+    let (document, stale) = fetcher.schema(&url("s.json")).await.unwrap();
+    assert_eq!((document.as_slice(), stale), (&b"{\"type\": \"object\"}"[..], None));
+    assert!(network.trusted.lock().unwrap().is_empty(), "a login is not for whom a chart names");
+    for (name, complaint) in
+        [("page.html", "not JSON"), ("long.json", "more than"), ("none.json", "status 404")]
+    {
+        let error = fetcher.schema(&url(name)).await.unwrap_err().to_string();
+        assert!(error.contains(complaint), "{error}");
+    }
+    network.down = true;
+    let fetcher = Fetcher::new(&network, &cache);
+    let (kept, stale) = fetcher.schema(&url("s.json")).await.unwrap();
+    assert_eq!(kept, document);
+    assert!(stale.unwrap().contains("no route to host"));
+    assert!(matches!(fetcher.schema(&url("page.html")).await, Err(daedal_helm::Error::Unreachable { .. })));
+}

@@ -57,7 +57,13 @@ enum Problem {
 /// Hands out the documents that are there, and remembers the first that is not.
 struct Known {
     documents: Documents,
-    missing: Arc<Mutex<Option<String>>>,
+    missing: Arc<Mutex<Option<Problem>>>,
+}
+
+impl Known {
+    fn lack(&self, problem: Problem) {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(problem);
+    }
 }
 
 impl Retrieve for Known {
@@ -66,12 +72,17 @@ impl Retrieve for Known {
         if let Some(document) = self.documents.get(url) {
             return serde_json::from_slice(document).map_err(|e| format!("{url} is not JSON: {e}").into());
         }
-        if !matches!(uri.scheme().as_str(), "http" | "https") {
-            return Err(format!("only addresses of http and https can be fetched, not {url}").into());
-        }
-        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        missing.get_or_insert_with(|| url.to_owned());
-        Err(format!("{url} was not fetched").into())
+        self.lack(match uri.scheme().as_str() {
+            "http" | "https" => Problem::Missing(url.to_owned()),
+            _ => {
+                // What the library puts before references that are relative to nothing.
+                let path = url.trim_start_matches("json-schema:///");
+                Problem::Values(format!(
+                    "the schema refers to {path}; only http and https addresses are fetched\n"
+                ))
+            }
+        });
+        Err("not there".into())
     }
 }
 
@@ -99,7 +110,7 @@ fn check(schema: &[u8], values: &Map<String, Json>, documents: &Documents) -> Re
         Ok(validator) => validator,
         Err(e) => {
             let missing = missing.lock().unwrap_or_else(PoisonError::into_inner).take();
-            return Err(missing.map_or_else(|| Problem::Values(format!("{e}\n")), Problem::Missing));
+            return Err(missing.unwrap_or_else(|| Problem::Values(format!("{e}\n"))));
         }
     };
     let instance = whole(&Json::Object(values.clone()));
@@ -111,4 +122,37 @@ fn check(schema: &[u8], values: &Map<String, Json>, documents: &Documents) -> Re
         })
         .collect();
     if problems.is_empty() { Ok(()) } else { Err(Problem::Values(problems.concat())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(schema: &str, documents: &Documents) -> String {
+        let values = Map::from_iter([("a".to_owned(), Json::from("x"))]);
+        match check(schema.as_bytes(), &values, documents) {
+            Ok(()) => "fits".to_owned(),
+            Err(Problem::Values(message)) => message,
+            Err(Problem::Missing(url)) => format!("missing {url}"),
+        }
+    }
+
+    #[test]
+    fn references_lead_to_the_network_or_nowhere() {
+        let none = Documents::new();
+        let remote = r##"{"$ref": "https://example.org/a.json#/b"}"##;
+        assert_eq!(told(remote, &none), "missing https://example.org/a.json");
+        let nested = r#"{"$id": "https://example.org/s/x.json", "properties": {"a": {"$ref": "../t.json"}}}"#;
+        assert_eq!(told(nested, &none), "missing https://example.org/t.json");
+        for (reference, shown) in [("file:///etc/passwd", "file:///etc/passwd"), ("other.json", "other.json")]
+        {
+            let schema = format!(r#"{{"$ref": "{reference}"}}"#);
+            let expected =
+                format!("the schema refers to {shown}; only http and https addresses are fetched\n");
+            assert_eq!(told(&schema, &none), expected);
+        }
+        let known = |text: &str| Documents::from([("https://example.org/a.json".to_owned(), text.into())]);
+        assert_eq!(told(remote, &known(r#"{"b": {"type": "object"}}"#)), "fits");
+        assert_eq!(told(remote, &known(r#"{"b": {"type": "array"}}"#)).lines().count(), 1);
+    }
 }

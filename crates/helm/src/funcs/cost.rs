@@ -6,6 +6,8 @@ use crate::value::{MAX_NESTING, Value};
 
 /// Bytes of text that are handled in one step.
 const BYTES: u64 = 128;
+/// Bytes of text that are parsed in one step.
+const PARSED: u64 = 16;
 /// Elements of a list or map that are handled in one step.
 const ELEMENTS: u64 = 32;
 
@@ -16,8 +18,10 @@ pub(crate) enum Cost {
     Length,
     /// With everything in its arguments, however deep; a small value can hold the same large one many times.
     Content,
-    /// With the square of what is in its arguments, since elements are compared with each other.
+    /// With everything in its arguments, once for each element, since elements are compared with each other.
     Pairs,
+    /// With the length of the text in its first argument, which is parsed.
+    Parse,
     /// With the length of the text and that of the pattern.
     Pattern,
     /// Not with its arguments at all.
@@ -37,8 +41,11 @@ pub(super) fn of(name: &str) -> Cost {
         | "toRawJson" | "mustToRawJson" | "toToml" | "toString" | "toStrings" | "print" | "println"
         | "printf" | "html" | "js" | "urlquery" | "quote" | "squote" | "cat" | "join" | "sortAlpha"
         | "deepCopy" | "mustDeepCopy" | "deepEqual" | "merge" | "mustMerge" | "mergeOverwrite"
-        | "mustMergeOverwrite" | "has" | "mustHas" | "eq" | "ne" | "tpl" => Cost::Content,
+        | "mustMergeOverwrite" | "has" | "mustHas" | "eq" | "ne" => Cost::Content,
         "uniq" | "mustUniq" | "without" | "mustWithout" => Cost::Pairs,
+        "tpl" | "fromYaml" | "fromYamlArray" | "fromJson" | "fromJsonArray" | "mustFromJson" | "fromToml" => {
+            Cost::Parse
+        }
         "regexMatch"
         | "mustRegexMatch"
         | "regexFind"
@@ -68,7 +75,11 @@ impl Cost {
         match self {
             Cost::Length => args.iter().map(length).sum(),
             Cost::Content => content(args, most),
-            Cost::Pairs => content(args, most).saturating_pow(2) / 4,
+            Cost::Pairs => {
+                let longest = args.iter().filter_map(|list| Some(list.elements()?.len() as u64)).max();
+                content(args, most).saturating_mul(longest.unwrap_or(0)) / 4
+            }
+            Cost::Parse => args.first().map_or(0, |text| bytes(text) / PARSED),
             Cost::Pattern => {
                 let pattern = args.first().map_or(0, |pattern| bytes(pattern) / 16);
                 (1 + args.iter().skip(1).map(length).sum::<u64>()).saturating_mul(1 + pattern)
@@ -154,6 +165,9 @@ mod tests {
             ("mustToRawJson", Cost::Content),
             ("mustWithout", Cost::Pairs),
             ("mustRegexSplit", Cost::Pattern),
+            ("tpl", Cost::Parse),
+            ("fromYamlArray", Cost::Parse),
+            ("fromToml", Cost::Parse),
             ("sha256sum", Cost::Length),
             ("mustLast", Cost::Steps(0)),
         ] {
@@ -161,7 +175,12 @@ mod tests {
         }
         let kind = |kind: &str| Cost::KeyOfKind(1_000_000).steps(&[Value::string(kind)], u64::MAX);
         assert_eq!((kind("rsa"), kind(""), kind("ed25519")), (1_000_000, 1_000_000, 1000));
+        let list = Value::list((0..100).map(|_| Value::list(vec![Value::Int(1); 9])).collect());
+        assert_eq!(Cost::Pairs.steps(&[list], u64::MAX), 100 * 1000 / 4);
         let text = Value::string("x".repeat(1280));
+        // What a text is rendered with does not count: templates look up little of it.
+        let much = Value::list(vec![Value::Int(1); 10_000]);
+        assert_eq!(Cost::Parse.steps(&[text.clone(), much], u64::MAX), 80);
         assert_eq!(Cost::Length.steps(std::slice::from_ref(&text), u64::MAX), 10);
         assert_eq!(Cost::Pattern.steps(&[Value::string("a".repeat(32)), text], u64::MAX), 33);
     }
