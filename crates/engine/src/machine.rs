@@ -58,8 +58,9 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> Create
     };
     let Drives { media, boot } = drives(cluster);
     let drives = [(media, sources.media), (boot, sources.iso)];
-    // An empty disk does not boot, so the ISO's turn comes until the system is installed, and never again.
-    let boots = [Some(SYSTEM_DISK), sources.iso.map(|_| boot)];
+    // An empty disk does not boot, so the ISO's turn comes until the system is installed, and never again. The config medium
+    // boots nothing; a drive that is not in the order would be appended to it when it is emptied, as a change that waits.
+    let boots = [Some(SYSTEM_DISK), sources.iso.map(|_| boot), sources.media.map(|_| media)];
     CreateVm {
         vmid: node.vmid,
         name: node.name.clone(),
@@ -200,7 +201,7 @@ pub(crate) fn installing_template(
     CreateVm {
         disks: [(SYSTEM_DISK.to_owned(), disk)].into(),
         cdroms: drives.map(|(slot, volid)| (slot.to_owned(), Some(volid.to_owned()))).into(),
-        boot_order: vec![SYSTEM_DISK.to_owned(), slots.boot.to_owned()],
+        boot_order: [SYSTEM_DISK, slots.boot, slots.media].map(str::to_owned).into(),
         nics: vec![nic(cluster, node)],
         start: true,
         ..template(cluster, node.role, vmid, iso, digest)

@@ -19,10 +19,19 @@ impl Executor<'_> {
     ) -> Result<Outcome, Error> {
         let node = self.node(step)?;
         self.persist(step, |_| async move {
-            let mine = self.mine_or_gone(step, vmid).await?;
+            let mut mine = self.mine_or_gone(step, vmid).await?;
+            // A disk that grows changes the digest of the config.
+            let grows = |change: &&Change| mine.config.disks.contains_key(&change.option);
+            let (grown, others): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(grows);
+            for change in &grown {
+                self.grow_further(step, vmid, &mine, &change.option).await?;
+            }
+            if !grown.is_empty() && !others.is_empty() {
+                mine = self.mine_or_gone(step, vmid).await?;
+            }
             let seats = machine::seats(vmid, &mine.config);
             let mut update = UpdateVm::new().digest(&mine.config.digest);
-            for change in changes {
+            for change in others {
                 let value = match change.option.as_str() {
                     "cores" => node.cores.to_string(),
                     "memory" => (node.memory >> 20).to_string(),
@@ -43,10 +52,6 @@ impl Executor<'_> {
                             }
                             None => wanted.property_string(),
                         }
-                    }
-                    disk if mine.config.disks.contains_key(disk) => {
-                        self.grow_further(step, vmid, &mine, disk).await?;
-                        continue;
                     }
                     option => match machine::option(self.cluster, node, &seats, option) {
                         Some(value) => value,

@@ -58,7 +58,7 @@ fn a_vm_is_asked_for_as_talos_wants_it() {
         ("agent", "enabled=1".to_owned()),
         ("balloon", "0".to_owned()),
         ("bios", "ovmf".to_owned()),
-        ("boot", "order=scsi0".to_owned()),
+        ("boot", "order=scsi0;ide2".to_owned()),
         ("cores", "4".to_owned()),
         ("cpu", "x86-64-v2-AES".to_owned()),
         ("description", daedal_planner::description(&cluster, node)),
@@ -217,5 +217,5 @@ fn a_vm_that_installs_itself_has_an_empty_disk_and_two_drives() {
     assert_eq!(params.get("scsi0"), Some("local-lvm:40,discard=on,iothread=1,ssd=1"));
     assert_eq!(params.get("ide0"), Some("local:iso/talos.iso,media=cdrom"));
     assert_eq!(params.get("ide2"), Some("local:iso/cp-1.iso,media=cdrom"));
-    assert_eq!(params.get("boot"), Some("order=scsi0;ide0"));
+    assert_eq!(params.get("boot"), Some("order=scsi0;ide0;ide2"));
 }

@@ -374,6 +374,36 @@ async fn hardware_of_existing_vms_changes_where_it_can() {
     assert!(bench.look().await.1.unwrap().is_empty());
 }
 
+/// Emptying a CD drive that is not in the boot order would append it there, as a change that waits for the next start.
+#[tokio::test(start_paused = true)]
+async fn ejected_media_leave_nothing_that_waits_for_a_restart() {
+    for way in [Way::USUAL, ISO_CIDATA, TEMPLATE] {
+        let bench = Bench::booting(way, 1, 1);
+        assert_done(&bench.apply().await, way.boot);
+        let saved = serde_json::to_value(bench.lab.datacenter().save()).unwrap();
+        for (vmid, vm) in saved["vms"].as_object().unwrap() {
+            assert_eq!(vm["pending"], serde_json::json!({}), "VM {vmid}, {way:?}");
+        }
+    }
+}
+
+/// A disk that grows changes the digest of its VM's config: what is set besides is sent with the new one, at the first try.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_grows_does_not_spoil_the_change_besides() {
+    let mut bench = Bench::new(1, 1);
+    bench.cluster = crate::support::cluster_booting("{}\n  hardware: {disks: [{size: 10GiB}]}", 1, 1);
+    assert_done(&bench.apply().await, "apply");
+    for node in &mut bench.cluster.nodes {
+        node.disks[0].size = 20 << 30;
+        node.cores = 6;
+    }
+    bench.lab.faults().clear_log();
+    assert_done(&bench.apply().await, "grown and changed");
+    let log = bench.lab.faults().log();
+    let puts = log.iter().filter(|call| call.method == "PUT" && call.path.ends_with("/1000/config"));
+    assert_eq!(puts.count(), 1, "{log:#?}");
+}
+
 /// An empty disk need not grow: one call makes the VM and starts it.
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_boots_an_iso_starts_with_its_creation() {

@@ -283,14 +283,19 @@ impl Change {
                 {
                     keep_as_unused(&mut vm.config, &old);
                 }
-                None if cdrom && vm.config.contains_key("boot") => {
-                    let mut order = vmconfig::boot_order(&vm.config);
-                    if !order.contains(&name) {
-                        order.push(name.clone());
-                        vm.config.insert("boot".into(), format!("order={}", order.join(";")));
+                _ => {}
+            }
+            // Whatever is put into a CD drive, or taken out, makes it one to boot from.
+            if cdrom && vm.config.contains_key("boot") {
+                let mut order = vmconfig::boot_order(&vm.wanted());
+                if !order.contains(&name) {
+                    order.push(name.clone());
+                    let boot = format!("order={}", order.join(";"));
+                    match running {
+                        true => drop(vm.pending.insert("boot".into(), Some(boot))),
+                        false => drop(vm.config.insert("boot".into(), boot)),
                     }
                 }
-                _ => {}
             }
             after.media_touched |= cdrom;
             vm.pending.remove(&name);
