@@ -384,8 +384,15 @@ impl Error {
             Self::StuckCreate { vmid, host, .. } => Some(daedal_planner::freeing(host, *vmid)),
             Self::Image { fix, .. } | Self::NoBackups { fix, .. } => fix.clone(),
             Self::Proxmox(error) => match error.kind() {
+                // An entry for one VM would replace all that comes from its pool or from /vms.
                 Kind::Permission { path: Some(path), privilege: Some(privilege), .. } => {
-                    Some(format!("grant {privilege} on {path} to the API token and to its user"))
+                    let place = if path.starts_with("/vms/") { "the path of its VMs" } else { path };
+                    Some(format!(
+                        "the API token and its user need {privilege} on {place}: `daedal check --live` prints the command"
+                    ))
+                }
+                Kind::Permission { .. } => {
+                    Some("`daedal check --live` says which privilege is missing, and how to grant it".to_owned())
                 }
                 Kind::Auth { .. } => Some("check the token id and its secret".to_owned()),
                 _ => None,
@@ -455,5 +462,27 @@ fn human(duration: Duration) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
         _ => format!("{} min", seconds / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An entry on one VM's path replaces what is inherited, so none is advised; where Proxmox names nothing, the check does.
+    #[test]
+    fn a_refusal_leads_to_the_check_and_to_no_entry_for_one_vm() {
+        let fix = |path: Option<&str>, privilege: Option<&str>| {
+            let kind = daedal_proxmox::Kind::Permission {
+                path: path.map(str::to_owned),
+                privilege: privilege.map(str::to_owned),
+                text: String::new(),
+            };
+            Error::Proxmox(daedal_proxmox::Error::new("start VM 300", kind)).fix().unwrap()
+        };
+        let of_vm = fix(Some("/vms/300"), Some("VM.PowerMgmt"));
+        assert!(of_vm.contains("VM.PowerMgmt") && !of_vm.contains("/vms/300"), "{of_vm}");
+        assert!(fix(Some("/storage/local"), Some("Datastore.Audit")).contains("on /storage/local"));
+        assert!([of_vm, fix(None, None)].iter().all(|fix| fix.contains("`daedal check --live`")));
     }
 }

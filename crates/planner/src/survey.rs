@@ -242,8 +242,9 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
                 node.vmid
             ),
             format!(
-                "let the token read it (VM.Audit on /vms/{}), or bring its host back, and run again",
-                node.vmid
+                "let the token read it (VM.Audit on the path of its VMs: `daedal check --live` prints the command), or \
+                 bring {} back, and run again",
+                guest.host
             ),
         ),
         Ownership::Template { .. } => (
