@@ -20,8 +20,12 @@ pub struct TemplateRow {
     pub name: String,
     /// The role whose nodes are cloned from it.
     pub role: Role,
-    /// Whether it is declared, and made of what is declared now.
+    /// Whether it is declared, complete, and made of what is declared now.
     pub current: bool,
+    /// Whether it became a template; not while it is made, or where that was interrupted.
+    pub complete: bool,
+    /// Whether it runs, as one does while an ISO installs it.
+    pub running: bool,
     /// Our VMs whose disks are linked to it.
     pub linked: Vec<String>,
 }
@@ -64,14 +68,16 @@ impl Engine {
                 host: guest.host.clone(),
                 name: guest.name.clone(),
                 role,
-                current: declared && wanted.as_ref() == Some(digest),
+                current: declared && guest.template && wanted.as_ref() == Some(digest),
+                complete: guest.template,
+                running: guest.running,
                 linked: linked.map(|other| other.name.clone()).collect(),
             }
         };
         ours.map(row).collect()
     }
 
-    /// Destroys templates that are of no use any more, or with `all` every one that no disk is linked to. Each is proven to
+    /// Destroys templates that are of no use any more, incomplete ones among them, or with `all` every one that no disk is linked to. Each is proven to
     /// be ours once more before it goes; Proxmox itself refuses while somebody else's disk is linked to it.
     pub async fn prune_templates(&self, cluster: &Cluster, all: bool) -> Result<Vec<Pruned>, Error> {
         let world = self.observe(cluster).await?;
@@ -99,10 +105,16 @@ impl Engine {
         if !matches!(ours, Ownership::Template { .. }) {
             return Ok(Some("it is no template of this cluster any more".to_owned()));
         }
+        let (tasks, what) = (daedal_proxmox::TaskWatcher::new(proxmox), format!("VM {vmid} on {host}"));
+        if proxmox.vm_status(host, *vmid).await?.running() {
+            let call = async { Ok::<_, Error>(proxmox.stop_vm(host, *vmid).await?) };
+            let upid = self.parts.effects.perform(EffectKind::StopVm, &what, call).await?;
+            if let Err(error) = tasks.finish(&upid, &format!("stop template {vmid}")).await {
+                return Ok(Some(chain(&error)));
+            }
+        }
         let call = async { Ok::<_, Error>(proxmox.destroy_vm(host, *vmid, true).await?) };
-        let what = format!("VM {vmid} on {host}");
         let upid = self.parts.effects.perform(EffectKind::DestroyVm, what, call).await?;
-        let tasks = daedal_proxmox::TaskWatcher::new(proxmox);
         match tasks.finish(&upid, &format!("destroy template {vmid}")).await {
             Ok(()) => Ok(None),
             Err(error) if error.is_vm_missing() => Ok(None),

@@ -8,7 +8,7 @@ use crate::capacity::Rooms;
 use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
 use crate::names;
-use crate::plan::{Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
+use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Quorum, StepId};
 use crate::survey::{Notes, Survey, claims, full_name, look_alike};
 use crate::volumes::{Place, Volumes};
 use crate::world::{Blind, EtcdView, GuestView, Ownership, World};
@@ -218,6 +218,15 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
                 notes.problem(full_name(guest), look_alike(why, true), fix);
             }
             Ownership::LookAlike { why, lost } => notes.warning(full_name(guest), look_alike(why, *lost)),
+            Ownership::Template { .. } if !guest.template => {
+                let runs = if guest.running { " It runs." } else { "" };
+                notes.add(
+                    Level::Warning,
+                    full_name(guest),
+                    format!("It is an incomplete template of this cluster, and stays.{runs}"),
+                    Some("`daedal templates prune` destroys it".to_owned()),
+                );
+            }
             Ownership::Unreadable { why } if ours => {
                 notes.problem(
                     full_name(guest),

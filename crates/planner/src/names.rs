@@ -114,6 +114,11 @@ pub fn template_name(cluster: &Cluster, role: daedal_inventory::Role, schematic_
     format!("talos-v{version}-{}-{role}", hex12(schematic_id))
 }
 
+/// Whether a VM is called as templates are, of whichever cluster.
+pub fn is_template_name(name: &str) -> bool {
+    name.starts_with("talos-v") && (name.ends_with("-controlplane") || name.ends_with("-worker"))
+}
+
 /// Volume id of a disk image on the images storage.
 pub fn image_volid(storage: &str, file: &str) -> String {
     Content::Import.volid(storage, file)

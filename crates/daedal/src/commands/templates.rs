@@ -20,7 +20,7 @@ pub enum TemplatesCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Destroy templates that are made of something else than is declared now. One that disks are linked to stays.
+    /// Destroy templates that are incomplete, or made of something else than is declared now. One that disks are linked to stays.
     Prune {
         /// Which inventory.
         #[command(flatten)]
@@ -94,7 +94,12 @@ fn render(rows: &[TemplateRow]) -> String {
             Role::ControlPlane => "control plane",
             Role::Worker => "worker",
         };
-        let state = if row.current { "current" } else { "old" };
+        let state = match (row.current, row.complete, row.running) {
+            (true, ..) => "current",
+            (_, true, _) => "old",
+            (_, false, false) => "incomplete",
+            (_, false, true) => "incomplete, running",
+        };
         let linked = if row.linked.is_empty() { "-".to_owned() } else { row.linked.join(", ") };
         vec![row.vmid.to_string(), row.host.clone(), role.into(), state.into(), linked, row.name.clone()]
     };

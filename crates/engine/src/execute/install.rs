@@ -57,14 +57,21 @@ impl Executor<'_> {
     /// Takes away what an earlier try has left.
     async fn start_over(&self, step: &Step, host: &str, vmid: u32) -> Result<(), Error> {
         let proxmox = &self.engine.parts.proxmox;
+        self.stop_template(step, host, vmid).await?;
+        let call = async { Ok(proxmox.destroy_vm(host, vmid, true).await?) };
+        let upid = self.perform(EffectKind::DestroyVm, vmid, host, call).await?;
+        self.finish(step, &upid, &format!("destroy VM {vmid}")).await
+    }
+
+    /// Stops what was to become a template, if it runs.
+    pub(super) async fn stop_template(&self, step: &Step, host: &str, vmid: u32) -> Result<(), Error> {
+        let proxmox = &self.engine.parts.proxmox;
         if proxmox.vm_status(host, vmid).await?.running() {
             let call = async { Ok(proxmox.stop_vm(host, vmid).await?) };
             let upid = self.perform(EffectKind::StopVm, vmid, host, call).await?;
             self.finish(step, &upid, &format!("stop VM {vmid}")).await?;
         }
-        let call = async { Ok(proxmox.destroy_vm(host, vmid, true).await?) };
-        let upid = self.perform(EffectKind::DestroyVm, vmid, host, call).await?;
-        self.finish(step, &upid, &format!("destroy VM {vmid}")).await
+        Ok(())
     }
 
     async fn install_once(

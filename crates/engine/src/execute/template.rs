@@ -103,6 +103,7 @@ impl Executor<'_> {
                 Ownership::Template { .. } if at == host => {}
                 other => return Err(not_ours(vmid, at, other)),
             }
+            self.stop_template(step, host, vmid).await?;
             let call = async { Ok(proxmox.destroy_vm(host, vmid, true).await?) };
             let upid = self.perform(EffectKind::DestroyVm, vmid, host, call).await?;
             match self.finish(step, &upid, &format!("destroy template {vmid}")).await {

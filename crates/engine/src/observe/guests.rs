@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
+use daedal_planner::names::is_template_name;
 use daedal_planner::{
     FoundMark, GuestView, HardwareView, Identity, Judge, Mark, Ownership, Seat, VmConfig, asked_size,
     card_words, disk_words, properties,
@@ -32,7 +33,7 @@ pub(crate) async fn look(
     let vmids: BTreeSet<u32> = cluster.nodes.iter().map(|node| node.vmid).chain(templates).collect();
     let names: BTreeSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
     let could_be_ours = |vmid: u32, name: &str, tags: &[String]| {
-        vmids.contains(&vmid) || names.contains(name) || tags.contains(&tag)
+        vmids.contains(&vmid) || names.contains(name) || tags.contains(&tag) || is_template_name(name)
     };
 
     let rows: Vec<&Resource> =

@@ -8,7 +8,7 @@ use crate::boot::{
 };
 use crate::crash::sweep;
 use crate::faults::faults_on;
-use crate::support::{Bench, Giving, Way, assert_done};
+use crate::support::{Bench, Giving, Way, assert_done, cluster_booting};
 
 #[tokio::test(start_paused = true)]
 async fn clones_of_templates_linked_and_full() {
@@ -159,6 +159,40 @@ async fn a_template_of_something_else_is_replaced() {
 #[tokio::test(start_paused = true)]
 async fn every_death_on_the_way_from_a_template_is_survived() {
     sweep(TEMPLATE, 1, 1, 0, 1).await;
+}
+
+/// A run that dies while an ISO installs a template leaves a VM that runs: it is listed, stopped and pruned, also where templates are
+/// no longer declared.
+#[tokio::test(start_paused = true)]
+async fn an_incomplete_template_is_listed_stopped_and_pruned() {
+    let mut bench = Bench::booting(TEMPLATE_BY_ISO, 1, 0);
+    let engine = bench.engine();
+    let world = engine.observe(&bench.cluster).await.unwrap();
+    let plan = daedal_planner::plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
+    let run = daedal_engine::Run::silent();
+    let installing = async {
+        while !bench.lab.datacenter().vms().iter().any(|(vmid, _, _, running)| *vmid == 998 && *running) {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        () = installing => {}
+        _ = engine.execute(&bench.cluster, &world, &plan, &run) => unreachable!("it is still being installed"),
+    }
+    let rows = bench.engine().templates(&bench.cluster).await.unwrap();
+    assert_eq!(
+        rows.iter().map(|row| (row.vmid, row.current, row.complete)).collect::<Vec<_>>(),
+        [(998, false, false)]
+    );
+    assert!(rows[0].running, "{rows:#?}");
+    let world = bench.look().await.0;
+    let notes = daedal_planner::plan_destroy(&bench.cluster, &world).unwrap().notes;
+    assert!(notes.iter().any(|note| note.text.contains("incomplete template")), "{notes:#?}");
+
+    bench.cluster = cluster_booting("{}", 1, 0);
+    let gone = bench.engine().prune_templates(&bench.cluster, false).await.unwrap();
+    assert!(gone.len() == 1 && gone[0].kept.is_none(), "{gone:#?}");
+    assert_eq!(bench.lab.datacenter().vms(), []);
 }
 
 /// A template that an ISO installed holds Talos and nothing else: no card, no media, no config.
