@@ -71,7 +71,7 @@ pub use marking::LostMark;
 pub use observe::RunsOn;
 pub use outputs::{Outputs, Rekeyed};
 pub use page::{EtcdPage, KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage};
-pub use privileges::{Grant, Scope, Use};
+pub use privileges::{Grant, Scope, Use, vnet_zones};
 pub use report::{Report, StepReport, StepState};
 pub use run::Run;
 pub use status::{NodeStatus, Side as StatusSide, StatusReport, Unasked};

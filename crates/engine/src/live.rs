@@ -19,7 +19,7 @@ pub use self::factory::NotInFactory;
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::observe::{Blinds, architectures};
-use crate::privileges::Scope;
+use crate::privileges::{Scope, vnet_zones};
 
 /// Everything that was checked, in order.
 #[derive(Debug, Default, Serialize)]
@@ -297,7 +297,8 @@ fn taken_vmids(report: &mut LiveReport, cluster: &Cluster, world: &World) {
 async fn privileges(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client, version: &str) {
     let token = proxmox.token_id();
     let (major, _) = release(version).unwrap_or_default();
-    let grants = Scope::of(cluster).grants(major);
+    let scope = Scope { zones: vnet_zones(proxmox).await, ..Scope::of(cluster) };
+    let grants = scope.grants(major);
     let paths: BTreeSet<&str> = grants.iter().map(|grant| grant.path.as_str()).collect();
     let asked = paths.iter().map(|path| async move { (*path, proxmox.permissions_on(path).await) });
     let mut held: BTreeMap<&str, Permissions> = BTreeMap::new();

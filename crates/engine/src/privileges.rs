@@ -3,9 +3,10 @@
 //! A privilege belongs to a role by the thing it is about, so that no path gets more than it needs: a token that may
 //! delete files where images are kept may not delete disks where VMs live.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::{BootConfig, Cluster, Node};
+use daedal_proxmox::Client;
 use serde::{Serialize, Serializer};
 
 use crate::machine;
@@ -98,8 +99,10 @@ pub struct Scope {
     pub no_downloads: bool,
     /// Further storages where something lies that nodes boot from or are made from.
     pub read: BTreeSet<String>,
-    /// Bridges.
+    /// Bridges; a VNet may be written with its zone, `zone/vnet`.
     pub bridges: BTreeSet<String>,
+    /// The SDN zones of those that are VNets, where they are known; all others are of the local network.
+    pub zones: BTreeMap<String, String>,
     /// Resource mappings of PCI devices; none where none are named.
     pub mappings: BTreeSet<String>,
     /// What else it does.
@@ -128,6 +131,7 @@ impl Scope {
             no_files,
             no_downloads,
             bridges: bridges.chain([proxmox.bridge.clone()]).collect(),
+            zones: BTreeMap::new(),
             mappings: nodes.iter().flat_map(|node| node.hardware.pci.clone()).collect(),
             uses: uses(cluster),
         }
@@ -197,7 +201,16 @@ impl Scope {
                 grants.push(grant(&path, "DaedalDownload", DOWNLOAD));
             }
         }
-        for path in each("/sdn/zones/localnetwork", &self.bridges) {
+        let bridges =
+            self.bridges.iter().map(|bridge| match (bridge.contains('/'), self.zones.get(bridge)) {
+                (true, _) => bridge.clone(),
+                (false, zone) => format!("{}/{bridge}", zone.map_or(LOCAL, String::as_str)),
+            });
+        let bridges = match self.bridges.is_empty() {
+            true => BTreeSet::from([LOCAL.to_owned()]),
+            false => bridges.collect(),
+        };
+        for path in each("/sdn/zones", &bridges) {
             grants.push(grant(&path, "DaedalBridge", BRIDGE));
         }
         for mapping in &self.mappings {
@@ -211,6 +224,17 @@ impl Scope {
         }
         grants
     }
+}
+
+/// The SDN zones of VNets, as far as this account may tell: by the list of them, or by what it may use.
+pub async fn vnet_zones(proxmox: &Client) -> BTreeMap<String, String> {
+    let (listed, permitted) = tokio::join!(proxmox.vnets(), proxmox.permissions());
+    let used = permitted.unwrap_or_default().into_iter().filter_map(|(path, privileges)| {
+        let (zone, vnet) = path.strip_prefix("/sdn/zones/")?.split_once('/')?;
+        let usable = privileges.contains_key("SDN.Use") && zone != LOCAL && !vnet.contains('/');
+        usable.then(|| (vnet.to_owned(), zone.to_owned()))
+    });
+    used.chain(listed.unwrap_or_default()).collect()
 }
 
 /// The ACL path of our VMs: their pool, or all there are.
@@ -246,6 +270,9 @@ const HOST: &[&str] = &["Sys.Audit"];
 
 /// Lets a host download.
 const DOWNLOAD: &[&str] = &["Sys.AccessNetwork"];
+
+/// The zone of bridges that are no VNets.
+const LOCAL: &str = "localnetwork";
 
 /// Plugs VMs in.
 const BRIDGE: &[&str] = &["SDN.Use"];
@@ -320,6 +347,7 @@ mod tests {
             no_downloads: false,
             read: BTreeSet::new(),
             bridges: names(&["vmbr0"]),
+            zones: BTreeMap::new(),
             mappings: BTreeSet::new(),
             uses: BTreeSet::new(),
         };
@@ -338,6 +366,23 @@ mod tests {
             ]
         );
         assert!(Scope::default().grants(9).iter().any(|grant| grant.path == "/" && !grant.propagate));
+    }
+
+    /// The right to use a VNet is under its own zone.
+    #[test]
+    fn vnets_are_granted_in_their_zones() {
+        let scope = Scope {
+            bridges: names(&["vmbr0", "vnet1", "z2/vnet2"]),
+            zones: BTreeMap::from([("vnet1".to_owned(), "z1".to_owned())]),
+            ..Scope::default()
+        };
+        let all = scope.grants(9);
+        let paths: Vec<&str> = all
+            .iter()
+            .filter(|grant| grant.role == "DaedalBridge")
+            .map(|grant| grant.path.as_str())
+            .collect();
+        assert_eq!(paths, ["/sdn/zones/localnetwork/vmbr0", "/sdn/zones/z1/vnet1", "/sdn/zones/z2/vnet2"]);
     }
 
     #[test]

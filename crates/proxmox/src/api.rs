@@ -1,5 +1,7 @@
 //! The endpoints, one method each.
 
+use std::collections::BTreeMap;
+
 use http::Method;
 use serde_json::{Map, Value};
 
@@ -145,6 +147,14 @@ impl Client {
         query.set("type", "any_bridge");
         let path = format!("/nodes/{}/network", segment(node));
         self.ask(Ask::get(path, format!("list the bridges of node {node}")).query(query)).await
+    }
+
+    /// `GET /cluster/sdn/vnets`: the zones of the VNets that the token may see (SDN.Audit).
+    pub async fn vnets(&self) -> Result<BTreeMap<String, String>, Error> {
+        let rows: Vec<Map<String, Value>> =
+            self.ask(Ask::get("/cluster/sdn/vnets", "list the VNets")).await?;
+        let zone = |row: &Map<String, Value>| Some((as_text(row.get("vnet")?)?, as_text(row.get("zone")?)?));
+        Ok(rows.iter().filter_map(zone).collect())
     }
 
     /// `GET /nodes/N/storage/S/status`.

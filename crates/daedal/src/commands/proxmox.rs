@@ -62,7 +62,7 @@ pub struct SetupArgs {
     /// Only these storages for images and config media.
     #[arg(long, value_name = "STORAGE")]
     images: Vec<String>,
-    /// Only these bridges.
+    /// Only these bridges; a VNet of an SDN zone as ZONE/VNET if --print is to know the zone.
     #[arg(long = "bridge", value_name = "BRIDGE")]
     bridges: Vec<String>,
     /// What else the token is used for.
@@ -127,7 +127,7 @@ struct Wish {
 }
 
 async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
-    let wish = wish(args, color)?;
+    let mut wish = wish(args, color)?;
     if args.print {
         let account = account(&wish, args.release)?;
         // The key is here, not on the host; nor are the folders.
@@ -160,6 +160,7 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
     let admin = administrator(&args.admin, &contact, &keys).await?;
     let version = admin.version().await.map_err(|e| call_failure(&e))?.version;
     let release = daedal_proxmox::release(&version).map_or(9, |(major, _)| major);
+    wish.scope.zones = daedal_engine::vnet_zones(&admin).await;
     let account = account(&wish, release)?;
     let secret = match args.rotate {
         true => Secret::Rotate,

@@ -1,9 +1,9 @@
 //! The shipped roles suffice, and not one privilege in them is too many.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use daedal_engine::{Account, CheckVerdict, Effects, Grant, Run, Scope, Secret, StepState};
+use daedal_engine::{Account, CheckVerdict, Effects, Grant, Run, Scope, Secret, StepState, vnet_zones};
 use daedal_inventory::Cluster;
 use daedal_lab::Format;
 use daedal_lab::faults::{Fault, TaskFault, When};
@@ -31,7 +31,7 @@ async fn booting(
         let token = TokenSpec { grants: Vec::new(), ..TokenSpec::minimal(TOKEN, CANARY) };
         datacenter.tokens = vec![token, TokenSpec::administrator("root@pam!admin", CANARY)];
         // Another host has nothing to do with it, and nothing on it may be needed.
-        datacenter.hosts.iter_mut().for_each(|host| host.bridges.push("vmbr9".into()));
+        datacenter.hosts.iter_mut().for_each(|host| host.bridges.extend(["vmbr9".into(), "z1/vnet1".into()]));
         let nas = StorageSpec { shared: true, ..StorageSpec::new("nas", "nfs", &["import"], 1 << 40) };
         datacenter.hosts.iter_mut().for_each(|host| host.storages.push(nas.clone()));
     });
@@ -279,6 +279,30 @@ async fn not_one_privilege_is_too_many_with_an_image_of_ones_own() {
         assert_eq!(life(&bench).await, Ok(()), "{way:?}");
     }
     each_is_needed(OWN_IMAGE, "9.2.11", None).await;
+}
+
+/// The right to use a VNet is under its own zone, and is asked for and given there.
+#[tokio::test(start_paused = true)]
+async fn a_vnet_is_used_by_the_right_on_its_own_zone() {
+    let at = |zones: &[(&str, &str)]| {
+        let zones: BTreeMap<String, String> =
+            zones.iter().map(|(vnet, zone)| ((*vnet).to_owned(), (*zone).to_owned())).collect();
+        move |cluster: &Cluster| {
+            let bridges = BTreeSet::from(["vnet1".to_owned()]);
+            Scope { bridges, zones, ..Scope::of(cluster) }.grants(9)
+        }
+    };
+    let mut bench = prepared("9.2.11", None, at(&[("vnet1", "z1")])).await;
+    bench.cluster.proxmox.bridge = "vnet1".into();
+    assert_eq!(found(&bench).await, Vec::<String>::new());
+    assert_eq!(life(&bench).await, Ok(()));
+    // As a plain bridge it would be granted where it is not.
+    let mut bench = prepared("9.2.11", None, at(&[])).await;
+    bench.cluster.proxmox.bridge = "vnet1".into();
+    assert!(life(&bench).await.is_err());
+    let admin = Client::builder("https://atlas.lan:8006", Token::new("root@pam!admin", CANARY).unwrap());
+    let admin = admin.dialer(bench.lab.dialer()).trust(Trust::Insecure).build().unwrap();
+    assert_eq!(vnet_zones(&admin).await.get("vnet1").map(String::as_str), Some("z1"));
 }
 
 /// VMs that start in some order, have a PCI device, or a card in another network.

@@ -59,7 +59,7 @@ pub struct HostSpec {
     pub memory: u64,
     /// Storages; equal names with `shared` are one storage.
     pub storages: Vec<StorageSpec>,
-    /// Bridges.
+    /// Bridges; `zone/name` is a VNet of an SDN zone.
     pub bridges: Vec<String>,
     /// More names and addresses of this host on which the API answers.
     pub endpoints: Vec<String>,

@@ -85,6 +85,21 @@ impl Storage {
     }
 }
 
+impl Host {
+    /// Its bridges with the zones they are in: `localnetwork`, unless they are VNets.
+    pub(crate) fn bridges(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.bridges.iter().map(|bridge| bridge.split_once('/').unwrap_or(("localnetwork", bridge)))
+    }
+}
+
+impl State {
+    /// The path that the right to use a bridge is on.
+    pub(crate) fn bridge_path(&self, bridge: &str) -> String {
+        let zone = self.hosts.values().flat_map(Host::bridges).find(|(_, name)| *name == bridge);
+        format!("/sdn/zones/{}/{bridge}", zone.map_or("localnetwork", |(zone, _)| zone))
+    }
+}
+
 /// Where volumes are: one per host and storage, or one for a shared storage.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Store {

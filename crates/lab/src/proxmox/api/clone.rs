@@ -147,7 +147,7 @@ fn check_nics(state: &State, context: &Context, source: &Vm) -> Result<(), Fail>
             && let Some(nic) = Nic::parse(value)
             && let Some(bridge) = nic.bridge()
         {
-            let path = format!("/sdn/zones/localnetwork/{bridge}");
+            let path = state.bridge_path(bridge);
             if !state.privileges(&context.who, &path).has("SDN.Use") {
                 return Err(Fail::forbidden(&path, "SDN.Use"));
             }

@@ -153,6 +153,20 @@ pub(super) fn status(context: &Context) -> Answer {
     })
 }
 
+/// `GET /cluster/sdn/vnets`
+pub(super) fn vnets(context: &Context) -> Answer {
+    verify(&context.params, &[opt("pending", Kind::Bool), opt("running", Kind::Bool)])?;
+    context.dc.with(|state| {
+        let all: std::collections::BTreeSet<(&str, &str)> =
+            state.hosts.values().flat_map(crate::proxmox::state::Host::bridges).collect();
+        let seen = all.into_iter().filter(|(zone, vnet)| {
+            let may = state.privileges(&context.who, &state.bridge_path(vnet));
+            *zone != "localnetwork" && (may.has("SDN.Audit") || may.has("SDN.Allocate"))
+        });
+        rows(seen.map(|(zone, vnet)| json!({ "vnet": vnet, "zone": zone, "type": "vnet" })).collect())
+    })
+}
+
 /// `GET /cluster/nextid`
 pub(super) fn next_id(context: &Context) -> Answer {
     verify(&context.params, &[opt("vmid", VMID)])?;

@@ -200,7 +200,7 @@ pub(super) fn check_bridges(context: &Context, wanted: &Config) -> Result<(), Fa
         }
         let Some(nic) = Nic::parse(value) else { continue };
         if let Some(bridge) = nic.bridge() {
-            let mut path = format!("/sdn/zones/localnetwork/{bridge}");
+            let mut path = context.dc.with(|state| state.bridge_path(bridge));
             if let Some(tag) = nic.rest.get("tag") {
                 path = format!("{path}/{tag}");
             }

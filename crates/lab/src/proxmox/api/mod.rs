@@ -109,6 +109,7 @@ async fn dispatch(context: &Context, parts: &[&str]) -> Answer {
         (_, ["cluster", "backup"]) => guarding::kept(context, "backup", None),
         (_, ["cluster", "backup", id]) => guarding::kept(context, "backup", Some(id)),
         ("GET", ["cluster", "sdn", "zones"]) => rows(Vec::new()),
+        ("GET", ["cluster", "sdn", "vnets"]) => cluster::vnets(context),
         (_, ["cluster", "mapping", "pci"]) => guarding::kept(context, "pci", None),
         (_, ["cluster", "mapping", "pci", id]) => guarding::kept(context, "pci", Some(id)),
         ("GET", ["nodes"]) => nodes::list(context),

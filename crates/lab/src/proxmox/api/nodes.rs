@@ -148,15 +148,18 @@ pub(super) fn network(context: &Context, host: &str) -> Answer {
     context.dc.with(|state| {
         let Some(known) = state.hosts.get(host) else { return rows(Vec::new()) };
         let may_use = |bridge: &str| {
-            let may = state.privileges(&context.who, &format!("/sdn/zones/localnetwork/{bridge}"));
+            let may = state.privileges(&context.who, &state.bridge_path(bridge));
             may.has("SDN.Use") || may.has("SDN.Audit")
         };
         // The hosts themselves live on the first bridge.
         let own = address(state, host);
-        let bridges = known.bridges.iter().enumerate();
-        let seen = bridges.filter(|(_, bridge)| all_seen && wanted.is_none() || may_use(bridge));
+        let bridges = known.bridges().enumerate();
+        let seen = bridges.filter(|(_, (_, bridge))| all_seen && wanted.is_none() || may_use(bridge));
         rows(
-            seen.map(|(index, bridge)| {
+            seen.map(|(index, (zone, bridge))| {
+                if zone != "localnetwork" {
+                    return json!({ "iface": bridge, "type": "vnet", "active": "1" });
+                }
                 let mut row = json!({
                     "iface": bridge, "type": "bridge", "active": 1, "autostart": 1, "method": "manual",
                     "method6": "manual", "families": ["inet"], "bridge_fd": "0", "bridge_ports": "eno1",

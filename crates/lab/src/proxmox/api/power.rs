@@ -160,12 +160,11 @@ fn check_devices(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
     }
     let known = state.hosts.get(host).ok_or_else(Fail::forbidden_bare)?;
     check_architecture(known.is_arm(), vm)?;
-    let bridges = &known.bridges;
     for (name, value) in &vm.config {
         if matches!(vmconfig::indexed(name), ("net", Some(_)))
             && let Some(nic) = Nic::parse(value)
             && let Some(bridge) = nic.bridge()
-            && !bridges.iter().any(|known| known == bridge)
+            && !known.bridges().any(|(_, known)| known == bridge)
         {
             return Err(Fail::internal(format!("bridge '{bridge}' does not exist")));
         }
