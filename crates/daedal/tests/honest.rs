@@ -137,3 +137,19 @@ fn a_lab_listens_on_the_port_of_the_endpoint() {
     let elsewhere = Changed::new("home", &[("https://atlas.lan:8006", "https://atlas.lan:8443")]);
     assert!(good(&elsewhere.run(&lab, &["plan"])).contains("5 to create"));
 }
+
+/// A node that was off while its config changed is started and gets the config in the same run.
+#[test]
+fn a_stopped_node_gets_its_changed_config_in_the_run_that_starts_it() {
+    let lab = Lab::new();
+    good(&Changed::new("home", SMALL).run(&lab, &["apply", "--yes"]));
+    lab.tamper(|world| world["datacenter"]["vms"]["303"]["running"] = serde_json::Value::Null);
+    let labelled = ("      role: worker\n", "      role: worker\n      labels: {tier: gold}\n");
+    let changed = Changed::new("home", &[SMALL, &[labelled]].concat());
+    let said = good(&changed.run(&lab, &["plan"]));
+    assert!(said.contains("in the same run"), "{said}");
+    let said = good(&changed.run(&lab, &["apply", "--yes"]));
+    assert!(said.contains("tier"), "{said}");
+    let plan = changed.run(&lab, &["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+}

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use daedal_engine::Report;
 use daedal_inventory::Cni;
-use daedal_planner::{Action, Plan, Purpose, World};
+use daedal_planner::{Action, Ownership, Plan, Purpose, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::execute::{self, Canvas};
@@ -67,12 +67,59 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
         }
         Ok(()) => failure,
     })?;
+    let follow_up = match options.saved.is_none() && starts_changed(&session, &world, &plan) {
+        true => follow_up(&session, &target, options, format, color).await?,
+        false => None,
+    };
     match format {
-        Format::Json => console::json(&execute::as_json(&plan, &report)),
+        Format::Json => {
+            let mut json = execute::as_json(&plan, &report);
+            if let Some((plan, report)) = &follow_up {
+                json["followUp"] = execute::as_json(plan, report);
+            }
+            console::json(&json);
+        }
         Format::Text => console::result(&summary(&session, &target, &plan, &report).await),
     }
     drawn?;
-    Ok(plan::verdict(&plan))
+    Ok(plan::verdict(follow_up.as_ref().map_or(&plan, |(plan, _)| plan)))
+}
+
+/// Whether a plan starts a node whose declared config changed while it was off: what it runs on is seen only now.
+fn starts_changed(session: &Session, world: &World, plan: &Plan) -> bool {
+    let started = plan.steps.iter().filter(|step| matches!(step.action, Action::StartVm { .. }));
+    let nodes = started.filter_map(|step| session.cluster.node(step.node.as_deref()?));
+    nodes.into_iter().any(|node| match world.guests.get(&node.vmid).map(|guest| &guest.ownership) {
+        Some(Ownership::Ours { digest, .. }) => {
+            *digest != daedal_planner::node_digest(&session.cluster, node)
+        }
+        _ => false,
+    })
+}
+
+/// What can be seen only now that nodes were started: the same as another apply, in the same run.
+async fn follow_up(
+    session: &Session,
+    target: &Target,
+    options: &Options,
+    format: Format,
+    color: bool,
+) -> Outcome<Option<(Plan, Report)>> {
+    let world = session.observe().await?;
+    let plan = plan::for_apply(session, &world)?;
+    if plan.is_empty() {
+        return Ok(None);
+    }
+    console::progress("\nThe nodes that were started differ from the inventory:");
+    if format == Format::Text {
+        plan::show(&plan, target, format, color);
+    }
+    if !options.yes {
+        consent(session, "Run `daedal apply --yes` for the rest.")?;
+    }
+    let report = execute::execute(session, &world, &plan, format, color).await?;
+    execute::conclude(&plan, &report, &command(target, "apply"))?;
+    Ok(Some((plan, report)))
 }
 
 /// A saved plan is executed as exactly that, or not at all.

@@ -157,11 +157,19 @@ impl<'w> Planner<'w> {
         match seen {
             ConfigView::Unknown if !current && !maintenance && !track.waits => {
                 self.unseen = true;
-                self.notes.warning(
-                    node.name.clone(),
-                    "Its declared machine config changed after it was made. The one it runs on could not be seen, so \
-                     this plan does not change it.",
-                );
+                let (level, what) = match guest.running {
+                    true => (
+                        Level::Warning,
+                        "The one it runs on could not be seen, so this plan does not change it.",
+                    ),
+                    false => (
+                        Level::Info,
+                        "The one it runs on can be seen once the node is started: `apply` then looks again, and changes it \
+                         in the same run.",
+                    ),
+                };
+                let text = format!("Its declared machine config changed after it was made. {what}");
+                self.notes.add(level, node.name.clone(), text, None);
             }
             ConfigView::Held { why } => self.differ(node, "machine config", ["", ""], Stays::held(why), None),
             _ => {}
