@@ -237,8 +237,9 @@ impl GuestView {
         match self.unseen {
             true => (
                 format!(
-                    "The task that creates VM {vmid} on {host} died half-way. The token may not see the VM, which joins its \
-                     pool last: it must be the one that is left, locked ({lock}). No API token can free it"
+                    "The task that creates VM {vmid} on {host} died half-way. The VMID is taken, and the token may not see \
+                     the VM: most likely it is what the task left, which is not in its pool yet and locked ({lock}). No API \
+                     token can free it"
                 ),
                 freeing_unseen(host, vmid),
             ),
