@@ -251,6 +251,7 @@ fn lab_host(cluster: &Cluster, host: &Host) -> HostSpec {
         memory: (memory + (16 << 30)).next_multiple_of(32 << 30).max(64 << 30),
         storages,
         bridges,
+        portless: Vec::new(),
         endpoints: Vec::new(),
     }
 }

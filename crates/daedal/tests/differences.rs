@@ -101,6 +101,42 @@ fn a_smaller_disk_other_extensions_and_a_renamed_vm_are_differences() {
     assert_eq!(code, Some(0), "{said}");
 }
 
+#[test]
+fn hardware_that_waits_for_a_restart_is_a_difference_and_shown_apart() {
+    let lab = Lab::new();
+    good(&with(&[]).run(&lab, &["apply", "--yes"]));
+    let more = |restarts: &'static str| {
+        let worker = ("memory: 8GiB\n      disk: 60GiB", "memory: 12GiB\n      disk: 60GiB");
+        with(&[worker, ("  environment: lab ", restarts)])
+    };
+    let never = more("  restarts: never\n  environment: lab ");
+    let (code, said) = planned(&never, &lab);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("memory: 8 GiB → 12 GiB (takes effect at its next start)"), "{said}");
+    good(&never.run(&lab, &["apply", "--yes"]));
+    let (code, said) = planned(&never, &lab);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("worker-1: memory is 8 GiB until its next start, declared is 12 GiB."), "{said}");
+    assert!(!said.contains("is as declared"), "{said}");
+    let status = good(&never.run(&lab, &["status"]));
+    assert!(status.contains("1 of 2 nodes is as it should be"), "{status}");
+    assert!(status.contains("worker-1: memory 12 GiB declared, 8 GiB until its next start\n"), "{status}");
+    let page = good(&never.run(&lab, &["node", "show", "worker-1"]));
+    assert!(page.contains("4 vCPU, 8 GiB of memory"), "{page}");
+    assert!(page.contains("pending      memory: 12288 from its next start on"), "{page}");
+
+    let allowed = more("  environment: lab ");
+    let (code, said) = planned(&allowed, &lab);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("restart VM 303"), "{said}");
+    assert!(said.contains("Restarts worker-1."), "{said}");
+    good(&allowed.run(&lab, &["apply", "--yes"]));
+    let (code, said) = planned(&allowed, &lab);
+    assert_eq!(code, Some(0), "{said}");
+    let page = good(&allowed.run(&lab, &["node", "show", "worker-1"]));
+    assert!(page.contains("4 vCPU, 12 GiB of memory") && !page.contains("pending"), "{page}");
+}
+
 /// Somebody gives a VM another name.
 fn rename(lab: &Lab, vmid: u32, name: &str) {
     let update = daedal_proxmox::UpdateVm::new().set("name", name);

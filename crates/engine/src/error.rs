@@ -227,6 +227,20 @@ pub enum Error {
         /// Whether the token may not see it.
         unseen: bool,
     },
+    /// A running VM could not take a value. Proxmox has kept it.
+    #[error(
+        "VM {vmid} on {host} could not take it while it runs ({why}), and Proxmox keeps it for its next start"
+    )]
+    NotPlugged {
+        /// VMID.
+        vmid: u32,
+        /// Host.
+        host: String,
+        /// What Proxmox says, option by option.
+        why: String,
+        /// The options.
+        options: Vec<String>,
+    },
     /// A wait took too long.
     #[error("gave up after {} waiting for {what}{}", human(*after), last.as_ref().map_or_else(String::new, |last| format!(" (last seen: {last})")))]
     Deadline {
@@ -382,6 +396,10 @@ impl Error {
                 Some(daedal_planner::freeing_unseen(host, *vmid))
             }
             Self::StuckCreate { vmid, host, .. } => Some(daedal_planner::freeing(host, *vmid)),
+            Self::NotPlugged { vmid, host, options, .. } => Some(format!(
+                "mend what Proxmox complains about and run again; or take it back on {host}: qm set {vmid} --revert {}",
+                options.join(",")
+            )),
             Self::Image { fix, .. } | Self::NoBackups { fix, .. } => fix.clone(),
             Self::Proxmox(error) => match error.kind() {
                 // An entry for one VM would replace all that comes from its pool or from /vms.

@@ -122,6 +122,7 @@ pub fn stage(action: &Action) -> &'static str {
         Action::UpdateVm { .. } => "changing the VM",
         Action::AttachMedia { .. } => "inserting the config media",
         Action::StartVm { .. } => "starting the VM",
+        Action::RestartVm { .. } => "restarting the VM",
         Action::GiveConfig { .. } => "giving it its config",
         Action::ApplyConfig { .. } => "changing its config",
         Action::AwaitApi => "booting Talos",

@@ -68,6 +68,8 @@ pub struct ProxmoxPage {
     pub cores: u32,
     /// Bytes of memory.
     pub memory: u64,
+    /// Options that change at its next start, and to what; nothing for one that goes.
+    pub pending: BTreeMap<String, Option<String>>,
     /// Disks by slot: volume and size in bytes.
     pub disks: BTreeMap<String, (String, Option<u64>)>,
     /// Network cards by slot, as Proxmox writes them.
@@ -204,9 +206,11 @@ impl Engine {
         let Some(host) = row.map(|row| row.node.clone()) else {
             return Err(format!("there is no VM {}", node.vmid));
         };
-        let (config, status) =
-            tokio::try_join!(proxmox.vm_config(&host, node.vmid), proxmox.vm_status(&host, node.vmid))
-                .map_err(told)?;
+        let (config, status) = tokio::try_join!(
+            proxmox.vm_config_pending(&host, node.vmid),
+            proxmox.vm_status(&host, node.vmid)
+        )
+        .map_err(told)?;
         let judge = Judge::new(cluster);
         let (ownership, config) =
             whose(proxmox, &judge, cluster, &host, node.vmid, config).await.map_err(told)?;
@@ -220,26 +224,31 @@ impl Engine {
             Ownership::Template { .. } => ("a template of ours".to_owned(), None),
             Ownership::Unreadable { why } => (why, None),
         };
+        let pending: BTreeMap<String, Option<String>> =
+            config.pending().map(|option| (option.to_owned(), config.raw.get(option).cloned())).collect();
+        // What runs; what waits for the next start is told apart.
+        let runs = config.runs.as_deref().unwrap_or(&config);
         Ok(ProxmoxPage {
             host,
             vmid: node.vmid,
             name: config.name.clone().unwrap_or_default(),
             power: status.status,
             ownership,
-            cores: config.vcpus(),
-            memory: config.memory_mib << 20,
-            disks: config
+            cores: runs.vcpus(),
+            memory: runs.memory_mib << 20,
+            pending,
+            disks: runs
                 .disks
                 .iter()
                 .map(|(slot, disk)| (slot.clone(), (disk.volid.clone(), disk.size)))
                 .collect(),
-            nics: config.nics.iter().map(|(slot, nic)| (slot.clone(), nic.property_string())).collect(),
-            media: config.cdroms.values().flatten().cloned().collect(),
+            nics: runs.nics.iter().map(|(slot, nic)| (slot.clone(), nic.property_string())).collect(),
+            media: runs.cdroms.values().flatten().cloned().collect(),
             tags: config.tags.clone(),
             on_boot: config.on_boot,
             lock: config.lock.clone(),
             mark,
-            digest: config.digest,
+            digest: config.digest.clone(),
         })
     }
 

@@ -31,6 +31,9 @@ pub struct Cluster {
     pub ha: bool,
     /// Refuse every destruction.
     pub protect: bool,
+    /// Whether apply may restart nodes for hardware that a running VM does not take.
+    #[serde(default, skip_serializing_if = "Restarts::are_allowed")]
+    pub restarts: Restarts,
     /// How the files that its users get are written.
     #[serde(default, skip_serializing_if = "Outputs::are_plain")]
     pub outputs: Outputs,
@@ -141,6 +144,24 @@ pub struct Kubernetes {
     pub kube_proxy: bool,
     /// Whether workloads may run on control planes.
     pub schedule_on_control_planes: bool,
+}
+
+/// Whether nodes may be restarted for hardware that a running VM does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Restarts {
+    /// One node at a time, and control planes only while etcd keeps its quorum.
+    #[default]
+    Allowed,
+    /// Never: what needs a restart waits for the next one, and is told until then.
+    Never,
+}
+
+impl Restarts {
+    /// Whether they are.
+    pub fn are_allowed(&self) -> bool {
+        *self == Self::Allowed
+    }
 }
 
 /// Which CNI Talos itself installs.

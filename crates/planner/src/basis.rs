@@ -56,8 +56,9 @@ struct Config<'w> {
     base: Option<u32>,
     waiting: bool,
     protected: bool,
-    pending: bool,
     hardware: &'w HardwareView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<&'w VmConfig>,
 }
 
 /// Digest of what a plan for this cluster relies on.
@@ -98,7 +99,7 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
 fn guest(guest: &GuestView) -> Guest<'_> {
     let config = guest.config.as_ref().map(|config| {
         let VmConfig { cores, memory, disk, mac, bridge, vlan, tags, on_boot, .. } = config;
-        let VmConfig { media, iso, base, waiting, protected, pending, hardware, .. } = config;
+        let VmConfig { media, iso, base, waiting, protected, hardware, runs, .. } = config;
         Config {
             cores: *cores,
             memory: *memory,
@@ -113,8 +114,8 @@ fn guest(guest: &GuestView) -> Guest<'_> {
             base: *base,
             waiting: *waiting,
             protected: *protected,
-            pending: *pending,
             hardware,
+            runs: runs.as_deref(),
         }
     });
     let GuestView { vmid, host, running, template, lock, ownership, .. } = guest;

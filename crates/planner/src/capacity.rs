@@ -291,7 +291,7 @@ impl Rooms {
             State::Present(present) => {
                 let (guest, config) = (&present.guest, &present.config);
                 let declared = declared_hardware(cluster, node, &config.seats);
-                let (changes, _) = differences(&declared, &config.hardware, guest.running);
+                let changes = differences(&declared, &config.hardware, None, guest.running).changes;
                 let further: u64 = changes.iter().map(|change| added(change, &self.storage)).sum();
                 (guest, node.disk.saturating_sub(config.disk) + further)
             }

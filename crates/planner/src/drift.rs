@@ -17,6 +17,8 @@ pub(crate) struct Drift {
     pub(crate) network: Option<Change>,
     /// Hardware that differs and is left as it is, each with the reason.
     pub(crate) held: Vec<Held>,
+    /// What is set as declared, and the running VM gets at its next start.
+    pub(crate) waiting: Vec<Change>,
     /// The declared MAC differs, but the node's own config still names the old one: the card is left as it is.
     pub(crate) mac_held_back: bool,
 }
@@ -25,15 +27,21 @@ pub(crate) struct Drift {
 pub(crate) fn drift(cluster: &Cluster, node: &Node, present: &Present<'_>, config_is_current: bool) -> Drift {
     let (config, running) = (present.config, present.guest.running);
     let mut drift = Drift::default();
+    let runs = config.runs.as_deref().filter(|_| running).unwrap_or(config);
+    let mut sized = |option: &str, [is, has, wanted]: [u64; 3], show: fn(u64) -> String| {
+        let (from, to) = (show(has), show(wanted));
+        let change = Change { option: option.to_owned(), from, to, needs_restart: running && has != wanted };
+        match (is == wanted, has == wanted) {
+            (true, true) => {}
+            (true, false) => drift.waiting.push(change),
+            (false, _) => drift.quiet.push(change),
+        }
+    };
+    sized("cores", [config.cores, runs.cores, node.cores].map(u64::from), |cores| cores.to_string());
+    sized("memory", [config.memory, runs.memory, node.memory], size::show);
     let mut quiet = |option: &str, from: String, to: String, needs_restart: bool| {
         drift.quiet.push(Change { option: option.to_owned(), from, to, needs_restart });
     };
-    if config.cores != node.cores {
-        quiet("cores", config.cores.to_string(), node.cores.to_string(), running);
-    }
-    if config.memory != node.memory {
-        quiet("memory", size::show(config.memory), size::show(node.memory), running);
-    }
     let tags = names::tags(cluster, node);
     if config.tags != tags {
         quiet("tags", config.tags.join(";"), tags.join(";"), false);
@@ -45,18 +53,21 @@ pub(crate) fn drift(cluster: &Cluster, node: &Node, present: &Present<'_>, confi
         quiet("onboot", "no".to_owned(), "yes".to_owned(), false);
     }
     let declared = declared_hardware(cluster, node, &config.seats);
-    let (hardware, held) = differences(&declared, &config.hardware, present.guest.running);
-    drift.quiet.extend(hardware);
-    drift.held = held;
+    let found = differences(&declared, &config.hardware, Some(&runs.hardware), running);
+    drift.quiet.extend(found.changes);
+    drift.waiting.extend(found.waiting);
+    drift.held = found.held;
     // The config inside the node finds its network card by MAC. If that config is not the declared one, a new MAC on
     // the card would cut the node off for good.
     drift.mac_held_back = config.mac != node.mac && !config_is_current;
     let (bridge, vlan) = (&cluster.proxmox.bridge, cluster.proxmox.vlan);
-    let differs = (&config.mac, &config.bridge, config.vlan) != (&node.mac, bridge, vlan);
+    // Where a card could not be hot-plugged, it is tried again.
+    let differs =
+        [config, runs].iter().any(|card| (&card.mac, &card.bridge, card.vlan) != (&node.mac, bridge, vlan));
     if differs && !drift.mac_held_back {
         drift.network = Some(Change {
             option: "net0".to_owned(),
-            from: card_words(&config.mac, &config.bridge, config.vlan),
+            from: card_words(&runs.mac, &runs.bridge, runs.vlan),
             to: card_words(&node.mac, bridge, vlan),
             needs_restart: false,
         });

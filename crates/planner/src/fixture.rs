@@ -54,6 +54,7 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
         environment: Some("lab".into()),
         ha: control_planes >= 3,
         protect: false,
+        restarts: daedal_inventory::Restarts::Allowed,
         outputs: Outputs::Plain,
         tags: vec![],
         talos: Talos {

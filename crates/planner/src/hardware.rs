@@ -105,46 +105,69 @@ pub(crate) struct Held {
     pub(crate) why: &'static str,
 }
 
-/// What of the hardware differs: what is changed, and what is left with the reason.
+/// What of the hardware differs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Differences {
+    /// What is changed.
+    pub(crate) changes: Vec<Change>,
+    /// What is left, with the reason.
+    pub(crate) held: Vec<Held>,
+    /// What Proxmox has taken as declared, and the VM gets at its next start.
+    pub(crate) waiting: Vec<Change>,
+}
+
+/// Whether a running VM takes a change of this option. A card that could not be plugged in is tried again, a disk waits.
+fn hot_plugs(option: &str) -> bool {
+    option == "startup" || option.starts_with("scsi") || option.starts_with("net")
+}
+
+/// Compares what is declared with what is set, and with what the VM runs with where that is something else.
 pub(crate) fn differences(
     declared: &HardwareView,
     seen: &HardwareView,
+    runs: Option<&HardwareView>,
     running: bool,
-) -> (Vec<Change>, Vec<Held>) {
-    let (mut changes, mut held) = (Vec::new(), Vec::new());
+) -> Differences {
+    let mut found = Differences::default();
     // A config that was not read says nothing.
     if seen.is_empty() {
-        return (changes, held);
+        return found;
     }
-    let options: BTreeSet<&String> = declared.keys().chain(seen.keys()).collect();
+    let runs = runs.filter(|_| running).unwrap_or(seen);
+    let options: BTreeSet<&String> = declared.keys().chain(seen.keys()).chain(runs.keys()).collect();
     for option in options {
-        let (wanted, is) = (declared.get(option), seen.get(option));
-        if wanted == is {
+        let (wanted, is, has) = (declared.get(option), seen.get(option), runs.get(option));
+        if wanted == is && wanted == has {
             continue;
         }
         let words = |value: Option<&String>| value.map_or("none", String::as_str).to_owned();
-        let (from, to) = (words(is), words(wanted));
+        let (from, to) = (words(has), words(wanted));
+        if wanted == is && !option.starts_with("net") {
+            found.waiting.push(Change { option: option.clone(), from, to, needs_restart: true });
+            continue;
+        }
         let why = match (option.as_str(), wanted, is) {
             ("machine", ..) => Some("its devices would move to other places"),
             ("bios", ..) => Some("its system was installed for the other one"),
             ("tpmstate0", ..) => Some("what is sealed in a TPM does not outlive it"),
             (disk, None, _) if disk.starts_with("scsi") => Some("a disk with data is never taken away"),
-            (disk, Some(wanted), Some(is)) if disk.starts_with("scsi") && !grows(is, wanted) => {
+            (disk, Some(wanted), Some(is))
+                if disk.starts_with("scsi") && wanted != is && !grows(is, wanted) =>
+            {
                 Some("disks only grow, and stay where they are")
             }
             (option, ..) if !updatable(option) => Some("no update may change it"),
             _ => None,
         };
         match why {
-            Some(why) => held.push(Held { option: option.clone(), from, to, why }),
+            Some(why) => found.held.push(Held { option: option.clone(), from, to, why }),
             None => {
-                let live = option == "startup" || option.starts_with("scsi") || option.starts_with("net");
-                let needs_restart = running && !live;
-                changes.push(Change { option: option.clone(), from, to, needs_restart });
+                let needs_restart = running && !hot_plugs(option) && wanted != has;
+                found.changes.push(Change { option: option.clone(), from, to, needs_restart });
             }
         }
     }
-    (changes, held)
+    found
 }
 
 /// Whether a disk becomes larger on the storage where it is.
@@ -206,7 +229,7 @@ mod tests {
             ("startup", "order=2"),
             ("tpmstate0", "there"),
         ]);
-        let (changes, held) = differences(&declared, &seen, true);
+        let Differences { changes, held, .. } = differences(&declared, &seen, None, true);
         let told: Vec<(&str, &str, bool)> =
             changes.iter().map(|one| (one.option.as_str(), one.to.as_str(), one.needs_restart)).collect();
         assert_eq!(
@@ -232,6 +255,25 @@ mod tests {
                 ("tpmstate0", "none", "there", "what is sealed in a TPM does not outlive it"),
             ]
         );
-        assert_eq!(differences(&declared, &HardwareView::new(), true), (Vec::new(), Vec::new()));
+        assert_eq!(differences(&declared, &HardwareView::new(), None, true), Differences::default());
+    }
+
+    #[test]
+    fn what_waits_for_the_next_start_is_told_from_what_is_to_be_changed() {
+        let declared =
+            view(&[("cpu", "host"), ("net1", "02:00:00:00:00:01 on vmbr1, VLAN 7"), ("numa", "1")]);
+        let runs = view(&[("cpu", "x86-64-v3"), ("net1", "02:00:00:00:00:01 on vmbr1")]);
+        let set = view(&[("cpu", "host"), ("net1", "02:00:00:00:00:01 on vmbr1, VLAN 7")]);
+        let found = differences(&declared, &set, Some(&runs), true);
+        let options = |changes: &[Change]| -> Vec<(String, String, bool)> {
+            changes.iter().map(|one| (one.option.clone(), one.from.clone(), one.needs_restart)).collect()
+        };
+        // A card that could not be hot-plugged is tried again; what never can be waits.
+        let card = ("net1".to_owned(), "02:00:00:00:00:01 on vmbr1".to_owned(), false);
+        assert_eq!(options(&found.changes), [card, ("numa".to_owned(), "none".to_owned(), true)]);
+        assert_eq!(options(&found.waiting), [("cpu".to_owned(), "x86-64-v3".to_owned(), true)]);
+        // What somebody set otherwise, and never took effect, is set back without a restart.
+        let found = differences(&runs, &set, Some(&runs), true);
+        assert!(found.waiting.is_empty() && found.changes.iter().all(|one| !one.needs_restart), "{found:?}");
     }
 }

@@ -290,6 +290,11 @@ pub enum Action {
         /// VMID.
         vmid: u32,
     },
+    /// Shut the VM down and start it again, so that it gets what waits for its next start.
+    RestartVm {
+        /// VMID.
+        vmid: u32,
+    },
     /// Find the node in maintenance mode, make sure that it is this VM, and give it its config, all under one pinned
     /// key. Only for a node that never had one.
     GiveConfig {

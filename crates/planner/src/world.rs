@@ -335,13 +335,14 @@ pub struct VmConfig {
     pub waiting: bool,
     /// Proxmox's own protection flag: neither the VM nor its disks can be removed.
     pub protected: bool,
-    /// Options that are set but only take effect at the next start.
-    pub pending: bool,
     /// Its other hardware; empty where it was not read. Volumes of other owners are not part of it.
     pub hardware: HardwareView,
     /// What its SCSI slots hold, the system disk's aside.
     #[serde(skip_serializing_if = "Seats::is_empty")]
     pub seats: Seats,
+    /// What the running VM has, where something of it waits for the next start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Box<VmConfig>>,
 }
 
 /// A volume on the images storage.

@@ -261,13 +261,12 @@ impl Client {
         Ok(VmConfig::parse(&data))
     }
 
-    /// `GET …/pending`: options whose set value only takes effect at the next start.
-    pub async fn pending_options(&self, node: &str, vmid: u32) -> Result<Vec<String>, Error> {
-        let operation = format!("read the pending changes of VM {vmid} on node {node}");
+    /// `GET …/pending`: the same config, and beside it what the running VM has where that differs.
+    pub async fn vm_config_pending(&self, node: &str, vmid: u32) -> Result<VmConfig, Error> {
+        let operation = format!("read the config of VM {vmid} on node {node}, pending changes apart");
         let rows: Vec<Map<String, Value>> =
             self.ask(Ask::get(vm_path(node, vmid, "/pending"), operation)).await?;
-        let waits = |row: &Map<String, Value>| row.contains_key("pending") || row.contains_key("delete");
-        Ok(rows.iter().filter(|row| waits(row)).filter_map(|row| as_text(row.get("key")?)).collect())
+        Ok(VmConfig::parse_pending(&rows))
     }
 
     /// `PUT …/config`. Not for options that make disks, which take longer than Proxmox waits.

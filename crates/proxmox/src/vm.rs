@@ -181,6 +181,8 @@ pub struct VmConfig {
     pub digest: String,
     /// Every option as text.
     pub raw: BTreeMap<String, String>,
+    /// The config that the VM runs with, where something waits for its next start and that was asked for.
+    pub runs: Option<Box<VmConfig>>,
 }
 
 /// A disk as read back.
@@ -243,6 +245,36 @@ impl VmConfig {
         }
         config.raw = raw;
         config
+    }
+
+    /// Reads the `data` of `GET …/pending`: the config with what waits for the next start in it, and beside it the one
+    /// without.
+    pub fn parse_pending(rows: &[Map<String, Value>]) -> Self {
+        let (mut next, mut now) = (Map::new(), Map::new());
+        let mut waits = false;
+        for row in rows {
+            let Some(key) = row.get("key").and_then(as_text) else { continue };
+            if let Some(value) = row.get("value") {
+                now.insert(key.clone(), value.clone());
+            }
+            let deleted = row.get("delete").and_then(as_text).is_some_and(|text| text != "0");
+            waits |= deleted || row.contains_key("pending");
+            if let Some(value) = row.get("pending").or_else(|| row.get("value")).filter(|_| !deleted) {
+                next.insert(key, value.clone());
+            }
+        }
+        let runs = waits.then(|| Box::new(Self::parse(&now)));
+        Self { runs, ..Self::parse(&next) }
+    }
+
+    /// Options whose value waits for the next start, where that was asked for.
+    pub fn pending(&self) -> impl Iterator<Item = &str> {
+        let runs = self.runs.as_ref().map(|runs| &runs.raw);
+        let keys: std::collections::BTreeSet<&String> =
+            runs.into_iter().flat_map(|runs| runs.keys().chain(self.raw.keys())).collect();
+        keys.into_iter()
+            .filter(move |key| runs.is_some_and(|runs| runs.get(*key) != self.raw.get(*key)))
+            .map(String::as_str)
     }
 
     fn add_drive(&mut self, slot: &str, value: &str) {
@@ -309,6 +341,24 @@ mod tests {
             (config.tags.join(","), config.boot_order.join(",")),
             ("cp,talos".into(), "scsi0,ide2".into())
         );
+    }
+
+    #[test]
+    fn what_runs_and_what_waits_are_told_apart() {
+        let rows = json!([
+            {"key": "digest", "value": "c124"}, {"key": "memory", "value": "512", "pending": "768"},
+            {"key": "cores", "value": 2}, {"key": "watchdog", "pending": "model=i6300esb,action=reset"},
+            {"key": "serial0", "value": "socket", "delete": 1}, {"key": "name", "value": "cp-1"}
+        ]);
+        let rows: Vec<_> =
+            rows.as_array().unwrap().iter().map(|row| row.as_object().unwrap().clone()).collect();
+        let config = VmConfig::parse_pending(&rows);
+        assert_eq!((config.memory_mib, config.cores, config.digest.as_str()), (768, 2, "c124"));
+        assert_eq!(config.pending().collect::<Vec<_>>(), ["memory", "serial0", "watchdog"]);
+        let runs = config.runs.unwrap();
+        assert_eq!((runs.memory_mib, runs.raw.get("serial0").map(String::as_str)), (512, Some("socket")));
+        let quiet = VmConfig::parse_pending(&rows[2..3]);
+        assert!(quiet.runs.is_none() && quiet.pending().next().is_none());
     }
 
     #[test]

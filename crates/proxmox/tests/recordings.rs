@@ -77,7 +77,7 @@ async fn read_back(record: &Value) -> Result<(), Error> {
             );
             assert_eq!(config.nics["net0"].bridge, "vmbr0");
         }),
-        ("GET", _) if last == "pending" => client.pending_options("pve1", 900).await.map(drop),
+        ("GET", _) if last == "pending" => client.vm_config_pending("pve1", 900).await.map(drop),
         ("GET", _) if last == "current" => {
             client.vm_status("pve1", 900).await.map(|status| assert!(!status.status.is_empty()))
         }

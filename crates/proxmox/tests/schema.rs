@@ -112,7 +112,7 @@ async fn call_everything(server: &Server) -> BTreeSet<&'static str> {
         delete_volume("atlas", "local:iso/seed.iso") download("atlas", "local", &download)
         download("atlas", "local", &plain) upload("atlas", "local", &Upload::iso("seed.iso", b"bytes".to_vec()))
         vms("atlas") clone_vm("atlas", 998, &linked) clone_vm("atlas", 998, &full) make_template("atlas", 998)
-        vms("atlas") create_vm("atlas", &whole_vm()) vm_config("atlas", 300) pending_options("atlas", 300)
+        vms("atlas") create_vm("atlas", &whole_vm()) vm_config("atlas", 300) vm_config_pending("atlas", 300)
         update_vm("atlas", 300, &update) resize_disk("atlas", 300, "scsi0", 40 << 30) start_vm("atlas", 300)
         stop_vm("atlas", 300) shutdown_vm("atlas", 300, 60, true) destroy_vm("atlas", 300, true)
         vm_status("atlas", 300) agent_interfaces("atlas", 300) console("atlas", 300) tasks("atlas", &filter) task_state(&upid)

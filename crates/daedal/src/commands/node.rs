@@ -139,12 +139,21 @@ fn proxmox(page: &ProxmoxPage) -> Vec<(&'static str, String)> {
         })
         .collect();
     let nics: Vec<String> = page.nics.iter().map(|(slot, nic)| format!("{slot}: {nic}")).collect();
+    let pending: Vec<String> = page
+        .pending
+        .iter()
+        .map(|(option, value)| match value {
+            Some(value) => format!("{option}: {value} from its next start on"),
+            None => format!("{option}: none from its next start on"),
+        })
+        .collect();
     let on_boot = if page.on_boot { ", starts with its host" } else { "" };
     vec![
         ("VM", format!("{} ({}) on {}, {}{on_boot}", page.vmid, page.name, page.host, page.power)),
         ("owner", page.ownership.clone()),
         ("lock", page.lock.clone().unwrap_or_default()),
         ("size", format!("{} vCPU, {} of memory", page.cores, bytes(page.memory))),
+        ("pending", pending.join("\n")),
         ("disks", disks.join("\n")),
         ("network", nics.join("\n")),
         ("media", page.media.join("\n")),

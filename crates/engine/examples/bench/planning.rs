@@ -161,7 +161,7 @@ fn guest(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
             base: None,
             waiting: false,
             protected: false,
-            pending: false,
+            runs: None,
             hardware: daedal_planner::declared_hardware(cluster, node, &daedal_planner::Seats::default()),
             seats: daedal_planner::Seats::default(),
         }),

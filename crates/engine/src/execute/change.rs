@@ -2,7 +2,7 @@
 
 use daedal_planner::names::{self, is_boot_iso, media_node, volid_file};
 use daedal_planner::{Change, FoundMark, Mark, Step, disk_slots, remark};
-use daedal_proxmox::{UpdateVm, cdrom};
+use daedal_proxmox::{Kind, UpdateVm, cdrom};
 
 use crate::effects::EffectKind;
 use crate::error::Error;
@@ -149,7 +149,29 @@ impl Executor<'_> {
         update: &UpdateVm,
     ) -> Result<Outcome, Error> {
         let call = async { Ok(self.engine.parts.proxmox.update_vm(host, vmid, update).await?) };
-        self.perform(kind, vmid, host, call).await?;
-        Ok(Outcome::Done)
+        match self.perform(kind, vmid, host, call).await {
+            Ok(()) => Ok(Outcome::Done),
+            Err(Error::Proxmox(error)) => {
+                Err(not_plugged(&error, vmid, host).unwrap_or(Error::Proxmox(error)))
+            }
+            Err(error) => Err(error),
+        }
     }
+}
+
+/// The failed hot-plugs that Proxmox tells of, if those are what it tells: the values are kept all the same.
+fn not_plugged(error: &daedal_proxmox::Error, vmid: u32, host: &str) -> Option<Error> {
+    let Kind::Parameter { errors, .. } = error.kind() else { return None };
+    let failed: Vec<(String, String)> = errors
+        .iter()
+        .filter_map(|(option, why)| Some((option.clone(), why.trim().strip_prefix("hotplug problem - ")?)))
+        .map(|(option, why)| (option.clone(), format!("{option}: {why}")))
+        .collect();
+    let (options, why): (Vec<String>, Vec<String>) = failed.into_iter().unzip();
+    (!options.is_empty()).then(|| Error::NotPlugged {
+        vmid,
+        host: host.to_owned(),
+        why: why.join("; "),
+        options,
+    })
 }

@@ -10,6 +10,7 @@ mod graph;
 mod image;
 mod install;
 mod remove;
+mod restart;
 mod template;
 mod trying;
 pub(crate) mod vm;
@@ -185,6 +186,7 @@ impl<'a> Executor<'a> {
             Action::UpdateVm { vmid, changes } => self.update_vm(step, *vmid, changes).await,
             Action::AttachMedia { vmid, media } => self.attach_media(step, *vmid, media).await,
             Action::StartVm { vmid } => self.start_vm(step, *vmid).await,
+            Action::RestartVm { vmid } => self.restart_vm(step, *vmid).await,
             Action::GiveConfig { vmid, console } => Box::pin(self.give_config(step, *vmid, *console)).await,
             Action::ApplyConfig { running, declared, reboot, versions, .. } => {
                 self.apply_config(step, [running, declared], *reboot, versions.as_ref()).await

@@ -99,7 +99,7 @@ pub(crate) async fn look(
                     let why = format!("host {host} does not answer");
                     return (vmid, Ownership::Unreadable { why }, None);
                 }
-                let read = match proxmox.vm_config(&host, vmid).await {
+                let read = match proxmox.vm_config_pending(&host, vmid).await {
                     Ok(config) => whose(proxmox, judge, cluster, &host, vmid, config).await,
                     Err(error) => Err(error),
                 };
@@ -124,7 +124,7 @@ pub(crate) async fn look(
             if let Some(name) = &config.name {
                 guest.name.clone_from(name);
             }
-            guest.config = Some(compared(&config, guest, machine::drives(cluster)));
+            guest.config = Some(compared(vmid, &config, machine::drives(cluster)));
         }
     }
     let heard: Vec<&str> = ask.iter().copied().filter(|host| !unheard.contains(host)).collect();
@@ -172,7 +172,7 @@ pub(crate) async fn whose(
     }
     // The create may have ended between the two looks, and a whole VM must not be called stuck: only a config read
     // after the end of its task tells.
-    let config = proxmox.vm_config(host, vmid).await?;
+    let config = proxmox.vm_config_pending(host, vmid).await?;
     if is_bare(&config) { Ok((ownership, config)) } else { Ok((judged(judge, vmid, &config), config)) }
 }
 
@@ -204,7 +204,7 @@ async fn whose_clone(
         }
     }
     // It may have ended between the two looks.
-    let config = proxmox.vm_config(host, vmid).await?;
+    let config = proxmox.vm_config_pending(host, vmid).await?;
     if config.lock.as_deref() != Some("clone") {
         return Ok((judged(judge, vmid, &config), config));
     }
@@ -250,14 +250,12 @@ pub(crate) fn judged(judge: &Judge<'_>, vmid: u32, config: &RawConfig) -> Owners
     })
 }
 
-/// The parts of a config that are compared. A config shows what was asked for, a list of VMs what a running one has:
-/// where they differ, the change waits for the next start.
-fn compared(config: &RawConfig, listed: &GuestView, drives: Drives) -> VmConfig {
+/// The parts of a config that are compared, and what of them the running VM has otherwise.
+fn compared(vmid: u32, config: &RawConfig, drives: Drives) -> VmConfig {
     let nic = config.nics.get(FIRST_NIC);
-    let (cores, memory) = (config.vcpus(), config.memory_mib << 20);
     VmConfig {
-        cores,
-        memory,
+        cores: config.vcpus(),
+        memory: config.memory_mib << 20,
         disk: config.disks.get(SYSTEM_DISK).and_then(|disk| disk.size).map_or(0, asked_size),
         mac: nic.and_then(|nic| nic.mac.clone()).unwrap_or_default(),
         bridge: nic.map(|nic| nic.bridge.clone()).unwrap_or_default(),
@@ -272,9 +270,9 @@ fn compared(config: &RawConfig, listed: &GuestView, drives: Drives) -> VmConfig 
             FoundMark::One(mark) if mark.waiting
         ),
         protected: config.protection,
-        pending: listed.running && (listed.cores, listed.memory) != (cores, memory),
-        hardware: hardware(listed.vmid, config),
-        seats: machine::seats(listed.vmid, config),
+        hardware: hardware(vmid, config),
+        seats: machine::seats(vmid, config),
+        runs: config.runs.as_deref().map(|runs| Box::new(compared(vmid, runs, drives))),
     }
 }
 

@@ -3,7 +3,7 @@
 use daedal_engine::{CheckVerdict, Run};
 use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::{TokenSpec, VmSpec};
-use daedal_planner::{Level, Ownership, plan_apply, plan_destroy};
+use daedal_planner::{Action, Impact, Level, Ownership, plan_apply, plan_destroy};
 use daedal_proxmox::{Client, CreateVm, TaskWatcher, Token, Trust, UpdateVm};
 
 use crate::support::{Bench, CANARY, TOKEN, assert_done, cluster, cluster_booting, errors};
@@ -98,22 +98,86 @@ async fn what_somebody_set_on_a_network_card_outlives_its_correction() {
     assert_eq!((corrected.vlan, corrected.others), (None, nic.others));
 }
 
+/// The inventory gives one node other vCPUs.
+fn with_cores(mut bench: Bench, name: &str, cores: u32) -> Bench {
+    for node in bench.cluster.nodes.iter_mut().filter(|node| node.name == name) {
+        node.cores = cores;
+    }
+    bench
+}
+
+fn runs(world: &daedal_planner::World, vmid: u32) -> Option<u32> {
+    Some(world.guests[&vmid].config.as_ref()?.runs.as_ref()?.cores)
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_change_that_waits_for_the_next_start_is_told() {
+async fn hardware_that_waits_for_the_next_start_is_a_difference_until_a_restart_takes_it_in() {
     let bench = with_root(1, 1);
     assert_done(&bench.apply().await, "apply");
-    let mut bigger = bench.cluster.clone();
-    for node in bigger.nodes.iter_mut().filter(|node| node.name == "worker-1") {
-        node.cores = 6;
-    }
-    let bench = Bench { cluster: bigger, ..bench };
+    let before = bench.cluster.nodes.iter().find(|node| node.name == "worker-1").unwrap().cores;
+    let mut bench = with_cores(bench, "worker-1", 6);
+    bench.cluster.restarts = daedal_inventory::Restarts::Never;
     assert_done(&bench.apply().await, "apply");
     let (world, plan) = bench.look().await;
-    assert!(world.guests[&1000].config.as_ref().unwrap().pending);
+    assert_eq!(runs(&world, 1000), Some(before));
     let plan = plan.unwrap();
-    assert!(plan.is_empty(), "{:#?}", plan.steps);
-    let told = plan.notes.iter().any(|note| note.text.contains("take effect at its next start"));
-    assert!(told, "{:#?}", plan.notes);
+    assert!(plan.is_empty() && !plan.finds_no_difference(), "{:#?}", plan.steps);
+    assert_eq!(plan.differences[0].to_string(), format!("vCPUs 6 declared, {before} until its next start"));
+
+    bench.cluster.restarts = daedal_inventory::Restarts::Allowed;
+    let plan = bench.look().await.1.unwrap();
+    let restarts = |step: &&daedal_planner::Step| matches!(step.action, Action::RestartVm { vmid: 1000 });
+    assert_eq!(plan.steps.iter().find(restarts).unwrap().impact, Impact::Restart, "{:#?}", plan.steps);
+    assert_done(&bench.apply().await, "restart");
+    let (world, plan) = bench.look().await;
+    assert_eq!((runs(&world, 1000), world.guests[&1000].cores), (None, 6));
+    assert!(plan.unwrap().finds_no_difference());
+}
+
+#[tokio::test(start_paused = true)]
+async fn control_planes_are_restarted_one_at_a_time_for_their_hardware() {
+    let mut bench = Bench::created_large().await;
+    for node in &mut bench.cluster.nodes {
+        node.cores += 1;
+    }
+    let plan = bench.look().await.1.unwrap();
+    assert_eq!((plan.quorum.before, plan.quorum.lowest), (3, 2));
+    let report = bench.apply().await;
+    assert_done(&report, "restart");
+    let mut spans: Vec<_> = report
+        .steps
+        .iter()
+        .filter(|step| step.stage == "restarting the VM")
+        .map(|step| (step.start.unwrap(), step.end.unwrap()))
+        .collect();
+    spans.sort();
+    assert_eq!(spans.len(), 5);
+    assert!(spans.windows(2).all(|pair| pair[1].0 >= pair[0].1), "one node at a time: {spans:?}");
+    bench.assert_converged("restart").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hot_plug_that_fails_is_told_and_never_called_as_declared() {
+    let mut bench = Bench::with(1, 1, |spec| {
+        for host in &mut spec.hosts {
+            host.portless = vec!["vmbr0".to_owned()];
+        }
+    });
+    assert_done(&bench.apply().await, "apply");
+    bench.cluster.proxmox.vlan = Some(7);
+    for _ in 0..2 {
+        let report = bench.apply().await;
+        let told = errors(&report).join("\n");
+        assert!(told.contains("no physical interface on bridge 'vmbr0'"), "{told}");
+        assert!(told.contains("Proxmox keeps it for its next start"), "{told}");
+        let (world, plan) = bench.look().await;
+        let config = world.guests[&1000].config.as_ref().unwrap();
+        assert_eq!((config.vlan, config.runs.as_ref().unwrap().vlan), (Some(7), None));
+        // Another try, and no restart into a card that cannot be plugged in.
+        let plan = plan.unwrap();
+        assert!(plan.steps.iter().any(|step| matches!(step.action, Action::UpdateVm { vmid: 1000, .. })));
+        assert!(!plan.steps.iter().any(|step| matches!(step.action, Action::RestartVm { .. })));
+    }
 }
 
 #[tokio::test(start_paused = true)]

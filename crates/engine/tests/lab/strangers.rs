@@ -216,7 +216,7 @@ async fn a_create_that_ends_between_two_looks_is_not_called_stuck() {
     let bench = Bench::new(1, 0);
     let vmid = bench.cluster.nodes[0].vmid;
     // Read while the VM is being made, answered when it is whole.
-    let when = When::call("GET", &format!("/nodes/*/qemu/{vmid}/config")).nth(1);
+    let when = When::call("GET", &format!("/nodes/*/qemu/{vmid}/pending")).nth(1);
     bench.lab.faults().inject(when, Fault::Slow(Duration::from_secs(25)));
     let (report, (world, _)) = tokio::join!(bench.apply(), async {
         while bench.lab.datacenter().vms().is_empty() {

@@ -78,6 +78,8 @@ pub(crate) struct Spec {
     pub(crate) ha: Option<bool>,
     /// Refuse every destruction of this cluster or its nodes.
     pub(crate) protect: Option<bool>,
+    /// Whether apply may restart nodes so that they get hardware which a running VM does not take; `allowed` by default.
+    pub(crate) restarts: Option<cluster::Restarts>,
     /// How the files that the cluster's users get are written; `plain` by default.
     pub(crate) outputs: Option<cluster::Outputs>,
     /// Tags put on every VM.

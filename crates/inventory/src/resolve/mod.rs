@@ -68,6 +68,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
         environment: spec.environment.clone(),
         ha,
         protect: spec.protect.unwrap_or(false),
+        restarts: spec.restarts.unwrap_or_default(),
         outputs: spec.outputs.unwrap_or_default(),
         tags,
         talos: talos?,

@@ -57,6 +57,7 @@ impl State {
             cpus: spec.cpus,
             memory: spec.memory,
             bridges: spec.bridges.clone(),
+            portless: spec.portless.iter().cloned().collect(),
             endpoints: spec.endpoints.clone(),
             booted: self.now - 1_600,
             online: true,

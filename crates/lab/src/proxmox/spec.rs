@@ -61,6 +61,8 @@ pub struct HostSpec {
     pub storages: Vec<StorageSpec>,
     /// Bridges; `zone/name` is a VNet of an SDN zone.
     pub bridges: Vec<String>,
+    /// Those of them that have no physical port, so that no VLAN leads out of them.
+    pub portless: Vec<String>,
     /// More names and addresses of this host on which the API answers.
     pub endpoints: Vec<String>,
 }
@@ -74,6 +76,7 @@ impl Default for HostSpec {
             memory: 64 << 30,
             storages: vec![StorageSpec::local(), StorageSpec::local_lvm()],
             bridges: vec!["vmbr0".into()],
+            portless: Vec::new(),
             endpoints: Vec::new(),
         }
     }

@@ -48,6 +48,9 @@ pub(crate) struct Host {
     pub(crate) cpus: u32,
     pub(crate) memory: u64,
     pub(crate) bridges: Vec<String>,
+    /// Bridges without a physical port.
+    #[serde(default)]
+    pub(crate) portless: BTreeSet<String>,
     pub(crate) endpoints: Vec<String>,
     pub(crate) booted: i64,
     pub(crate) online: bool,

@@ -23,7 +23,8 @@ pub(super) struct NewConfig {
 
 impl<'w> Planner<'w> {
     /// Control planes one at a time, each only after the one before votes again; then the workers, at once where none of
-    /// them reboots and one at a time otherwise. Says whether a voting member restarts.
+    /// them reboots and one at a time otherwise. Says whether a voting member restarts, and the last step to wait for before
+    /// anything else does.
     pub(super) fn configs_one_by_one(
         &mut self,
         survey: &Survey<'w>,
@@ -31,7 +32,7 @@ impl<'w> Planner<'w> {
         workers: &[usize],
         [rewired, endpoint]: [Option<StepId>; 2],
         joined: &mut [Option<StepId>],
-    ) -> bool {
+    ) -> (bool, Option<StepId>) {
         let mut previous = rewired;
         // What workers wait for: one that does not vote, and may never, holds up control planes only.
         let mut calm = rewired;
@@ -53,6 +54,7 @@ impl<'w> Planner<'w> {
             let applied =
                 self.apply_config(survey, *at, config.action, config.mark, config.reboot, [previous]);
             (previous, calm) = (Some(applied), Some(applied));
+            self.tracks[*at].configured = Some(applied);
             // What does not say that it votes may all the same.
             if sight.view.etcd != EtcdView::NotJoined {
                 let subject = Subject { node: Some(&sight.node.name), host: None };
@@ -75,8 +77,9 @@ impl<'w> Planner<'w> {
             if config.reboot {
                 rebooted = self.ready_again(survey, *at, [Some(applied), endpoint]);
             }
+            self.tracks[*at].configured = Some(applied);
         }
-        restarted
+        (restarted, rebooted.or(previous))
     }
 
     fn apply_config(
@@ -105,7 +108,12 @@ impl<'w> Planner<'w> {
     }
 
     /// Waits until a node that was Ready before its reboot is Ready again.
-    fn ready_again(&mut self, survey: &Survey<'w>, at: usize, after: [Option<StepId>; 2]) -> Option<StepId> {
+    pub(super) fn ready_again(
+        &mut self,
+        survey: &Survey<'w>,
+        at: usize,
+        after: [Option<StepId>; 2],
+    ) -> Option<StepId> {
         let sight = &survey.nodes[at];
         if sight.view.ready != Some(true) || self.cluster.kubernetes.cni == Cni::None {
             return after[0];

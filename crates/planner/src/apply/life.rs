@@ -79,7 +79,10 @@ impl<'w> Planner<'w> {
             ));
         }
         let after = [rewired.or(back), endpoint];
-        let restarted = self.configs_one_by_one(survey, &control_planes, &workers, after, &mut joined);
+        let (mut restarted, calm) =
+            self.configs_one_by_one(survey, &control_planes, &workers, after, &mut joined);
+        restarted |=
+            self.restarts_one_by_one(survey, &control_planes, &workers, [calm, endpoint, first], &mut joined);
         // A single member keeps its quorum of one whatever happens to its network.
         quorum.lowest -= u32::from((rewired.is_some() || restarted) && quorum.before > 1);
         if expected {

@@ -188,9 +188,6 @@ impl<'w> Planner<'w> {
         if !self.can_come_up(sight) {
             return Track { host: track.host, ..Track::default() };
         }
-        if config.pending {
-            self.notes.info(node.name.clone(), "Has changes that take effect at its next start.");
-        }
         // Where a node takes the declared config, the one it runs on names the declared network card already.
         let names_the_card = match seen {
             ConfigView::AsDeclared | ConfigView::Differs { .. } => true,
@@ -251,6 +248,10 @@ impl<'w> Planner<'w> {
                     self.differ(node, "network card", values, Stays::held(why), Some(fix));
                 }
             }
+        }
+        if guest.running && !maintenance {
+            let waiting = changes.iter().filter(|change| change.needs_restart).chain(&drift.waiting);
+            track.waiting = waiting.cloned().collect();
         }
         let mut done: Vec<Option<StepId>> = Vec::new();
         if !changes.is_empty() {

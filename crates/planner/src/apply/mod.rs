@@ -5,6 +5,7 @@ mod life;
 mod machine;
 mod media;
 mod notes;
+mod restart;
 mod template;
 
 use std::collections::{HashMap, HashSet};
@@ -218,8 +219,12 @@ struct Track {
     network: Option<Change>,
     /// Whether its network is interrupted although it may vote, because all others surely do.
     interrupted: bool,
+    /// Hardware that the VM gets when it starts again.
+    waiting: Vec<Change>,
     /// The config that the running node is to get.
     config: Option<NewConfig>,
+    /// The step after which it runs on that.
+    configured: Option<StepId>,
     created: bool,
 }
 

@@ -248,6 +248,7 @@ impl<'a> Checker<'a> {
             Action::UpdateVm { vmid, changes } => self.update(step, *vmid, changes),
             Action::AttachMedia { vmid, media } => self.attach(step, *vmid, media),
             Action::StartVm { vmid } => self.start(step, *vmid),
+            Action::RestartVm { vmid } => self.restart(step, *vmid),
             Action::StopVm { vmid } => self.stop(step, *vmid),
             Action::DestroyVm { vmid } => self.destroy(step, *vmid),
             Action::EjectMedia { vmid } => self.eject(step, *vmid),
@@ -302,7 +303,9 @@ impl<'a> Checker<'a> {
             | Action::LeaveEtcd { .. }
             | Action::RemoveMember { .. }
             | Action::ForgetNode => Impact::Destroy,
-            Action::StopVm { .. } | Action::ApplyConfig { reboot: true, .. } => Impact::Restart,
+            Action::StopVm { .. } | Action::RestartVm { .. } | Action::ApplyConfig { reboot: true, .. } => {
+                Impact::Restart
+            }
             _ => Impact::None,
         };
         self.demand(step.impact >= least, Rule::Destruction, step, "The step does more harm than it says");
@@ -361,8 +364,10 @@ impl<'a> Checker<'a> {
         self.demand(answers, Rule::Order, step, "Readiness is awaited before the node answers");
         let endpoint = self.endpoint.is_none_or(|id| self.after_all(step, &[id]));
         self.demand(endpoint, Rule::Order, step, "Readiness is awaited before the API server answers");
-        let votes = self.joins.get(node.name.as_str()).and_then(|joins| joins.last()).copied();
-        let votes = votes.is_none_or(|id| self.after_all(step, &[id]));
+        // One that is restarted after its config changed votes, and is awaited, twice.
+        let joins = self.joins.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
+        let latest = joins.iter().rfind(|id| **id < step.id).or(joins.last());
+        let votes = latest.is_none_or(|id| self.after_all(step, &[*id]));
         self.demand(votes, Rule::Order, step, "Readiness is awaited before the node votes in etcd");
     }
 

@@ -23,6 +23,7 @@ pub(super) fn vmid(action: &Action) -> Option<u32> {
         | Action::EjectMedia { vmid }
         | Action::MarkConfigured { vmid }
         | Action::GiveConfig { vmid, .. }
+        | Action::RestartVm { vmid }
         | Action::StopVm { vmid }
         | Action::DestroyVm { vmid } => Some(*vmid),
         _ => None,
@@ -347,6 +348,20 @@ impl Checker<'_> {
         }
     }
 
+    /// A running VM of ours is restarted where that is allowed, its node answers, and etcd can do without it.
+    pub(super) fn restart(&mut self, step: &Step, vmid: u32) {
+        self.owned(step, vmid);
+        let Some(node) = self.declared(step) else { return };
+        let allowed = self.cluster.restarts.are_allowed();
+        self.demand(allowed, Rule::Destruction, step, "The inventory allows no restarts");
+        let running = self.world.guests.get(&vmid).is_some_and(|guest| guest.running);
+        self.demand(running, Rule::Order, step, "A VM is restarted that does not run");
+        self.demand(is_up(self.world, &node.name), Rule::Order, step, "The node does not answer");
+        if node.role == Role::ControlPlane {
+            self.interrupts_member(step, &node.name);
+        }
+    }
+
     /// A running control plane may lose its network for a moment only if etcd does not need it.
     fn interrupts_member(&mut self, step: &Step, name: &str) {
         let etcd = |name: &str| self.world.nodes.get(name).map_or(&EtcdView::Unknown, |view| &view.etcd);
@@ -370,7 +385,7 @@ impl Checker<'_> {
     fn disturbs(&self, step: &Step) -> bool {
         match &step.action {
             Action::UpdateVm { vmid, changes } => self.interrupts(*vmid, changes),
-            Action::ApplyConfig { .. } => true,
+            Action::ApplyConfig { .. } | Action::RestartVm { .. } => true,
             _ => false,
         }
     }

@@ -195,9 +195,9 @@ impl Sim {
             base: None,
             waiting: path.through_maintenance(),
             protected: false,
-            pending: false,
             hardware: crate::hardware::declared_hardware(cluster, node, &Default::default()),
             seats: Default::default(),
+            runs: None,
         };
         GuestView {
             vmid: node.vmid,
@@ -324,6 +324,12 @@ impl Sim {
                 let guest = self.ours(*vmid, step);
                 assert!(!guest.running, "VM {vmid} already running");
                 guest.running = true;
+                guest.config.as_mut().unwrap().runs = None;
+            }
+            Action::RestartVm { vmid } => {
+                let guest = self.ours(*vmid, step);
+                assert!(guest.running, "VM {vmid} not running");
+                guest.config.as_mut().unwrap().runs = None;
             }
             Action::Cordon | Action::Drain => {
                 assert!(self.world.kubernetes_told, "nobody to ask");
@@ -426,8 +432,11 @@ impl Sim {
         let (node, cluster) = (self.node(step), self.cluster.clone());
         let guest = self.ours(vmid, step);
         let config = guest.config.as_mut().unwrap();
+        if changes.iter().any(|change| change.needs_restart) && config.runs.is_none() {
+            config.runs = Some(Box::new(config.clone()));
+        }
+        let runs = config.runs.take();
         for change in changes {
-            config.pending |= change.needs_restart;
             match change.option.as_str() {
                 "cores" => config.cores = node.cores,
                 "memory" => config.memory = node.memory,
@@ -452,6 +461,18 @@ impl Sim {
                 }
             }
         }
+        config.runs = runs.map(|runs| {
+            let VmConfig { mac, bridge, vlan, tags, hardware, .. } = config.clone();
+            let live = |option: &String| option.starts_with("net") || option.starts_with("scsi");
+            let hardware = runs
+                .hardware
+                .iter()
+                .filter(|(option, _)| !live(option))
+                .chain(hardware.iter().filter(|(option, _)| live(option)))
+                .map(|(option, value)| (option.clone(), value.clone()))
+                .collect();
+            Box::new(VmConfig { mac, bridge, vlan, tags, hardware, runs: None, ..*runs })
+        });
     }
 
     /// What happens inside the nodes.

@@ -34,6 +34,7 @@ impl fmt::Display for Action {
             Self::UpdateVm { vmid, .. } => write!(f, "change VM {vmid}"),
             Self::AttachMedia { .. } => f.write_str("put its config medium into the drive"),
             Self::StartVm { vmid } => write!(f, "start VM {vmid}"),
+            Self::RestartVm { vmid } => write!(f, "restart VM {vmid}"),
             Self::GiveConfig { console: true, .. } => {
                 f.write_str("give it its config in maintenance mode, its key checked on its console")
             }
@@ -87,6 +88,7 @@ pub(super) fn mark(step: &Step) -> (&'static str, Style) {
         Action::Cordon | Action::Drain => ("~", Style::Yellow),
         Action::StopVm { .. } => ("-", if step.impact == Impact::None { Style::Plain } else { Style::Red }),
         Action::UpdateVm { .. }
+        | Action::RestartVm { .. }
         | Action::GrowDisk { .. }
         | Action::AttachMedia { .. }
         | Action::MarkConfigured { .. }

@@ -1,5 +1,7 @@
 //! A VM's configuration: reading it with and without pending changes, and changing it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
 use super::create::{check_boot_order, check_bridges, check_drives, check_options, give_macs};
@@ -7,7 +9,7 @@ use super::rows;
 use crate::proxmox::context::Context;
 use crate::proxmox::disks::{create_disks, normal_drive};
 use crate::proxmox::fail::{Answer, Data, Fail};
-use crate::proxmox::property::normal_tags;
+use crate::proxmox::property::{Properties, normal_tags};
 use crate::proxmox::schema::{Kind, STORAGE, opt, verify, verify_with};
 use crate::proxmox::state::{Config, State};
 use crate::proxmox::tasks::{Job, Stop};
@@ -136,7 +138,8 @@ pub(super) async fn put(context: &Context, host: &str, vmid: u32) -> Answer {
     let change = checked(context, host, vmid)?;
     let job = Job::inline(&context.dc, host, &context.who);
     match change.run(job).await {
-        Ok(()) => Data::null(),
+        Ok(problems) if problems.is_empty() => Data::null(),
+        Ok(problems) => Err(Fail::parameters(problems.into_iter().collect())),
         Err(Stop::Error(text)) => Err(Fail::internal(text)),
         Err(Stop::Killed) => Err(Fail::internal("unexpected status")),
     }
@@ -145,11 +148,17 @@ pub(super) async fn put(context: &Context, host: &str, vmid: u32) -> Answer {
 /// `POST …/config`
 pub(super) fn post(context: &Context, host: &str, vmid: u32) -> Answer {
     let change = checked(context, host, vmid)?;
-    context.fork(host, "qmconfig", &vmid.to_string(), |job| change.run(job))
+    context.fork(host, "qmconfig", &vmid.to_string(), |job| async move {
+        match change.run(job).await?.into_iter().next() {
+            None => Ok(()),
+            Some((option, problem)) => Err(Stop::error(format!("{option}: {problem}"))),
+        }
+    })
 }
 
 impl Change {
-    async fn run(self, job: Job) -> Result<(), Stop> {
+    /// Says which options could not be hot-plugged. They stay pending.
+    async fn run(self, job: Job) -> Result<BTreeMap<String, String>, Stop> {
         let vmid = self.vmid;
         let _lock = job.until(job.dc.lock_guest(vmid, job.dc.durations().long_lock)).await??;
         job.dc.with(|state| {
@@ -184,13 +193,14 @@ impl Change {
         }
         job.checkpoint()?;
         let after = job.dc.with(|state| self.apply(state, &job.host, set))?;
+        let problems = after.problems;
         for identity in after.forgotten {
             job.dc.guests().forget(&identity);
         }
         if let Some(cdroms) = after.media {
             job.dc.guests().media_changed(vmid, cdroms);
         }
-        Ok(())
+        Ok(problems)
     }
 
     fn apply(&self, state: &mut State, host: &str, set: Config) -> Result<After, Fail> {
@@ -255,7 +265,7 @@ impl Change {
             }
             return Ok(());
         }
-        if running && !is_live(name) {
+        if running && !hot_plugs(&vm.config, name) {
             vm.pending.insert(name.into(), None);
         } else {
             vm.config.remove(name);
@@ -297,6 +307,10 @@ impl Change {
                     }
                 }
             }
+            if running && !cdrom && !hot_plugs(&vm.config, &name) {
+                vm.pending.insert(name, Some(value));
+                return Ok(());
+            }
             after.media_touched |= cdrom;
             vm.pending.remove(&name);
             vm.config.insert(name, value);
@@ -306,7 +320,13 @@ impl Change {
             vm.config.remove(&name);
             return Ok(());
         }
-        if running && !is_live(&name) {
+        let portless = state.hosts.get(host).map(|host| host.portless.clone()).unwrap_or_default();
+        let vm = state.vm_mut(host, self.vmid)?;
+        let problem = running.then(|| hot_plug_problem(&portless, &name, &value)).flatten();
+        if running && (problem.is_some() || !hot_plugs(&vm.config, &name)) {
+            if let Some(problem) = problem {
+                after.problems.insert(name.clone(), format!("hotplug problem - {problem}\n"));
+            }
             if vm.config.get(&name) == Some(&value) {
                 vm.pending.remove(&name);
             } else {
@@ -326,22 +346,45 @@ struct After {
     media_touched: bool,
     media: Option<Vec<Vec<u8>>>,
     forgotten: Vec<String>,
+    /// Options that could not be hot-plugged, and why.
+    problems: BTreeMap<String, String>,
 }
 
-/// Options that a running VM takes at once.
-fn is_live(name: &str) -> bool {
-    matches!(
-        name,
-        "name"
-            | "description"
-            | "tags"
-            | "onboot"
-            | "protection"
-            | "startup"
-            | "shares"
-            | "vmstatestorage"
-            | "hookscript"
-    ) || matches!(vmconfig::indexed(name), ("net", Some(_)))
+/// Whether a running VM takes an option at once: always, or because its `hotplug` setting says so.
+fn hot_plugs(config: &Config, name: &str) -> bool {
+    let features = match config.get("hotplug").map_or("1", String::as_str) {
+        "1" => "network,disk,usb",
+        features => features,
+    };
+    let plugs = |feature: &str| features.split(',').any(|one| one == feature);
+    match (vmconfig::indexed(name), name) {
+        (("net", Some(_)), _) => plugs("network"),
+        (("usb", Some(_)), _) => plugs("usb"),
+        (("scsi" | "virtio", Some(_)), _) => plugs("disk"),
+        (_, "memory") => plugs("memory"),
+        (_, "vcpus") => plugs("cpu"),
+        (
+            _,
+            "name" | "description" | "tags" | "onboot" | "protection" | "startup" | "shares"
+            | "vmstatestorage" | "hookscript" | "lock" | "migrate_downtime" | "migrate_speed" | "cpulimit"
+            | "cpuunits",
+        ) => true,
+        _ => false,
+    }
+}
+
+/// Why an option cannot be hot-plugged, in Proxmox's words.
+fn hot_plug_problem(portless: &BTreeSet<String>, name: &str, value: &str) -> Option<String> {
+    let card = matches!(vmconfig::indexed(name), ("net", Some(_)));
+    card.then(|| vlan_problem(portless, value)).flatten()
+}
+
+/// Why a network card cannot be plugged in: a VLAN needs a way out of the host.
+pub(super) fn vlan_problem(portless: &BTreeSet<String>, value: &str) -> Option<String> {
+    let properties = Properties::parse(value);
+    let bridge = properties.get("bridge").filter(|bridge| portless.contains(*bridge))?;
+    properties.get("tag")?;
+    Some(format!("no physical interface on bridge '{bridge}'"))
 }
 
 fn keep_as_unused(config: &mut Config, value: &str) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::config::vlan_problem;
 use crate::faults::TaskFault;
 use crate::proxmox::Datacenter;
 use crate::proxmox::access::Who;
@@ -167,6 +168,11 @@ fn check_devices(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
             && !known.bridges().any(|(_, known)| known == bridge)
         {
             return Err(Fail::internal(format!("bridge '{bridge}' does not exist")));
+        }
+        if matches!(vmconfig::indexed(name), ("net", Some(_)))
+            && let Some(problem) = vlan_problem(&known.portless, value)
+        {
+            return Err(Fail::internal(problem));
         }
     }
     Ok(())

@@ -1,0 +1,98 @@
+//! Nodes are restarted for hardware that a running VM does not take: control planes one at a time, then the workers, too.
+
+use daedal_inventory::{Node, Restarts, Role};
+
+use super::Planner;
+use crate::bootstrap::Interruption;
+use crate::difference::Stays;
+use crate::graph::Subject;
+use crate::plan::{Action, Change, Impact, StepId};
+use crate::survey::{Sight, Survey};
+use crate::world::EtcdView;
+
+impl<'w> Planner<'w> {
+    /// Each only after the one before is back. What may not be restarted now is counted as a difference. Says whether a
+    /// voting member restarts.
+    pub(super) fn restarts_one_by_one(
+        &mut self,
+        survey: &Survey<'w>,
+        control_planes: &[usize],
+        workers: &[usize],
+        [calm, endpoint, trust]: [Option<StepId>; 3],
+        joined: &mut [Option<StepId>],
+    ) -> bool {
+        let (mut previous, mut restarted) = (calm, false);
+        for at in control_planes.iter().chain(workers) {
+            let waiting = std::mem::take(&mut self.tracks[*at].waiting);
+            let (sight, host) = (&survey.nodes[*at], self.tracks[*at].host.clone());
+            let (Some(first), Some(host)) = (waiting.first(), host) else { continue };
+            if let Some(stays) = self.stays(sight) {
+                self.wait_for_start(sight.node, &host, &waiting, &stays);
+                continue;
+            }
+            let vmid = sight.node.vmid;
+            let reason = match waiting.len() {
+                1 => format!("it gets other {} only when it starts", what(&first.option)),
+                all => format!("it gets {all} changes of its hardware only when it starts"),
+            };
+            let subject = Subject { node: Some(&sight.node.name), host: Some(&host) };
+            let own = [self.tracks[*at].running, self.tracks[*at].configured];
+            let needs = [previous, own[0], own[1], joined[*at], endpoint, trust];
+            let action = Action::RestartVm { vmid };
+            let step = self.graph.add_with(subject, action, reason, needs, Impact::Restart);
+            let subject = Subject { node: Some(&sight.node.name), host: None };
+            let reason = "it must answer again";
+            previous = Some(self.graph.add(subject, Action::AwaitApi, reason, [Some(step)]));
+            let joins = sight.view.etcd != EtcdView::NotJoined || joined[*at].is_some();
+            if sight.node.role == Role::ControlPlane && joins {
+                restarted |= sight.view.etcd == EtcdView::Member;
+                let reason = "etcd must be whole before the next one";
+                joined[*at] = Some(self.graph.add(subject, Action::AwaitEtcd, reason, [previous]));
+                previous = joined[*at];
+            }
+            previous = self.ready_again(survey, *at, [previous, endpoint]);
+        }
+        restarted
+    }
+
+    /// Why a node is not restarted in this plan; none if it is.
+    fn stays(&self, sight: &Sight<'w>) -> Option<Stays> {
+        let risky =
+            sight.node.role == Role::ControlPlane && self.voters.interruption(sight) == Interruption::Risky;
+        match self.cluster.restarts {
+            Restarts::Never => Some(Stays::UntilStart),
+            Restarts::Allowed if !sight.up() => {
+                Some(Stays::held("it takes a restart, and the node does not answer"))
+            }
+            Restarts::Allowed if risky => Some(Stays::held(format!(
+                "it takes a restart, and etcd could lose its quorum ({})",
+                self.voters
+            ))),
+            Restarts::Allowed => None,
+        }
+    }
+
+    fn wait_for_start(&mut self, node: &Node, host: &str, waiting: &[Change], stays: &Stays) {
+        let vmid = node.vmid;
+        let fix = match stays {
+            Stays::UntilStart => {
+                format!(
+                    "`restarts: allowed` in the inventory, or on {host}: qm shutdown {vmid} && qm start {vmid}"
+                )
+            }
+            _ => self.voters.remedy().to_owned(),
+        };
+        for Change { option, from, to, .. } in waiting {
+            self.differ(node, what(option), [to, from], stays.clone(), Some(fix.clone()));
+        }
+    }
+}
+
+/// An option of a VM in words.
+fn what(option: &str) -> &str {
+    match option {
+        "cores" => "vCPUs",
+        "cpu" => "CPU type",
+        other => other,
+    }
+}
