@@ -1,5 +1,6 @@
 //! The planner's stories and laws.
 
+mod folding;
 mod golden;
 mod images;
 mod laws;

@@ -425,7 +425,7 @@ fn colour_changes_nothing_but_colour() {
     }
     let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     assert_eq!(trimmed(&coloured), trimmed(&plain));
-    let narrow = render(&plan, RenderOptions { color: false, width: 72 });
+    let narrow = render(&plan, RenderOptions { width: 72, ..RenderOptions::default() });
     assert!(narrow.lines().all(|line| line.chars().count() <= 90), "{narrow}");
 }
 

@@ -1,7 +1,7 @@
 //! What changes in a machine config, document by document.
 
 use super::Page;
-use super::layout::Style;
+use super::layout::{Style, wrap};
 use crate::plan::{DocumentChange, FieldChange};
 
 impl<'p> Page<'p> {
@@ -31,6 +31,12 @@ impl<'p> Page<'p> {
             (None, None) => ("~", Style::Yellow, path.clone()),
         };
         let sign = self.paint.styled(sign, style);
-        self.line(format!("          {sign} {text}"));
+        for (at, line) in wrap(&text, self.width - 14).into_iter().enumerate() {
+            self.line(if at == 0 {
+                format!("          {sign} {line}")
+            } else {
+                format!("              {line}")
+            });
+        }
     }
 }

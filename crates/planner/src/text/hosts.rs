@@ -10,6 +10,9 @@ use super::layout::{Paint, wrap};
 const RULE: &str = "Running guests count in full; stopped guests and templates only by their disks. New disks count in \
                     full, also on thin storage.";
 
+/// Fewer columns are not enough for names.
+const NAMES: usize = 24;
+
 /// The table's lines.
 pub(super) fn table(plan: &Plan, paint: Paint, width: usize) -> Vec<String> {
     let mut rows = vec![[
@@ -41,8 +44,12 @@ pub(super) fn table(plan: &Plan, paint: Paint, width: usize) -> Vec<String> {
         for (cell, width) in row.iter().zip(widths) {
             line.push_str(&format!("{cell:<width$}   "));
         }
-        let mut names = wrap(&row[4], width.saturating_sub(lead).max(24)).into_iter();
-        line.push_str(&names.next().unwrap_or_default());
+        // Where the numbers leave no room, the names have lines of their own.
+        let lead = if width.saturating_sub(lead) < NAMES { 4 } else { lead };
+        let mut names = wrap(&row[4], width - lead).into_iter();
+        if lead > 4 {
+            line.push_str(&names.next().unwrap_or_default());
+        }
         lines.push(if at == 0 { paint.bold(line.trim_end()) } else { line });
         lines.extend(names.map(|rest| format!("{}{rest}", " ".repeat(lead))));
     }

@@ -3,6 +3,7 @@
 
 mod action;
 mod config;
+mod fold;
 mod hosts;
 mod layout;
 
@@ -22,13 +23,18 @@ pub struct RenderOptions {
     pub color: bool,
     /// Columns to wrap at.
     pub width: usize,
+    /// Whether every node is told in full, also those that are like the one before.
+    pub full: bool,
 }
 
 impl Default for RenderOptions {
     fn default() -> Self {
-        Self { color: false, width: 110 }
+        Self { color: false, width: 110, full: false }
     }
 }
+
+/// Stands for a blank at which no line is broken.
+const UNBROKEN: &str = "\u{1f}";
 
 /// The plan as text, ending in a line break.
 pub fn render(plan: &Plan, options: RenderOptions) -> String {
@@ -38,6 +44,7 @@ pub fn render(plan: &Plan, options: RenderOptions) -> String {
         width: options.width.max(60),
         text: String::new(),
         configs: Vec::new(),
+        full: options.full,
     };
     if plan.steps.is_empty() {
         page.notes();
@@ -60,6 +67,7 @@ struct Page<'p> {
     text: String,
     /// Changes of machine configs told so far, and of which node.
     configs: Vec<(&'p [DocumentChange], &'p str)>,
+    full: bool,
 }
 
 impl<'p> Page<'p> {
@@ -144,21 +152,29 @@ impl<'p> Page<'p> {
             self.step_lines(&general, None);
             self.line("");
         }
-        for node in &self.plan.nodes {
-            let Some(steps) = by_node.get(node.name.as_str()) else { continue };
-            self.node_line(node);
-            self.step_lines(steps, Some(node));
+        let nodes = self.plan.nodes.iter();
+        let nodes: Vec<(&PlannedNode, &[&Step])> =
+            nodes.filter_map(|node| Some((node, by_node.get(node.name.as_str())?.as_slice()))).collect();
+        for alike in fold::groups(&nodes, self.full) {
+            let [(first, steps), rest @ ..] = alike else { continue };
+            self.node_line(first);
+            self.step_lines(steps, Some(first));
+            if !rest.is_empty() {
+                self.line("");
+                let nodes: Vec<&PlannedNode> = rest.iter().map(|(node, _)| *node).collect();
+                let (mark, style) = fate_mark(first);
+                let mark = self.paint.styled(mark, style);
+                for (at, line) in wrap(&fold::the_same(&nodes), self.width - 4).into_iter().enumerate() {
+                    let lead = if at == 0 { format!("{mark} ") } else { "    ".to_owned() };
+                    self.line(format!("{lead}{line}"));
+                }
+            }
             self.line("");
         }
     }
 
     fn node_line(&mut self, node: &PlannedNode) {
-        let (mark, style) = match node.fate {
-            Fate::Create => ("+", Style::Green),
-            Fate::Change => ("~", Style::Yellow),
-            Fate::Destroy => ("-", Style::Red),
-            Fate::Keep | Fate::Blocked => (" ", Style::Plain),
-        };
+        let (mark, style) = fate_mark(node);
         let role = match node.role {
             Some(Role::ControlPlane) => "control plane",
             Some(Role::Worker) => "worker",
@@ -168,16 +184,22 @@ impl<'p> Page<'p> {
         let address = if node.address.is_empty() { String::new() } else { format!(", {}", node.address) };
         let name = self.paint.bold(&node.name);
         let mark = self.paint.styled(mark, style);
-        if node.vmid == 0 {
-            return self.line(format!("{mark} {name}  {role}, no VM{address}"));
+        let told = match node.vmid {
+            0 => format!("{role}, no VM{address}"),
+            vmid => format!(
+                "{role}, VM {vmid}{host}{address}: {} vCPU, {}, disk {}",
+                node.cores,
+                size::show(node.memory),
+                size::show(node.disk)
+            ),
+        };
+        let lead = node.name.chars().count() + 4;
+        for (at, line) in wrap(&told, self.width.saturating_sub(lead).max(24)).into_iter().enumerate() {
+            match at {
+                0 => self.line(format!("{mark} {name}  {line}")),
+                _ => self.line(format!("      {line}")),
+            }
         }
-        self.line(format!(
-            "{mark} {name}  {role}, VM {}{host}{address}: {} vCPU, {}, disk {}",
-            node.vmid,
-            node.cores,
-            size::show(node.memory),
-            size::show(node.disk)
-        ));
     }
 
     fn step_lines(&mut self, steps: &[&'p Step], node: Option<&'p PlannedNode>) {
@@ -187,20 +209,38 @@ impl<'p> Page<'p> {
             let (mark, style) = action::mark(step);
             let mark = self.paint.styled(mark, style);
             let indent = 4 + 2 + column + 2;
-            let mut reason = wrap(&step.reason, self.width.saturating_sub(indent).max(24)).into_iter();
-            let pad = " ".repeat(column.saturating_sub(phrase.chars().count()));
-            let first = self.paint.dim(&reason.next().unwrap_or_default());
             let impact = match step.impact {
-                Impact::Interrupt => self.paint.styled(" [interrupts its network]", Style::Yellow),
-                Impact::Restart if self.plan.purpose == Purpose::Apply => {
-                    self.paint.styled(" [restarts it]", Style::Yellow)
-                }
-                Impact::None | Impact::Restart | Impact::Destroy => String::new(),
+                Impact::Interrupt => "[interrupts its network]",
+                Impact::Restart if self.plan.purpose == Purpose::Apply => "[restarts it]",
+                Impact::None | Impact::Restart | Impact::Destroy => "",
             };
-            self.line(format!("    {mark} {phrase}{pad}  {first}{impact}"));
-            for rest in reason {
-                let rest = self.paint.dim(&rest);
-                self.line(format!("{}{rest}", " ".repeat(indent)));
+            // What it does to the node is not broken in two.
+            let told = format!("{} {}", step.reason, impact.replace(' ', UNBROKEN));
+            let told = told.trim();
+            let taken = phrase.chars().count();
+            // A phrase that is longer than its column is followed by its reason, or has it below.
+            if taken > column && 4 + 2 + taken + 2 + told.chars().count() <= self.width {
+                let told = self.reason(told);
+                self.line(format!("    {mark} {phrase}  {told}"));
+            } else if taken > column {
+                for (at, line) in wrap(phrase, self.width - 8).into_iter().enumerate() {
+                    let lead = if at == 0 { format!("    {mark} ") } else { "        ".to_owned() };
+                    self.line(format!("{lead}{line}"));
+                }
+                for line in wrap(told, self.width - 8) {
+                    let line = self.reason(&line);
+                    self.line(format!("        {line}"));
+                }
+            } else {
+                let lines = wrap(told, self.width.saturating_sub(indent).max(24));
+                for (at, line) in lines.iter().enumerate() {
+                    let line = self.reason(line);
+                    let lead = match at {
+                        0 => format!("    {mark} {phrase}{}  ", " ".repeat(column - taken)),
+                        _ => " ".repeat(indent),
+                    };
+                    self.line(format!("{lead}{line}"));
+                }
             }
             if let (Action::ApplyConfig { changes, .. }, Some(node)) = (&step.action, node) {
                 self.config_lines(changes, &node.name);
@@ -208,9 +248,23 @@ impl<'p> Page<'p> {
             if let Action::UpdateVm { changes, .. } = &step.action {
                 for change in changes {
                     let when = if change.needs_restart { " (takes effect at its next start)" } else { "" };
-                    self.line(format!("        {}: {} → {}{when}", change.option, change.from, change.to));
+                    let told = format!("{}: {} → {}{when}", change.option, change.from, change.to);
+                    for (at, line) in wrap(&told, self.width - 10).into_iter().enumerate() {
+                        self.line(format!("{}{line}", " ".repeat(if at == 0 { 8 } else { 10 })));
+                    }
                 }
             }
+        }
+    }
+
+    /// A reason's line, with what it does to the node standing out.
+    fn reason(&self, line: &str) -> String {
+        match line.split_once('[').filter(|(_, rest)| rest.contains(UNBROKEN)) {
+            Some((reason, impact)) => {
+                let impact = format!("[{}", impact.replace(UNBROKEN, " "));
+                format!("{}{}", self.paint.dim(reason), self.paint.styled(&impact, Style::Yellow))
+            }
+            None => self.paint.dim(line),
         }
     }
 
@@ -283,8 +337,10 @@ impl<'p> Page<'p> {
     }
 
     fn summary(&mut self) {
-        let line = self.paint.bold(&format!("{}.", summary(self.plan)));
-        self.line(line);
+        for line in wrap(&format!("{}.", summary(self.plan)), self.width) {
+            let line = self.paint.bold(&line);
+            self.line(line);
+        }
     }
 
     fn nothing_to_do(&mut self) {
@@ -322,6 +378,16 @@ impl<'p> Page<'p> {
         for line in wrap(&line, self.width) {
             self.line(line);
         }
+    }
+}
+
+/// What becomes of a node, as one sign.
+fn fate_mark(node: &PlannedNode) -> (&'static str, Style) {
+    match node.fate {
+        Fate::Create => ("+", Style::Green),
+        Fate::Change => ("~", Style::Yellow),
+        Fate::Destroy => ("-", Style::Red),
+        Fate::Keep | Fate::Blocked => (" ", Style::Plain),
     }
 }
 
