@@ -142,6 +142,9 @@ pub enum Command {
         /// Write the plan to a file that `apply FILE` executes as exactly that.
         #[arg(long, value_name = "FILE")]
         save: Option<PathBuf>,
+        /// Show every node in full, also those that are alike.
+        #[arg(long)]
+        full: bool,
     },
     /// Make the world what the inventory says.
     Apply {
@@ -157,6 +160,9 @@ pub enum Command {
         /// Draw which step ran when, with the critical path marked, as SVG.
         #[arg(long, value_name = "FILE")]
         timeline: Option<PathBuf>,
+        /// Show every node in full, also those that are alike.
+        #[arg(long)]
+        full: bool,
     },
     /// Stop and delete every VM of the cluster; images stay.
     Destroy {
@@ -166,6 +172,9 @@ pub enum Command {
         /// The cluster's name, instead of being asked for it.
         #[arg(long, value_name = "NAME")]
         confirm: Option<String>,
+        /// Show every node in full, also those that are alike.
+        #[arg(long)]
+        full: bool,
     },
     /// Show every node from all three sides: Proxmox, Talos, Kubernetes.
     Status {

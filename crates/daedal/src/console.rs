@@ -29,6 +29,57 @@ pub fn progress(line: &str) {
     let _ = writeln!(err, "{}", line.trim_end_matches('\n'));
 }
 
+/// How wide the terminal is that results go to; none if they go elsewhere.
+pub fn columns() -> Option<usize> {
+    ::console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns))
+}
+
+/// How wide text may be: as the terminal, if that is narrower than is good to read.
+pub fn width() -> usize {
+    terminal_width().unwrap_or(WIDEST)
+}
+
+/// The same, if there is a terminal.
+fn terminal_width() -> Option<usize> {
+    let columns = [::console::Term::stdout(), ::console::Term::stderr()]
+        .iter()
+        .find_map(|terminal| Some(usize::from(terminal.size_checked()?.1)));
+    Some(columns?.clamp(NARROWEST, WIDEST))
+}
+
+/// More columns are not easier to read.
+const WIDEST: usize = 110;
+/// With fewer nothing can be laid out.
+const NARROWEST: usize = 40;
+
+/// On a terminal, breaks a line at blanks so that it fits; what follows the first break is indented. Elsewhere a line stays one.
+pub fn wrapped(line: &str, indent: usize) -> String {
+    match terminal_width() {
+        Some(width) => wrapped_at(line, indent, width),
+        None => line.to_owned(),
+    }
+}
+
+fn wrapped_at(line: &str, indent: usize, width: usize) -> String {
+    let words = line.trim_start_matches(' ');
+    let mut text = " ".repeat(line.len() - words.len());
+    let mut column = text.len();
+    for (at, word) in words.split(' ').enumerate() {
+        let length = ::console::measure_text_width(word);
+        if at > 0 && column > indent && column + 1 + length > width {
+            text.push('\n');
+            text.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if at > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += length;
+    }
+    text
+}
+
 /// Whether colours are wanted on standard error and output.
 pub fn wants_color(color: Color) -> bool {
     match color {
@@ -66,4 +117,18 @@ pub fn ask_secret(question: &str) -> Option<String> {
     let terminal = ::console::Term::stderr();
     terminal.write_str(&format!("{question} ")).ok()?;
     terminal.read_secure_line().ok().map(|answer| answer.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped_at;
+
+    #[test]
+    fn lines_are_broken_at_blanks_and_indented() {
+        let line = "error: the certificate of https://atlas.lan:8006 is not trusted by anybody";
+        let wrapped = wrapped_at(line, 2, 40);
+        assert!(wrapped.lines().all(|line| line.chars().count() <= 40), "{wrapped}");
+        assert_eq!(wrapped.replace("\n ", ""), line);
+        assert_eq!(wrapped_at("  because: short", 4, 40), "  because: short");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use daedal_dial::{Dialer, Direct, Fingerprint, Proxy, Target, Trust, shown_fingerprint};
@@ -9,7 +10,11 @@ use daedal_store::Keyring;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::silence::{while_asking, without_login};
 use crate::{console, secrets};
+
+/// How long a Proxmox may take to show its certificate.
+const FIRST_CONTACT: Duration = Duration::from_secs(20);
 
 /// Where Proxmox is and how it proves that it is it.
 #[derive(Clone, Debug, Default, Args)]
@@ -79,9 +84,18 @@ impl ContactArgs {
             return Ok(Trust::Fingerprint(pin?));
         }
         let target = target(endpoint)?;
-        let shown = shown_fingerprint(dialer, &target).await.map_err(|error| {
-            Failure::new(Exit::Unavailable, format!("cannot reach Proxmox at {endpoint}")).because(&error)
-        })?;
+        let through = self.proxy.as_ref().map(|proxy| format!(" through the proxy {}", without_login(proxy)));
+        let whom = format!("Proxmox at {endpoint}{}", through.unwrap_or_default());
+        let asked = tokio::time::timeout(FIRST_CONTACT, shown_fingerprint(dialer, &target));
+        let shown = match while_asking(&whom, asked).await {
+            Ok(shown) => shown.map_err(|error| {
+                Failure::new(Exit::Unavailable, format!("cannot reach {whom}")).because(&error)
+            })?,
+            Err(_) => {
+                let text = format!("cannot reach {whom}: no answer for {} s", FIRST_CONTACT.as_secs());
+                return Err(Failure::new(Exit::Unavailable, text));
+            }
+        };
         if trusted_by_system(dialer, &target).await {
             return Ok(Trust::System);
         }

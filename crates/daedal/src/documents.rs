@@ -164,7 +164,8 @@ pub fn mind(look: &SecondLook) -> String {
 pub fn render(diagnostic: &Diagnostic, color: bool) -> String {
     let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     let mut text = String::new();
-    let handler = GraphicalReportHandler::new_themed(theme).with_width(110).with_links(false);
+    let handler =
+        GraphicalReportHandler::new_themed(theme).with_width(crate::console::width()).with_links(false);
     if handler.render_report(&mut text, diagnostic).is_err() {
         return one_line(diagnostic);
     }

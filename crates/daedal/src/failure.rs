@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
+use crate::console::wrapped;
 use crate::exit::Exit;
 
 /// A failed command.
@@ -74,10 +75,11 @@ impl Failure {
             return rendered.clone();
         }
         let (red, cyan, off) = if color { ("\x1b[1;31m", "\x1b[36m", "\x1b[0m") } else { ("", "", "") };
-        let mut text = format!("{red}error:{off} {}\n", self.message);
+        let mut text = wrapped(&format!("{red}error:{off} {}", self.message), 2) + "\n";
         for cause in &self.causes {
-            let _ = writeln!(text, "  because: {cause}");
+            let _ = writeln!(text, "{}", wrapped(&format!("  because: {cause}"), 4));
         }
+        // Commands are there to be copied: they are left in one piece.
         for hint in &self.hints {
             let _ = writeln!(text, "  {cyan}help:{off} {hint}");
         }

@@ -14,6 +14,7 @@ mod lab;
 mod progress;
 mod secrets;
 mod session;
+mod silence;
 mod table;
 mod timeline;
 mod words;

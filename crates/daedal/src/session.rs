@@ -14,6 +14,7 @@ use crate::documents::{self, Inventory};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::lab::{self, Link};
+use crate::silence::Silence;
 use crate::{console, keys, secrets};
 
 /// One cluster, ready to be looked at and acted on.
@@ -34,6 +35,8 @@ pub struct Session {
     pub lab: bool,
     /// The process that pretends it.
     pretender: Option<Box<daedal_lab::Handle>>,
+    /// Who has not answered yet.
+    pub silence: Arc<Silence>,
 }
 
 /// How Proxmox, the factory and the nodes are reached and trusted.
@@ -73,7 +76,8 @@ impl Session {
             None => live_access(&cluster, &folder, store.keys())?,
         };
         let outputs = outputs_folder(target, &folder, &cluster.name);
-        let engine = Engine::new(parts(&cluster, access, store.clone(), outputs)?);
+        let silence = Silence::watch(&cluster, target.lab);
+        let engine = Engine::new(parts(&cluster, access, store.clone(), outputs, silence.clone())?);
         let image = engine.images(&cluster);
         Ok(Self {
             inventory: path,
@@ -84,6 +88,7 @@ impl Session {
             image,
             lab: target.lab,
             pretender: link.map(|link| Box::new(link.handle)),
+            silence,
         })
     }
 
@@ -232,13 +237,20 @@ fn trust(declared: &TlsTrust, folder: &Path) -> Outcome<Trust> {
     })
 }
 
-fn parts(cluster: &Cluster, access: Access, store: Store, outputs: PathBuf) -> Outcome<Parts> {
+fn parts(
+    cluster: &Cluster,
+    access: Access,
+    store: Store,
+    outputs: PathBuf,
+    silence: Arc<Silence>,
+) -> Outcome<Parts> {
     let bad = |error: &(dyn std::error::Error + 'static)| Failure::from_error(Exit::BadDocument, error);
     let token =
         daedal_proxmox::Token::new(&cluster.proxmox.token_id, access.token_secret).map_err(|e| bad(&e))?;
     let proxmox = daedal_proxmox::Client::builder(&cluster.proxmox.endpoint, token)
         .dialer(access.dialer.clone())
         .trust(access.proxmox_trust)
+        .observer(silence)
         .build()
         .map_err(|e| bad(&e))?;
     let factory = daedal_image_factory::Factory::new(

@@ -21,19 +21,46 @@ pub struct Bar {
 }
 
 const ROW: f64 = 18.0;
-const LEFT: f64 = 270.0;
+const LEFT: f64 = 150.0;
 const WIDTH: f64 = 1180.0;
 const TOP: f64 = 64.0;
+/// Between two lanes.
+const GAP: f64 = 6.0;
+
+/// One node's bars. Those that overlap are in different rows of it.
+struct Lane<'b> {
+    subject: &'b str,
+    rows: Vec<Vec<&'b Bar>>,
+}
+
+/// A lane per subject, in the order in which they begin.
+fn lanes(bars: &[Bar]) -> Vec<Lane<'_>> {
+    let mut sorted: Vec<&Bar> = bars.iter().collect();
+    sorted.sort_by(|a, b| (a.start, a.end, &a.subject).cmp(&(b.start, b.end, &b.subject)));
+    let mut lanes: Vec<Lane<'_>> = Vec::new();
+    for bar in sorted {
+        let at = lanes.iter().position(|lane| lane.subject == bar.subject).unwrap_or_else(|| {
+            lanes.push(Lane { subject: &bar.subject, rows: Vec::new() });
+            lanes.len() - 1
+        });
+        let rows = &mut lanes[at].rows;
+        match rows.iter_mut().find(|row| row.last().is_none_or(|last| last.end <= bar.start)) {
+            Some(row) => row.push(bar),
+            None => rows.push(vec![bar]),
+        }
+    }
+    lanes
+}
 
 /// The picture.
 pub fn svg(title: &str, bars: &[Bar]) -> String {
-    let mut bars = bars.to_vec();
-    bars.sort_by(|a, b| (a.start, a.end, &a.subject).cmp(&(b.start, b.end, &b.subject)));
+    let lanes = lanes(bars);
     let total = bars.iter().map(|b| b.end).max().unwrap_or_default().as_secs_f64().max(0.001);
     let critical: f64 =
         bars.iter().filter(|b| b.critical).map(|b| b.end.saturating_sub(b.start).as_secs_f64()).sum();
-    let height = TOP + ROW * bars.len() as f64 + 30.0;
-    let x = |t: f64| LEFT + (WIDTH - LEFT - 70.0) * t / total;
+    let rows: usize = lanes.iter().map(|lane| lane.rows.len()).sum();
+    let height = TOP + ROW * rows as f64 + GAP * lanes.len() as f64 + 30.0;
+    let x = |t: f64| LEFT + (WIDTH - LEFT - 20.0) * t / total;
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -58,34 +85,64 @@ pub fn svg(title: &str, bars: &[Bar]) -> String {
         );
         t += tick;
     }
-    for (row, bar) in bars.iter().enumerate() {
-        let y = TOP + ROW * row as f64;
-        let (from, to) = (bar.start.as_secs_f64(), bar.end.as_secs_f64());
-        let fill = match (bar.failed, bar.critical) {
-            (true, _) => "#d64545",
-            (_, true) => "#de911d",
-            _ => "#4098d7",
-        };
-        let name = format!("{} · {}", bar.subject, bar.label);
+    let mut y = TOP;
+    for lane in &lanes {
+        let tall = ROW * lane.rows.len() as f64;
         let _ = writeln!(
             out,
-            r##"<text x="{:.1}" y="{:.1}" text-anchor="end" fill="#323f4b">{}</text><rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="2" fill="{fill}"><title>{} — {:.2} s</title></rect><text x="{:.1}" y="{:.1}" fill="#7b8794">{:.1} s</text>"##,
+            r##"<g class="lane"><text x="{:.1}" y="{:.1}" text-anchor="end" font-weight="600" fill="#323f4b">{}</text><line x1="16" y1="{:.1}" x2="{:.1}" y2="{:.1}" stroke="#cbd2d9"/>"##,
             LEFT - 8.0,
             y + 12.0,
-            escape(&clip(&name, 44)),
-            x(from),
-            y + 2.0,
-            (x(to) - x(from)).max(1.5),
-            ROW - 5.0,
-            escape(&name),
-            to - from,
-            x(to).max(x(from) + 1.5) + 5.0,
-            y + 12.0,
-            to - from,
+            escape(&clip(lane.subject, 22)),
+            y + tall + GAP / 2.0 - 1.0,
+            WIDTH - 16.0,
+            y + tall + GAP / 2.0 - 1.0,
         );
+        for row in &lane.rows {
+            for bar in row {
+                draw(&mut out, bar, y, &x);
+            }
+            y += ROW;
+        }
+        out.push_str("</g>\n");
+        y += GAP;
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// One bar, with its label inside where there is room; pointing at it tells it in any case.
+fn draw(out: &mut String, bar: &Bar, y: f64, x: &impl Fn(f64) -> f64) {
+    let (from, to) = (bar.start.as_secs_f64(), bar.end.as_secs_f64());
+    let wide = (x(to) - x(from)).max(1.5);
+    let fill = match (bar.failed, bar.critical) {
+        (true, _) => "#d64545",
+        (_, true) => "#de911d",
+        _ => "#4098d7",
+    };
+    let _ = write!(
+        out,
+        r##"<rect x="{:.1}" y="{:.1}" width="{wide:.1}" height="{:.1}" rx="2" fill="{fill}" stroke="#ffffff" stroke-width="0.5"><title>{} · {} — {:.2} s</title></rect>"##,
+        x(from),
+        y + 2.0,
+        ROW - 5.0,
+        escape(&bar.subject),
+        escape(&bar.label),
+        to - from,
+    );
+    // A letter is about six units wide.
+    let room = ((wide - 8.0) / 6.0).floor();
+    let label = format!("{} {:.1} s", bar.label, to - from);
+    if room >= 4.0 {
+        let _ = write!(
+            out,
+            r##"<text x="{:.1}" y="{:.1}" fill="#ffffff" font-size="10">{}</text>"##,
+            x(from) + 4.0,
+            y + 11.5,
+            escape(&clip(&label, room as usize)),
+        );
+    }
+    out.push('\n');
 }
 
 fn nice_tick(total: f64) -> f64 {
@@ -115,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_a_row_per_step_and_marks_the_critical_path() {
+    fn draws_a_lane_per_node_and_marks_the_critical_path() {
         let bar = |subject: &str, start, end, critical| Bar {
             subject: subject.into(),
             label: "create <VM>".into(),
@@ -124,8 +181,17 @@ mod tests {
             critical,
             failed: false,
         };
-        let picture = svg("home", &[bar("cp-1", 0, 1500, true), bar("cp-2", 100, 900, false)]);
-        assert_eq!(picture.matches("<title>").count(), 2);
+        let bars = [
+            bar("cp-1", 0, 1500, true),
+            bar("cp-2", 100, 900, false),
+            bar("cp-2", 900, 1000, false),
+            bar("cp-2", 950, 1400, false),
+        ];
+        let picture = svg("home", &bars);
+        assert_eq!(picture.matches("<title>").count(), 4);
+        assert_eq!(picture.matches("class=\"lane\"").count(), 2);
+        let rows: Vec<usize> = lanes(&bars).iter().map(|lane| lane.rows.len()).collect();
+        assert_eq!(rows, [1, 2], "what overlaps is in another row of the same lane");
         assert_eq!(picture.matches("#de911d").count(), 1);
         assert!(picture.contains("create &lt;VM&gt;") && picture.contains("critical path 1.5 s"));
     }

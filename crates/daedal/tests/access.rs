@@ -3,7 +3,11 @@
 
 mod common;
 
-use common::{Changed, Lab, SMALL, good, text};
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use common::{Changed, Lab, SMALL, command, good, text};
 
 /// A colleague has the inventory and Proxmox, but not the store.
 #[test]
@@ -107,4 +111,32 @@ fn a_missing_secret_blocks_only_what_needs_it() {
         good(&cluster.run(&lab, words));
     }
     assert!(good(&cluster.run(&lab, &["destroy", "--confirm", "home"])).contains("Cluster home is gone"));
+}
+
+/// What a run says before it has ended, up to a line with these words.
+fn says(inventory: &Changed, words: &str) -> String {
+    let mut plan = command(["plan", "-f"]);
+    plan.arg(inventory.file()).env("PROXMOX_TOKEN_SECRET", "x").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = plan.spawn().unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let found = said.inspect(|line| println!("{line}")).find(|line| line.contains(words));
+    let _ = child.kill();
+    let _ = child.wait();
+    found.unwrap_or_else(|| panic!("it ended without saying: {words}"))
+}
+
+/// Whoever accepts and never answers is named while it is waited for, and so is the proxy in between.
+#[test]
+fn a_silent_proxmox_and_a_silent_proxy_are_named_long_before_they_are_given_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = silent.local_addr().unwrap().to_string();
+    let direct = Changed::new("home", &[("https://atlas.lan:8006", &format!("https://{at}"))]);
+    let said = says(&direct, "no answer for");
+    assert!(said.contains(&format!("waiting for Proxmox at https://{at}: no answer for")), "{said}");
+
+    let reach = format!("  reach: {{proxy: \"http://{at}\"}}\n\n  network:\n");
+    let proxied = Changed::new("home", &[("  network:\n", &reach)]);
+    let said = says(&proxied, "no answer for");
+    let through = format!("Proxmox at https://atlas.lan:8006 through the proxy http://{at} (`reach.proxy`)");
+    assert!(said.contains(&through), "{said}");
 }

@@ -44,6 +44,11 @@ pub type Dialing<'a> = Pin<Box<dyn Future<Output = io::Result<BoxStream>> + Send
 pub trait Dial: Send + Sync + 'static {
     /// Opens one stream.
     fn dial<'a>(&'a self, target: &'a Target) -> Dialing<'a>;
+
+    /// Who stands between, to be named when nothing comes: `proxy 10.0.0.9:3128`.
+    fn through(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The usual way to hold a [`Dial`].

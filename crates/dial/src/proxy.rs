@@ -79,7 +79,9 @@ impl Proxy {
     }
 
     async fn open(&self, target: &Target) -> io::Result<BoxStream> {
-        let mut stream = self.inner.dial(&self.at).await?;
+        let mut stream = self.inner.dial(&self.at).await.map_err(|error| {
+            io::Error::new(error.kind(), format!("proxy {} cannot be reached: {error}", self.at))
+        })?;
         match self.kind {
             Kind::Http => self.connect_http(&mut stream, target).await?,
             Kind::Socks5 => self.connect_socks5(&mut stream, target).await?,
@@ -208,6 +210,10 @@ impl Proxy {
 impl Dial for Proxy {
     fn dial<'a>(&'a self, target: &'a Target) -> Dialing<'a> {
         Box::pin(self.open(target))
+    }
+
+    fn through(&self) -> Option<String> {
+        Some(format!("proxy {}", self.at))
     }
 }
 

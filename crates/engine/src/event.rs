@@ -58,6 +58,20 @@ pub enum Event {
         #[serde(serialize_with = "seconds")]
         took: Duration,
     },
+    /// A step gave up on a peer that does not answer. It is begun again if the peer comes back while the run goes on.
+    StepGaveUp {
+        /// Which step.
+        step: StepId,
+        /// Node it is about.
+        node: Option<String>,
+        /// Stage.
+        stage: &'static str,
+        /// The whole error chain in one line.
+        error: String,
+        /// How long it took.
+        #[serde(serialize_with = "seconds")]
+        took: Duration,
+    },
     /// A step failed; what depends on it is skipped, all else goes on.
     StepFailed {
         /// Which step.

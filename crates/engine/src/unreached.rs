@@ -23,6 +23,11 @@ fn hindrance(error: &(dyn StdError + 'static)) -> Hindrance {
         if let Some(crate::Error::Deadline { .. }) = error.downcast_ref() {
             return Hindrance::Silent;
         }
+        // A shared error passes over itself when it is asked for its source.
+        if let Some(shared) = error.downcast_ref::<daedal_proxmox::Cause>() {
+            next = Some(&**shared);
+            continue;
+        }
         if let Some(kind) = error.downcast_ref::<io::Error>().map(io::Error::kind) {
             match kind {
                 io::ErrorKind::ConnectionRefused => return Hindrance::Refused,

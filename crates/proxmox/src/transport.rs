@@ -191,9 +191,10 @@ impl Transport {
             Ok(sender)
         };
         tokio::time::timeout(self.connect_limit, open).await.unwrap_or_else(|_| {
+            let through = self.dialer.through().map(|who| format!(" through {who}")).unwrap_or_default();
             Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("no connection to {} within {:?}", self.target, self.connect_limit),
+                format!("no connection to {}{through} within {:?}", self.target, self.connect_limit),
             ))
         })
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use daedal_engine::Report;
 use daedal_inventory::Cni;
-use daedal_planner::{Action, Ownership, Plan, Purpose, World};
+use daedal_planner::{Action, Level, Ownership, Plan, Purpose, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::execute::{self, Canvas};
@@ -24,6 +24,8 @@ pub struct Options {
     pub yes: bool,
     /// Where to draw the run.
     pub timeline: Option<PathBuf>,
+    /// Tell every node in full.
+    pub full: bool,
 }
 
 /// Runs the command.
@@ -42,7 +44,7 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
     };
     plan::buildable(&session, &plan).await?;
     if format == Format::Text {
-        plan::show(&plan, &target, format, color);
+        plan::show(&plan, &target, options.full, format, color);
     }
     if plan.is_empty() {
         plan::tell_unchanged(&plan, format);
@@ -52,8 +54,8 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
         return Ok(plan::verdict(&plan));
     }
     if !options.yes && options.saved.is_none() {
-        consent(
-            &session,
+        consent_to(
+            &plan,
             "Give --yes, or approve a plan with `daedal plan --save FILE` and `daedal apply FILE`.",
         )?;
     }
@@ -112,10 +114,10 @@ async fn follow_up(
     }
     console::progress("\nThe nodes that were started differ from the inventory:");
     if format == Format::Text {
-        plan::show(&plan, target, format, color);
+        plan::show(&plan, target, options.full, format, color);
     }
     if !options.yes {
-        consent(session, "Run `daedal apply --yes` for the rest.")?;
+        consent_to(&plan, "Run `daedal apply --yes` for the rest.")?;
     }
     let report = execute::execute(session, &world, &plan, format, color).await?;
     execute::conclude(&plan, &report, &command(target, "apply"))?;
@@ -139,10 +141,32 @@ fn still_fits(session: &Session, world: &World, plan: Plan) -> Outcome<Plan> {
     plan::judged(session, world, plan)
 }
 
+/// What a plan comes to, for beside the question: a long plan has left the screen by then.
+pub fn in_short(plan: &Plan) -> String {
+    let noted = |level, word: &str| {
+        let noted = plan.notes.iter().filter(|note| note.level == level).count();
+        (noted > 0).then(|| format!("{} above", count(noted, word)))
+    };
+    let parts = [
+        Some(daedal_planner::summary(plan)),
+        noted(Level::Problem, "problem"),
+        noted(Level::Warning, "warning"),
+    ];
+    console::wrapped(&format!("{}.", parts.into_iter().flatten().collect::<Vec<_>>().join("; ")), 0)
+}
+
+/// Asks whether to execute a plan, with what it comes to beside the question.
+pub fn consent_to(plan: &Plan, otherwise: &str) -> Outcome<()> {
+    agreed(&format!("{}\nDo this to cluster {}? [y/N]", in_short(plan), plan.cluster), otherwise)
+}
+
 /// Asks whether to go on; where there is nobody to ask, says how to do without.
 pub fn consent(session: &Session, otherwise: &str) -> Outcome<()> {
-    let question = format!("Do this to cluster {}? [y/N]", session.cluster.name);
-    match console::ask(&question) {
+    agreed(&format!("Do this to cluster {}? [y/N]", session.cluster.name), otherwise)
+}
+
+fn agreed(question: &str, otherwise: &str) -> Outcome<()> {
+    match console::ask(question) {
         Some(answer) if matches!(answer.to_lowercase().as_str(), "y" | "yes") => Ok(()),
         Some(_) => Err(Failure::new(Exit::Failed, "nothing was done: the answer was not yes")),
         None => Err(Failure::new(Exit::Usage, "nothing was done: there is nobody to ask").hint(otherwise)),

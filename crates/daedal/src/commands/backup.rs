@@ -156,13 +156,13 @@ async fn restore(
                 backup.node
             ));
         }
-        plan::show(&plan, target, format, color);
+        plan::show(&plan, target, false, format, color);
     }
     if plan_only {
         return Ok(plan::verdict(&plan));
     }
     if !yes {
-        apply::consent(&session, "Give --yes.")?;
+        apply::consent_to(&plan, "Give --yes.")?;
     }
     let report = execute::execute_with(&session, &world, &plan, Some(file), format, color).await?;
     let again = apply::command(target, &format!("backup restore {}", file.display()));

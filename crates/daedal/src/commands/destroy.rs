@@ -11,14 +11,22 @@ use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
 use crate::words::count;
 
+/// What the command was told besides the target.
+pub struct Options {
+    /// The cluster's name, if it was given.
+    pub confirm: Option<String>,
+    /// Tell every node in full.
+    pub full: bool,
+}
+
 /// Runs the command.
-pub async fn run(target: &Target, confirm: Option<String>, format: Format, color: bool) -> Outcome {
+pub async fn run(target: &Target, options: Options, format: Format, color: bool) -> Outcome {
     let session = Session::open_lacking(target, color).await?;
     let _lock = session.lock("destroy").await?;
     let world = session.observe().await?;
     let plan = plan::for_destroy(&session, &world)?;
     if format == Format::Text {
-        plan::show(&plan, target, format, color);
+        plan::show(&plan, target, options.full, format, color);
     }
     if plan.is_empty() {
         plan::tell_unchanged(&plan, format);
@@ -30,7 +38,7 @@ pub async fn run(target: &Target, confirm: Option<String>, format: Format, color
         }
         return Ok(plan::verdict(&plan));
     }
-    consent(&session.cluster.name, confirm)?;
+    consent(&plan, options.confirm)?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
     execute::conclude(&plan, &report, &apply::command(target, "destroy"))?;
     // Only a look afterwards tells what is gone.
@@ -100,17 +108,20 @@ fn summary(plan: &Plan, world: &World, report: &Report, gone: bool, forgotten: b
     )
 }
 
-fn consent(cluster: &str, confirm: Option<String>) -> Outcome<()> {
+fn consent(plan: &Plan, confirm: Option<String>) -> Outcome<()> {
+    let cluster = &plan.cluster;
     let given = match confirm {
         Some(name) => name,
         None => {
-            console::ask(&format!("Type the cluster's name ({cluster}) to destroy it:")).ok_or_else(|| {
+            let question =
+                format!("{}\nType the cluster's name ({cluster}) to destroy it:", apply::in_short(plan));
+            console::ask(&question).ok_or_else(|| {
                 Failure::new(Exit::Usage, "nothing was destroyed: there is nobody to ask")
                     .hint(format!("Give --confirm {cluster}"))
             })?
         }
     };
-    if given == cluster {
+    if given == *cluster {
         return Ok(());
     }
     Err(Failure::new(

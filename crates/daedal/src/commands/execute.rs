@@ -47,8 +47,9 @@ pub async fn execute_with(
     // Whoever sees progress can interrupt it.
     let interrupts = tokio::spawn(listen_for_interrupts(run.clone(), Interrupts::listen()));
     let shown = {
-        let (plan, style) = (plan.clone(), Style::choose(format, color));
-        tokio::spawn(async move { progress::show(style, &plan, events).await })
+        let (plan, style, silence) = (plan.clone(), Style::choose(format, color), session.silence.clone());
+        silence.leave_to_run(true);
+        tokio::spawn(async move { progress::show(style, &plan, events, silence).await })
     };
     let report = session.engine.execute(&session.cluster, world, plan, &run).await;
     interrupts.abort();
@@ -56,6 +57,7 @@ pub async fn execute_with(
     // Events are over once every sender is gone.
     drop(run);
     let _ = shown.await;
+    session.silence.leave_to_run(false);
     let report = report.map_err(|e| engine_failure(&e))?;
     session.keep().await.map_err(|mut failure| {
         let done = report.steps.iter().filter(|step| step.state.is_done()).count();

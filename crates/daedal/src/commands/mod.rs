@@ -34,14 +34,18 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
     match cli.command {
         Command::Init(args) => init::run(&args, format, color).await,
         Command::Check { target, live } => check::run(&target, live, format, color).await,
-        Command::Plan { target, detailed_exitcode, save } => {
-            plan::run(&target, detailed_exitcode, save.as_deref(), format, color).await
+        Command::Plan { target, detailed_exitcode, save, full } => {
+            let options = plan::Options { detailed_exitcode, save, full };
+            plan::run(&target, &options, format, color).await
         }
-        Command::Apply { target, saved, yes, timeline } => {
-            let options = apply::Options { saved, yes, timeline };
+        Command::Apply { target, saved, yes, timeline, full } => {
+            let options = apply::Options { saved, yes, timeline, full };
             apply::run(target, &options, format, color).await
         }
-        Command::Destroy { target, confirm } => destroy::run(&target, confirm, format, color).await,
+        Command::Destroy { target, confirm, full } => {
+            let options = destroy::Options { confirm, full };
+            destroy::run(&target, options, format, color).await
+        }
         Command::Status { target, detailed_exitcode } => {
             status::run(&target, detailed_exitcode, format, color).await
         }

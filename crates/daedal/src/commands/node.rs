@@ -40,6 +40,9 @@ pub enum NodeCommand {
         /// Do not evict pods first; they end with their node.
         #[arg(long)]
         no_drain: bool,
+        /// Show every node in full, also those that are alike.
+        #[arg(long)]
+        full: bool,
     },
     /// Write the mark of a node into the notes of its VM again, after somebody removed or damaged it. The VMID, the SMBIOS
     /// uuid and the MAC must all be the node's.
@@ -67,8 +70,9 @@ pub enum NodeCommand {
 pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome {
     match command {
         NodeCommand::List { target } => node_list::run(target, format, color).await,
-        NodeCommand::Remove { names, target, yes, plan_only, no_drain } => {
-            let options = node_remove::Options { yes: *yes, plan_only: *plan_only, drain: !no_drain };
+        NodeCommand::Remove { names, target, yes, plan_only, no_drain, full } => {
+            let options =
+                node_remove::Options { yes: *yes, plan_only: *plan_only, drain: !no_drain, full: *full };
             node_remove::run(names, target, &options, format, color).await
         }
         NodeCommand::Mark { name, target, yes } => node_mark::run(name, target, *yes, format, color).await,

@@ -18,6 +18,8 @@ pub struct Options {
     pub plan_only: bool,
     /// Evict pods first.
     pub drain: bool,
+    /// Tell every node in full.
+    pub full: bool,
 }
 
 /// Runs the command.
@@ -43,7 +45,7 @@ pub async fn run(
         return Err(no_such_node(&unknown, &session, &world));
     }
     if format == Format::Text || options.plan_only {
-        plan::show(&plan, target, format, color);
+        plan::show(&plan, target, options.full, format, color);
     }
     let verdict = if unknown.is_empty() { plan::verdict(&plan) } else { Exit::NoInput };
     if options.plan_only {
@@ -54,7 +56,7 @@ pub async fn run(
         return Ok(verdict);
     }
     if !options.yes {
-        apply::consent(&session, "Give --yes.")?;
+        apply::consent_to(&plan, "Give --yes.")?;
     }
     let report = execute::execute(&session, &world, &plan, format, color).await?;
     let again = apply::command(target, &format!("node remove {}", names.join(" ")));

@@ -1,6 +1,6 @@
 //! `daedal plan`: what apply would do, and why.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use daedal_engine::{NotInFactory, chain};
@@ -11,23 +11,28 @@ use crate::commands::{apply, saved};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::Session;
+use crate::silence::while_asking;
 use crate::{console, documents};
 
+/// What the command was told besides the target.
+pub struct Options {
+    /// Exit with 2 if there are changes.
+    pub detailed_exitcode: bool,
+    /// Where to write the plan.
+    pub save: Option<PathBuf>,
+    /// Tell every node in full.
+    pub full: bool,
+}
+
 /// Runs the command.
-pub async fn run(
-    target: &Target,
-    detailed_exitcode: bool,
-    save: Option<&Path>,
-    format: Format,
-    color: bool,
-) -> Outcome {
+pub async fn run(target: &Target, options: &Options, format: Format, color: bool) -> Outcome {
     let session = Session::open(target, color).await?;
     vet(&session, color)?;
     let world = session.observe().await?;
     let plan = for_apply(&session, &world)?;
     buildable(&session, &plan).await?;
-    show(&plan, target, format, color);
-    if let Some(path) = save {
+    show(&plan, target, options.full, format, color);
+    if let Some(path) = &options.save {
         saved::write(path, &session.inventory, target, &plan)?;
         if format == Format::Text {
             console::progress(&format!("Saved. Execute exactly this: daedal apply {}", path.display()));
@@ -35,8 +40,8 @@ pub async fn run(
     }
     Ok(match has_problems(&plan) {
         // What apply would leave out is no success.
-        true if plan.is_empty() || !detailed_exitcode => Exit::Failed,
-        _ if detailed_exitcode && !plan.finds_no_difference() => Exit::Changes,
+        true if plan.is_empty() || !options.detailed_exitcode => Exit::Failed,
+        _ if options.detailed_exitcode && !plan.finds_no_difference() => Exit::Changes,
         _ => Exit::Done,
     })
 }
@@ -60,7 +65,8 @@ pub async fn buildable(session: &Session, plan: &Plan) -> Outcome<()> {
     let factory = &session.cluster.talos.factory;
     let asked = session.engine.not_in_factory(&session.cluster);
     // The run asks again, and ends with the reason if it is still so.
-    let missing = match tokio::time::timeout(FACTORY_PATIENCE, asked).await {
+    let asked = tokio::time::timeout(FACTORY_PATIENCE, asked);
+    let missing = match while_asking(&format!("the Image Factory at {factory}"), asked).await {
         Ok(answer) => answer.map_err(|error| chain(&error)),
         Err(_) => Err("no answer came".to_owned()),
     };
@@ -133,14 +139,14 @@ pub fn judged(session: &Session, world: &World, plan: Plan) -> Outcome<Plan> {
 }
 
 /// Prints a plan; the commands that it advises are those for the same target.
-pub fn show(plan: &Plan, target: &Target, format: Format, color: bool) {
+pub fn show(plan: &Plan, target: &Target, full: bool, format: Format, color: bool) {
     let mut plan = plan.clone();
     for fix in plan.notes.iter_mut().filter_map(|note| note.fix.as_mut()) {
         *fix = addressed(fix, |words| apply::command(target, words));
     }
     match format {
         Format::Json => console::json(&plan),
-        Format::Text => console::result(&daedal_planner::render(&plan, options(color))),
+        Format::Text => console::result(&daedal_planner::render(&plan, rendering(color, full))),
     }
 }
 
@@ -155,8 +161,8 @@ fn addressed(fix: &str, command: impl Fn(&str) -> String) -> String {
     format!("{lead}{}{rest}", command(&format!("{words}{name}")))
 }
 
-fn options(color: bool) -> daedal_planner::RenderOptions {
-    daedal_planner::RenderOptions { color, ..Default::default() }
+fn rendering(color: bool, full: bool) -> daedal_planner::RenderOptions {
+    daedal_planner::RenderOptions { color, width: console::width(), full }
 }
 
 /// Whether part of the intent cannot be reached by this plan.

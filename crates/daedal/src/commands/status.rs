@@ -9,6 +9,7 @@ use crate::commands::apply;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
+use crate::silence::without_login;
 use crate::words::count;
 use crate::{console, table};
 
@@ -93,18 +94,6 @@ fn way(because: Hindrance, reach: &Reach, network: &str) -> String {
     }
 }
 
-/// A proxy's URL as it may be shown.
-pub fn without_login(proxy: &str) -> String {
-    match url::Url::parse(proxy) {
-        Ok(mut url) => {
-            // Only URLs without a host refuse this, and those have no login.
-            let _ = url.set_username("").and_then(|()| url.set_password(None));
-            url.as_str().trim_end_matches('/').to_owned()
-        }
-        Err(_) => "of the inventory".to_owned(),
-    }
-}
-
 /// What kept both sides from being asked, with the exit code that says the same.
 fn blocked(status: &StatusReport) -> Option<Failure> {
     let [first, rest @ ..] = &status.unasked[..] else { return None };
@@ -144,9 +133,10 @@ fn render(status: &StatusReport, renewal: &str) -> String {
         .collect();
     let mut text =
         table::render(&["NODE", "HOST", "VMID", "ADDRESS", "VM", "TALOS", "ETCD", "KUBERNETES"], &rows);
-    text.push_str(&format!("\n{} {}\n", endpoint(status), verdict(status)));
+    let verdict = console::wrapped(&format!("{} {}", endpoint(status), verdict(status)), 0);
+    text.push_str(&format!("\n{verdict}\n"));
     for (nodes, difference) in differences(status) {
-        text.push_str(&format!("{}: {difference}\n", nodes.join(", ")));
+        text.push_str(&console::wrapped(&format!("{}: {difference}\n", nodes.join(", ")), 2));
     }
     if !status.undeclared.is_empty() {
         let (names, are) =
@@ -158,7 +148,7 @@ fn render(status: &StatusReport, renewal: &str) -> String {
         text.push_str(&format!("The client certificate in {} ends on {ends}: {renewal}\n", credential.file));
     }
     for blind in &status.blind {
-        text.push_str(&format!("Not seen: {}: {}\n", blind.what, blind.why));
+        text.push_str(&console::wrapped(&format!("Not seen: {}: {}\n", blind.what, blind.why), 2));
     }
     text
 }

@@ -33,6 +33,8 @@ pub struct Row {
     pub done: usize,
     /// Steps failed or skipped.
     failed: Option<String>,
+    /// Steps that gave up on a peer, and why; they go on when it is back.
+    gave_up: BTreeMap<StepId, String>,
     active: BTreeMap<StepId, Active>,
     finished_at: Option<Duration>,
     last_stage: &'static str,
@@ -65,6 +67,7 @@ impl Board {
                     steps: 1,
                     done: 0,
                     failed: None,
+                    gave_up: BTreeMap::new(),
                     active: BTreeMap::new(),
                     finished_at: None,
                     last_stage: "",
@@ -87,7 +90,14 @@ impl Board {
             Event::RunStarted { .. } | Event::RunFinished { .. } => {}
             Event::StepStarted { step, node, stage } => {
                 if let Some(row) = self.row(node.as_ref()) {
+                    row.gave_up.remove(step);
                     row.active.insert(*step, Active { stage, since: now, waiting: None });
+                }
+            }
+            Event::StepGaveUp { step, node, stage, error, .. } => {
+                if let Some(row) = self.row(node.as_ref()) {
+                    row.active.remove(step);
+                    row.gave_up.insert(*step, format!("{stage}: gave up for now: {error}"));
                 }
             }
             Event::StepWaiting { step, node, what, .. } => {
@@ -108,6 +118,7 @@ impl Board {
             Event::StepFailed { step, node, stage, error, .. } => {
                 if let Some(row) = self.row(node.as_ref()) {
                     row.active.remove(step);
+                    row.gave_up.remove(step);
                     row.failed.get_or_insert_with(|| format!("{stage}: {error}"));
                 }
             }
@@ -121,7 +132,67 @@ impl Board {
     }
 }
 
+impl Board {
+    /// What all rows together have come to.
+    pub fn total(&self, now: Duration) -> String {
+        let nodes: Vec<&Row> = self.rows.iter().filter(|row| row.name != SHARED).collect();
+        let with = |standing| nodes.iter().filter(|row| row.standing() == standing).count();
+        let (done, steps): (usize, usize) =
+            (self.rows.iter().map(|row| row.done).sum(), self.rows.iter().map(|row| row.steps).sum());
+        let mut parts = Vec::new();
+        if nodes.len() > 1 {
+            parts.push(format!("{} of {} nodes done", with(Standing::Done), nodes.len()));
+        }
+        parts.push(format!("{done} of {}", crate::words::count(steps, "step")));
+        if let failed @ 1.. = with(Standing::Failed) {
+            parts.push(format!("{} failed", crate::words::count(failed, "node")));
+        }
+        parts.push(format!("{} s", now.as_secs()));
+        parts.join(", ")
+    }
+
+    /// At most so many rows, in their order: those that failed, then those that run longest, then those that wait. What is left
+    /// out is summed up.
+    pub fn shown(&self, most: usize) -> (Vec<&Row>, Option<String>) {
+        if self.rows.len() <= most {
+            return (self.rows.iter().collect(), None);
+        }
+        let mut ranked: Vec<(usize, &Row)> = self.rows.iter().enumerate().collect();
+        ranked.sort_by_key(|(at, row)| (row.rank(), *at));
+        let rest = ranked.split_off(most.saturating_sub(1).max(1));
+        ranked.sort_by_key(|(at, _)| *at);
+        let of = |standing| rest.iter().filter(|(_, row)| row.standing() == standing).count();
+        let words = [
+            (Standing::Done, "done"),
+            (Standing::Busy, "busy"),
+            (Standing::Waiting, "waiting"),
+            (Standing::Failed, "failed"),
+        ];
+        let parts: Vec<String> = words
+            .into_iter()
+            .map(|(standing, word)| (of(standing), word))
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+        let summed = format!("… and {} more: {}", rest.len(), parts.join(", "));
+        (ranked.into_iter().map(|(_, row)| row).collect(), Some(summed))
+    }
+}
+
 impl Row {
+    /// What matters most comes first.
+    fn rank(&self) -> (u8, Duration) {
+        let longest = self.active.values().map(|active| active.since).min();
+        match (self.standing(), longest) {
+            (Standing::Failed, _) => (0, Duration::ZERO),
+            (_, Some(since)) => (1, since),
+            _ if !self.gave_up.is_empty() => (0, Duration::MAX),
+            (Standing::Busy, None) => (2, Duration::ZERO),
+            (Standing::Waiting, None) => (3, Duration::ZERO),
+            (Standing::Done, None) => (4, Duration::ZERO),
+        }
+    }
+
     /// How it stands.
     pub fn standing(&self) -> Standing {
         if !self.active.is_empty() {
@@ -146,6 +217,9 @@ impl Row {
             let waiting = active.waiting.as_ref().map(|w| format!(", waiting for {w}")).unwrap_or_default();
             let since = if seconds > 0 { format!(" ({seconds} s)") } else { String::new() };
             return format!("{progress}  {}{waiting}{since}", active.stage);
+        }
+        if let Some(why) = self.gave_up.values().next() {
+            return format!("{progress}  {why}");
         }
         match (&self.failed, self.finished_at) {
             (Some(failed), _) => format!("{progress}  {failed}"),
@@ -226,5 +300,54 @@ mod tests {
         board.take(&failed, Duration::ZERO);
         assert_eq!(board.rows[1].standing(), Standing::Failed);
         assert!(board.rows[1].text(Duration::ZERO).ends_with("starting the VM: no memory"));
+    }
+
+    /// Sixty nodes on a small screen: those that failed or run longest are in sight, and nothing is forgotten.
+    #[test]
+    fn of_many_nodes_those_that_matter_are_shown_and_the_rest_is_counted() {
+        let mut many = plan();
+        many.steps = (0..60)
+            .map(|id| Step { id, node: Some(format!("worker-{id}")), ..many.steps[0].clone() })
+            .collect();
+        let mut board = Board::new(&many);
+        let second = Duration::from_secs;
+        for step in 0..50 {
+            let node = Some(format!("worker-{step}"));
+            board.take(
+                &Event::StepStarted { step, node: node.clone(), stage: "starting the VM" },
+                second(u64::from(step)),
+            );
+            if step < 30 {
+                let (stage, took) = ("starting the VM", second(1));
+                board.take(&Event::StepDone { step, node, stage, already: false, took }, second(60));
+            }
+        }
+        let failed = Event::StepFailed {
+            step: 45,
+            node: Some("worker-45".into()),
+            stage: "starting the VM",
+            error: "no memory".into(),
+            fix: None,
+            took: Duration::ZERO,
+        };
+        board.take(&failed, second(61));
+        let (shown, rest) = board.shown(5);
+        let names: Vec<&str> = shown.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["worker-30", "worker-31", "worker-32", "worker-45"]);
+        assert_eq!(rest.unwrap(), "… and 56 more: 30 done, 16 busy, 10 waiting");
+        assert_eq!(board.total(second(70)), "30 of 60 nodes done, 30 of 60 steps, 1 node failed, 70 s");
+    }
+
+    #[test]
+    fn a_step_that_gave_up_says_so_and_goes_on() {
+        let mut board = Board::new(&plan());
+        let (node, stage) = (Some("cp-1".to_owned()), "starting the VM");
+        let started = Event::StepStarted { step: 0, node: node.clone(), stage };
+        board.take(&started, Duration::ZERO);
+        let error = "Proxmox cannot be reached".to_owned();
+        board.take(&Event::StepGaveUp { step: 0, node, stage, error, took: Duration::ZERO }, Duration::ZERO);
+        assert!(board.rows[1].text(Duration::ZERO).ends_with("gave up for now: Proxmox cannot be reached"));
+        board.take(&started, Duration::ZERO);
+        assert_eq!(board.rows[1].text(Duration::ZERO), " 0/2   starting the VM");
     }
 }

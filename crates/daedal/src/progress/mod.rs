@@ -5,12 +5,14 @@ mod plain;
 mod terminal;
 
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 
 use daedal_engine::Event;
 use daedal_planner::Plan;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::cli::Format;
+use crate::silence::Silence;
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,19 +31,25 @@ pub enum Style {
 impl Style {
     /// What fits where standard error goes.
     pub fn choose(format: Format, color: bool) -> Self {
-        match format {
-            Format::Json => Self::Json,
-            Format::Text if std::io::stderr().is_terminal() => Self::Terminal { color },
-            Format::Text => Self::Plain,
+        let term = std::env::var("TERM").unwrap_or_default();
+        Self::on(format, color, std::io::stderr().is_terminal().then_some(&term))
+    }
+
+    /// What fits a terminal of a kind, or none. One that cannot move its cursor gets lines, as a log does.
+    fn on(format: Format, color: bool, terminal: Option<&str>) -> Self {
+        match (format, terminal) {
+            (Format::Json, _) => Self::Json,
+            (Format::Text, None | Some("" | "dumb")) => Self::Plain,
+            (Format::Text, Some(_)) => Self::Terminal { color },
         }
     }
 }
 
 /// Shows events until the run is over (the channel closes). Everything goes to standard error.
-pub async fn show(style: Style, plan: &Plan, mut events: UnboundedReceiver<Event>) {
+pub async fn show(style: Style, plan: &Plan, mut events: UnboundedReceiver<Event>, silence: Arc<Silence>) {
     match style {
-        Style::Terminal { color } => terminal::show(plan, color, events).await,
-        Style::Plain => plain::show(events).await,
+        Style::Terminal { color } => terminal::show(plan, color, events, &silence).await,
+        Style::Plain => plain::show(events, &silence).await,
         Style::Json => {
             while let Some(event) = events.recv().await {
                 if let Ok(line) = serde_json::to_string(&event) {
@@ -49,5 +57,18 @@ pub async fn show(style: Style, plan: &Plan, mut events: UnboundedReceiver<Event
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_shown_on_every_kind_of_terminal() {
+        let on = |terminal| Style::on(Format::Text, true, terminal);
+        assert_eq!(on(Some("xterm-256color")), Style::Terminal { color: true });
+        assert_eq!([on(Some("dumb")), on(Some("")), on(None)], [Style::Plain; 3]);
+        assert_eq!(Style::on(Format::Json, true, Some("xterm")), Style::Json);
     }
 }

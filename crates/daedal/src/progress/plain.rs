@@ -9,6 +9,7 @@ use jiff::Zoned;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
+use crate::silence::{AGAIN, Silence};
 use crate::words::count;
 
 /// A change of what a step waits for is worth a line once the step has been silent for so long.
@@ -21,9 +22,10 @@ const REMIND: Duration = Duration::from_secs(20);
 const MOST_REMINDERS: usize = 10;
 
 /// Writes lines until the channel closes.
-pub async fn show(mut events: UnboundedReceiver<Event>) {
+pub async fn show(mut events: UnboundedReceiver<Event>, silence: &Silence) {
     let began = Instant::now();
     let mut log = Log::default();
+    let mut silent_said: Option<Instant> = None;
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     loop {
         let lines = tokio::select! {
@@ -31,7 +33,19 @@ pub async fn show(mut events: UnboundedReceiver<Event>) {
                 Some(event) => log.take(&event, began.elapsed()).into_iter().collect(),
                 None => return,
             },
-            _ = tick.tick() => log.reminders(began.elapsed()),
+            _ = tick.tick() => {
+                let mut lines = log.reminders(began.elapsed());
+                // A peer that is silent is what all the others wait for.
+                match silence.says() {
+                    None => silent_said = None,
+                    Some(line) if silent_said.is_none_or(|said| said.elapsed() >= AGAIN) => {
+                        silent_said = Some(Instant::now());
+                        lines.insert(0, line);
+                    }
+                    Some(_) => {}
+                }
+                lines
+            }
         };
         for line in lines {
             crate::console::progress(&format!("{} {line}", clock()));
@@ -101,6 +115,13 @@ impl Log {
                     format!("done in {:.1} s", took.as_secs_f64())
                 };
                 format!("{}{stage}: {how}", who(node))
+            }
+            Event::StepGaveUp { step, node, stage, error, .. } => {
+                self.running.remove(step);
+                format!(
+                    "{}{stage}: gave up: {error}; tried again if it answers while the run goes on",
+                    who(node)
+                )
             }
             Event::StepFailed { step, node, stage, error, fix, .. } => {
                 self.running.remove(step);

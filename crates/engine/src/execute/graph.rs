@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use daedal_planner::{Plan, Step, StepId};
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -22,8 +23,8 @@ pub(crate) enum Ended {
     Done,
     /// Found done.
     AlreadyDone,
-    /// Failed, with a fix if one is known.
-    Failed { error: String, fix: Option<String> },
+    /// Failed, with a fix if one is known. `peer`: because a peer does not answer, which may pass.
+    Failed { error: String, fix: Option<String>, peer: bool },
     /// Ended its wait because the run is being stopped.
     Stopped,
 }
@@ -39,6 +40,21 @@ pub(crate) trait Worker: Sync {
     fn turnstile(&self, step: &Step) -> Option<Arc<Gate>>;
     /// Called when a step begins and when it has ended.
     fn note(&self, step: &Step, ended: Option<&Ended>);
+    /// Whether the peer that a step gave up on answers again.
+    fn is_back<'a>(&'a self, step: &'a Step) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+}
+
+/// How often a step that gave up on a peer is begun anew when the peer is back.
+const COMEBACKS: u32 = 3;
+/// Between two looks whether a peer is back.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// A step that gave up on a peer. What needs it waits until the run has nothing else to do.
+struct GaveUp {
+    id: StepId,
+    error: String,
+    fix: Option<String>,
+    took: Duration,
 }
 
 struct Finished {
@@ -69,6 +85,8 @@ pub(crate) async fn run(worker: &dyn Worker, plan: &Plan, run: &Run, began: Time
     });
 
     let working = Mutex::new(BTreeMap::new());
+    let (mut gave_up, mut comebacks): (Vec<GaveUp>, BTreeMap<StepId, u32>) = Default::default();
+    let mut next_look = origin;
     let mut in_flight = FuturesUnordered::new();
     let mut ready: Vec<StepId> =
         plan.steps.iter().filter(|step| step.needs.is_empty()).map(|s| s.id).collect();
@@ -80,16 +98,32 @@ pub(crate) async fn run(worker: &dyn Worker, plan: &Plan, run: &Run, began: Time
             }
             in_flight.push(one(worker, step, run, &working));
         }
+        let busy = !in_flight.is_empty();
+        if !busy && gave_up.is_empty() {
+            break;
+        }
         let finished = tokio::select! {
             biased;
             () = run.abandon.cancelled() => {
                 report.cancelled = true;
                 break;
             }
-            finished = in_flight.next() => match finished {
-                Some(finished) => finished,
-                None => break,
-            },
+            Some(finished) = in_flight.next(), if busy => finished,
+            back = back(worker, plan, &gave_up, next_look, run), if !gave_up.is_empty() => {
+                next_look = Instant::now() + LOOK_EVERY;
+                let (again, lost): (Vec<GaveUp>, Vec<GaveUp>) =
+                    gave_up.drain(..).partition(|one| back.contains(&one.id));
+                ready.extend(again.iter().map(|one| one.id));
+                if busy || !ready.is_empty() {
+                    gave_up = lost;
+                    continue;
+                }
+                // Nothing else is to be done, and nobody is back.
+                for one in lost {
+                    fail(one, plan, &dependents, &mut report, run);
+                }
+                continue;
+            }
         };
         let Some(entry) = report.steps.get_mut(finished.id as usize) else { continue };
         entry.start = finished.start.map(|start| start.duration_since(origin));
@@ -101,9 +135,17 @@ pub(crate) async fn run(worker: &dyn Worker, plan: &Plan, run: &Run, began: Time
                 entry.state = StepState::Left;
                 report.cancelled = true;
             }
-            Ended::Failed { error, fix } => {
-                entry.state = StepState::Failed { error, fix };
-                skip_dependents(plan, &dependents, finished.id, &mut report, run);
+            Ended::Failed { error, fix, peer } => {
+                let took = finished.end.duration_since(finished.start.unwrap_or(finished.end));
+                let one = GaveUp { id: finished.id, error, fix, took };
+                let tries = comebacks.entry(finished.id).or_insert(0u32);
+                *tries += 1;
+                if peer && *tries <= COMEBACKS && !run.stop.is_cancelled() {
+                    run.tell(gave_up_event(plan, &one));
+                    gave_up.push(one);
+                } else {
+                    fail(one, plan, &dependents, &mut report, run);
+                }
             }
         }
         if report.steps.get(finished.id as usize).is_some_and(|entry| entry.state.is_done()) {
@@ -118,6 +160,9 @@ pub(crate) async fn run(worker: &dyn Worker, plan: &Plan, run: &Run, began: Time
         }
     }
     drop(in_flight);
+    for one in gave_up {
+        fail(one, plan, &dependents, &mut report, run);
+    }
     // What was begun and not heard of again may or may not have happened.
     for (id, start) in working.into_inner().unwrap_or_else(PoisonError::into_inner) {
         if let Some(entry) = report.steps.get_mut(id as usize) {
@@ -169,14 +214,8 @@ async fn one(
     match &ended {
         Ended::Done => run.tell(Event::StepDone { step: id, node, stage, already: false, took }),
         Ended::AlreadyDone => run.tell(Event::StepDone { step: id, node, stage, already: true, took }),
-        Ended::Failed { error, fix } => run.tell(Event::StepFailed {
-            step: id,
-            node,
-            stage,
-            error: error.clone(),
-            fix: fix.clone(),
-            took,
-        }),
+        // Whether that is the end of it is for the run to say.
+        Ended::Failed { .. } => {}
         Ended::Stopped => {
             run.tell(Event::StepSkipped {
                 step: id,
@@ -187,6 +226,47 @@ async fn one(
         }
     }
     Finished { id, start: Some(start), end, ended }
+}
+
+/// Which of the steps that gave up can go on. Waits for its time to look; looks at once where there is nothing else to do.
+async fn back(
+    worker: &dyn Worker,
+    plan: &Plan,
+    gave_up: &[GaveUp],
+    next_look: Instant,
+    run: &Run,
+) -> Vec<StepId> {
+    if run.stop.is_cancelled() {
+        return Vec::new();
+    }
+    tokio::time::sleep_until(next_look).await;
+    let steps = gave_up.iter().filter_map(|one| plan.steps.get(one.id as usize));
+    let looks = steps.map(|step| async move { worker.is_back(step).await.then_some(step.id) });
+    futures::future::join_all(looks).await.into_iter().flatten().collect()
+}
+
+fn gave_up_event(plan: &Plan, one: &GaveUp) -> Event {
+    let step = plan.steps.get(one.id as usize);
+    Event::StepGaveUp {
+        step: one.id,
+        node: step.and_then(|step| step.node.clone()),
+        stage: step.map_or("", |step| stage(&step.action)),
+        error: one.error.clone(),
+        took: one.took,
+    }
+}
+
+/// A step has failed for good.
+fn fail(one: GaveUp, plan: &Plan, dependents: &[Vec<StepId>], report: &mut Report, run: &Run) {
+    let GaveUp { id, error, fix, took } = one;
+    if let Some(step) = plan.steps.get(id as usize) {
+        let (node, stage) = (step.node.clone(), stage(&step.action));
+        run.tell(Event::StepFailed { step: id, node, stage, error: error.clone(), fix: fix.clone(), took });
+    }
+    if let Some(entry) = report.steps.get_mut(id as usize) {
+        entry.state = StepState::Failed { error, fix };
+    }
+    skip_dependents(plan, dependents, id, report, run);
 }
 
 /// Everything that needs the failed step, directly or not, will not begin in this run.
@@ -227,6 +307,8 @@ mod tests {
     /// Each step takes as many seconds as its reason says; a reason that is no number fails after a second.
     struct Fake {
         one_at_a_time: Arc<Gate>,
+        /// When the peer of steps whose reason is `peer` is back.
+        back: Instant,
     }
 
     impl Worker for Fake {
@@ -239,7 +321,11 @@ mod tests {
                     }
                     Err(_) => {
                         sleep(Duration::from_secs(1)).await;
-                        Ended::Failed { error: step.reason.clone(), fix: None }
+                        let peer = step.reason == "peer";
+                        if peer && Instant::now() >= self.back {
+                            return Ended::Done;
+                        }
+                        Ended::Failed { error: step.reason.clone(), fix: None, peer }
                     }
                 }
             })
@@ -250,6 +336,10 @@ mod tests {
         }
 
         fn note(&self, _: &Step, _: Option<&Ended>) {}
+
+        fn is_back<'a>(&'a self, _: &'a Step) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+            Box::pin(async { Instant::now() >= self.back })
+        }
     }
 
     fn plan(steps: &[(&[StepId], &str, bool)]) -> Plan {
@@ -285,8 +375,37 @@ mod tests {
     }
 
     async fn go(plan: &Plan, with: &Run) -> Report {
-        let fake = Fake { one_at_a_time: Gate::fixed(1) };
+        back_after(plan, with, Duration::from_secs(1_000)).await
+    }
+
+    async fn back_after(plan: &Plan, with: &Run, back: Duration) -> Report {
+        let fake = Fake { one_at_a_time: Gate::fixed(1), back: Instant::now() + back };
         run(&fake, plan, with, Timestamp::UNIX_EPOCH).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_step_that_gave_up_on_a_peer_goes_on_when_the_peer_is_back() {
+        let plan = plan(&[(&[], "peer", false), (&[0], "1", false), (&[], "60", false)]);
+        let (with, mut events) = Run::new();
+        let report = back_after(&plan, &with, Duration::from_secs(20)).await;
+        assert!(report.succeeded(), "{:?}", report.steps);
+        assert_eq!(report.took, Duration::from_secs(60), "while the rest goes on");
+        let mut gave_up = 0;
+        while let Ok(event) = events.try_recv() {
+            assert!(!matches!(event, Event::StepFailed { .. } | Event::StepSkipped { .. }), "{event:?}");
+            gave_up += usize::from(matches!(event, Event::StepGaveUp { .. }));
+        }
+        assert_eq!(gave_up, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_does_not_come_back_ends_the_run_with_the_rest() {
+        let plan = plan(&[(&[], "peer", false), (&[0], "1", false), (&[], "9", false)]);
+        let report = go(&plan, &Run::silent()).await;
+        assert!(matches!(report.steps[0].state, StepState::Failed { .. }));
+        assert!(matches!(report.steps[1].state, StepState::Skipped { .. }));
+        assert_eq!(report.steps[2].state, StepState::Done);
+        assert!(report.took < Duration::from_secs(16), "{:?}", report.took);
     }
 
     #[tokio::test(start_paused = true)]

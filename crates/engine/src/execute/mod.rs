@@ -18,10 +18,12 @@ mod waiting;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_inventory::{Cluster, Node};
-use daedal_planner::{Action, Judge, Plan, Purpose, Step, World};
+use daedal_planner::{Action, Judge, Plan, Purpose, Step, StepId, World};
 use daedal_proxmox::TaskWatcher;
 use daedal_store::{Entry, Journal};
 use daedal_talos::SecretsBundle;
@@ -30,7 +32,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use self::gate::Gate;
 use self::install::Install;
-use crate::addresses::Addresses;
+use crate::addresses::{self, Addresses};
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::event::stage;
@@ -38,7 +40,7 @@ use crate::execute::graph::{Ended, Work, Worker};
 use crate::execute::waiting::Readiness;
 use crate::kubernetes::Kubernetes;
 use crate::machine::Sources;
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, Probe};
 use crate::observe::placed;
 use crate::outputs::Hosts;
 use crate::report::Report;
@@ -113,6 +115,8 @@ pub(crate) struct Executor<'a> {
     given: Mutex<BTreeSet<u32>>,
     /// VMs whose create starts them.
     starting: Mutex<BTreeSet<u32>>,
+    /// Steps that gave up on a peer: what they did before it fell silent may have happened.
+    given_up: Mutex<BTreeSet<StepId>>,
     pins: tokio::sync::Mutex<()>,
     turnstiles: Turnstiles,
     overlaps: Semaphore,
@@ -148,6 +152,7 @@ impl<'a> Executor<'a> {
             fresh: Mutex::default(),
             given: Mutex::default(),
             starting: Mutex::default(),
+            given_up: Mutex::default(),
             pins: tokio::sync::Mutex::default(),
             turnstiles: Turnstiles::new(engine, cluster, world, plan),
             overlaps: Semaphore::new(engine.parts.limits.overlaps),
@@ -269,6 +274,15 @@ impl<'a> Executor<'a> {
         self.starting.lock().unwrap_or_else(PoisonError::into_inner).contains(&vmid)
     }
 
+    fn gave_up(&self, step: StepId) {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).insert(step);
+    }
+
+    /// Whether this step was begun before in this run, and its effect may be there.
+    pub(crate) fn is_begun_again(&self, step: &Step) -> bool {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).contains(&step.id)
+    }
+
     /// A node reboots, and Kubernetes knew it by this boot.
     pub(crate) fn reboots(&self, node: &Node, boot: String) {
         let mut former = self.former_boots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -320,7 +334,34 @@ impl Worker for Executor<'_> {
                 Ok(Outcome::Done) => Ended::Done,
                 Ok(Outcome::AlreadyDone) => Ended::AlreadyDone,
                 Err(Error::Stopped) => Ended::Stopped,
-                Err(error) => Ended::Failed { error: chain(&error), fix: error.fix() },
+                Err(error) => {
+                    let peer = is_of_a_peer(&error, &step.action);
+                    if peer {
+                        self.gave_up(step.id);
+                    }
+                    Ended::Failed { error: chain(&error), fix: error.fix(), peer }
+                }
+            }
+        })
+    }
+
+    fn is_back<'s>(&'s self, step: &'s Step) -> Pin<Box<dyn Future<Output = bool> + Send + 's>> {
+        Box::pin(async move {
+            let patience = self.engine.parts.limits.probe_timeout;
+            match &step.action {
+                Action::AwaitApi | Action::AwaitEtcd | Action::AwaitReady => {
+                    let (Ok(node), Ok(nodes)) = (self.node(step), self.nodes().await) else { return false };
+                    matches!(nodes.probe(node, patience).await, Probe::Configured { .. })
+                }
+                Action::AwaitEndpoint => {
+                    let endpoint = addresses::endpoint(&self.located());
+                    let Ok(kubernetes) = self.kubernetes().await else { return false };
+                    kubernetes.answers(&endpoint, patience).await.is_ok()
+                }
+                _ => {
+                    let asked = self.engine.parts.proxmox.version();
+                    matches!(tokio::time::timeout(patience, asked).await, Ok(Ok(_)))
+                }
             }
         })
     }
@@ -341,6 +382,22 @@ impl Worker for Executor<'_> {
             Some(Ended::Stopped) => self.journal("stopped", &subject, ""),
             Some(Ended::Failed { error, .. }) => self.journal("failed", &subject, error),
         }
+    }
+}
+
+/// Whether a step failed because a peer does not answer, and can be begun again when it does.
+fn is_of_a_peer(error: &Error, action: &Action) -> bool {
+    use daedal_proxmox::Kind;
+    match (error, action) {
+        (Error::Proxmox(error), _) => {
+            matches!(error.kind(), Kind::Unreachable { .. } | Kind::NoQuorum { .. })
+                || matches!(error.kind(), Kind::MayHaveHappened { .. })
+        }
+        (
+            Error::Deadline { .. },
+            Action::AwaitApi | Action::AwaitEtcd | Action::AwaitEndpoint | Action::AwaitReady,
+        ) => true,
+        _ => false,
     }
 }
 

@@ -47,8 +47,9 @@ impl Executor<'_> {
     {
         let mut pause = Duration::from_millis(250);
         let (mut attempt, began) = (1, Instant::now());
+        let before = self.is_begun_again(step);
         loop {
-            match one_try(attempt > 1).await {
+            match one_try(before || attempt > 1).await {
                 Err(error)
                     if worth_another(&error)
                         && (attempt < self.engine.parts.limits.attempts
