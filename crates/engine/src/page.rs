@@ -220,7 +220,8 @@ impl Engine {
             Ownership::Foreign => ("somebody else's".to_owned(), None),
             Ownership::LookAlike { why, lost: true } => (format!("may be ours, but {why}"), None),
             Ownership::LookAlike { why, .. } => (format!("looks like ours, but {why}"), None),
-            Ownership::HalfMade { .. } => ("ours, being made".to_owned(), None),
+            Ownership::HalfMade { task_running: true, .. } => ("ours, being created".to_owned(), None),
+            Ownership::HalfMade { .. } => ("ours, but the task that made it died".to_owned(), None),
             Ownership::Template { .. } => ("a template of ours".to_owned(), None),
             Ownership::Unreadable { why } => (why, None),
         };
