@@ -221,6 +221,9 @@ pub enum Command {
     /// What VMs are cloned from: list it, and prune what is left over.
     #[command(subcommand)]
     Templates(crate::commands::templates::TemplatesCommand),
+    /// Volumes that Proxmox left behind: list them, and delete them.
+    #[command(subcommand)]
+    Volumes(crate::commands::volumes::VolumesCommand),
     /// Prepare Proxmox itself: the account and its privileges.
     #[command(subcommand)]
     Proxmox(crate::commands::proxmox::ProxmoxCommand),

@@ -26,6 +26,8 @@ pub enum EffectKind {
     DeleteImage,
     /// A config ISO is uploaded.
     UploadMedia,
+    /// A volume that Proxmox left behind is deleted.
+    DeleteVolume,
     /// A VM is created.
     CreateVm,
     /// A VM is turned into a template.

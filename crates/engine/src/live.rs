@@ -8,8 +8,8 @@ use std::time::Duration;
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
 use daedal_planner::{
-    CLONE_FULL, Level, Ownership, Plan, PlanError, World, lacks_linked_clones, plan_apply, storages_needed,
-    without_import,
+    CLONE_FULL, Level, Ownership, Plan, PlanError, World, lacks_linked_clones, leftovers, plan_apply,
+    storage_warnings, storages_needed, without_import,
 };
 use daedal_proxmox::{Client, Permissions, imports_disk_images, permitted, release};
 use futures::future::join_all;
@@ -114,6 +114,7 @@ impl Engine {
             Err(_) => BTreeSet::new(),
         };
         hosts(&mut report, cluster, &world, &known);
+        living(&mut report, cluster, &world);
         planned(&mut report, cluster, &world, plan);
         self.factory(&mut report, cluster).await;
         self.addresses(&mut report, cluster, &world).await;
@@ -355,6 +356,25 @@ async fn pool(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client) {
     }
 }
 
+/// What a cluster that lives should know of its storages; what cannot be used at all is told with the hosts.
+fn living(report: &mut LiveReport, cluster: &Cluster, world: &World) {
+    for warning in storage_warnings(cluster, world) {
+        let told = report.checks.iter().any(|check| {
+            check.verdict == CheckVerdict::Bad && check.what.starts_with(warning.about.as_str())
+        });
+        if !told {
+            report.checks.retain(|check| check.what != warning.about);
+            report.add(CheckVerdict::Warning, warning.about, warning.text, Some(warning.fix));
+        }
+    }
+    let left: Vec<String> = leftovers(cluster, world).iter().map(daedal_planner::Leftover::shown).collect();
+    if !left.is_empty() {
+        let fix = "to see them: daedal volumes list; to delete them: daedal volumes prune".to_owned();
+        let found = format!("left over, used by no VM: {}", left.join(", "));
+        report.add(CheckVerdict::Warning, "volumes", found, Some(fix));
+    }
+}
+
 fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTreeSet<String>) {
     let proxmox = &cluster.proxmox;
     for host in &proxmox.hosts {
@@ -390,10 +410,8 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
                 [] => IMAGE_ROOM,
                 pins => pins.iter().filter(|pin| !there(&pin.file)).map(|pin| pin.size).max().unwrap_or(0),
             };
-            if !found.active {
-                let fix =
-                    format!("on {name}: pvesm set {storage} --disable 0; pvesm status --storage {storage}");
-                report.add(CheckVerdict::Bad, what, "it is not available", Some(fix));
+            if let Some((why, fix)) = found.fault(storage, name) {
+                report.add(CheckVerdict::Bad, what, format!("it {why}"), Some(fix));
             } else if let Some(why) = lacks_linked_clones(cluster, storage, &found.kind) {
                 report.add(CheckVerdict::Bad, what, why, Some(CLONE_FULL.to_owned()));
             } else if storage == proxmox.images_storage && found.available < room {

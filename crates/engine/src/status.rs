@@ -2,8 +2,8 @@
 
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{
-    Blind, EtcdView, GuestView, Hindrance, NodeView, Ownership, Plan, PlanError, TalosView, Unreached, World,
-    readiness,
+    Blind, EtcdView, GuestView, Hindrance, NodeView, Ownership, Plan, PlanError, StorageWarning, TalosView,
+    Unreached, World, readiness, storage_warnings,
 };
 use serde::Serialize;
 
@@ -35,6 +35,8 @@ pub struct StatusReport {
     pub unasked: Vec<Unasked>,
     /// Whether all is as declared; nothing if not all of it could be compared.
     pub as_declared: Option<bool>,
+    /// What is wrong with the storages that its VMs are on.
+    pub storages: Vec<StorageWarning>,
     /// What could not be seen.
     pub blind: Vec<Blind>,
     /// The client certificates in the output files.
@@ -127,6 +129,7 @@ impl StatusReport {
             partly: !cluster.lacks.is_empty(),
             unasked,
             as_declared: None,
+            storages: storage_warnings(cluster, world),
             blind: world.blind.clone(),
             credentials: Vec::new(),
         }

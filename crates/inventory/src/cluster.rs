@@ -207,6 +207,8 @@ pub struct Proxmox {
     pub pool: Option<String>,
     /// vCPUs promised per physical thread, at most (1.0 = none over).
     pub cpu_overcommit: f64,
+    /// How much of a thin storage may be promised, as a multiple of its size (1.0 = none over).
+    pub disk_overcommit: f64,
     /// Memory kept free on every host for Proxmox itself, in bytes.
     pub memory_reserve: u64,
 }

@@ -3,7 +3,8 @@
 //! vCPU and memory: no VM may have more vCPUs than its host has CPUs, whatever the overcommit. Every running guest counts in
 //! full, ours count as declared; stopped guests of others and templates
 //! count nothing, because they take nothing until someone starts them. Disk: what the storage reports as used, or what
-//! our own disks there may grow to if that is more (thin storage fills up later), plus every new disk in full.
+//! all disks there may grow to if that is more (thin storage fills up later), plus every new disk in full. Others' disks
+//! count as far as they can be listed; `diskOvercommit` says how much may be promised.
 //! A declared capacity bounds what this cluster takes; what the host really has bounds it as well.
 
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use crate::names;
 use crate::plan::{Budget, HostBudget};
 use crate::size;
 use crate::survey::{State, Survey};
-use crate::world::{Blind, GuestView, HostView, ImagePin, Ownership, World};
+use crate::world::{Blind, DiskView, GuestView, HostView, ImagePin, Ownership, World};
 
 /// What a node takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -154,8 +155,11 @@ impl Rooms {
             .map(|(why, fix)| UnusableHost { host: name.to_owned(), why, fix });
         let view = view.unwrap_or(&nowhere);
         let storage = view.storages.get(&cluster.proxmox.disks_storage).cloned().unwrap_or_default();
-        let new_pool =
-            Pool { total: storage.total, before: storage.total.saturating_sub(storage.available), added: 0 };
+        let new_pool = Pool {
+            total: storage.to_promise(cluster.proxmox.disk_overcommit),
+            before: storage.total.saturating_sub(storage.available),
+            added: 0,
+        };
         let pool = match (storage.shared, *shared_pool) {
             (true, Some(pool)) => pool,
             (shared, _) => {
@@ -211,6 +215,7 @@ impl Rooms {
                 room.sleepers += 1;
             }
         }
+        let promised = self.promised_to_others(cluster, world);
         for (at, pool) in self.pools.iter_mut().enumerate() {
             // Less is taken than we were promised: what is taken there grows with what is written, and what others hold of
             // it is theirs besides all that we may come to take.
@@ -219,6 +224,7 @@ impl Rooms {
             {
                 pool.before = ours + used.min(others_at_most[at]);
             }
+            pool.before = pool.before.max(ours_in_pool[at] + promised[at]);
         }
         for host in &cluster.proxmox.hosts {
             let (Some(&at), Some(Capacity { cores, memory, disk })) =
@@ -237,6 +243,30 @@ impl Rooms {
             }
             room.disk_cap = disk.map(|cap| cap.saturating_sub(ours.disk));
         }
+    }
+
+    /// What guests of others may write in each pool, as far as it could be listed. A base is never written again.
+    fn promised_to_others(&self, cluster: &Cluster, world: &World) -> Vec<u64> {
+        let mut promised = vec![0u64; self.pools.len()];
+        let mut counted = vec![false; self.pools.len()];
+        let ours = |vmid: u32| {
+            let guest = world.guests.get(&vmid).map(|guest| &guest.ownership);
+            matches!(
+                guest,
+                Some(Ownership::Ours { .. } | Ownership::HalfMade { .. } | Ownership::Template { .. })
+            )
+        };
+        for list in world.disks.iter().filter(|list| list.storage == cluster.proxmox.disks_storage) {
+            let Some(pool) = self.at(&list.host).map(|at| self.rooms[at].pool) else { continue };
+            // Hosts that share a storage list the same.
+            if std::mem::replace(&mut counted[pool], true) {
+                continue;
+            }
+            let is_base = |disk: &&DiskView| disk.volid.contains("base-") && !disk.volid.contains("/vm-");
+            let others = list.disks.iter().filter(|disk| !ours(disk.vmid) && !is_base(disk));
+            promised[pool] = others.map(|disk| disk.size).sum();
+        }
+        promised
     }
 
     /// Where a host is in [`Rooms::rooms`].
@@ -384,8 +414,8 @@ fn judge_host(cluster: &Cluster, world: &World, name: &str) -> Option<(String, O
                 format!("check `proxmox.storage`, or give the token Datastore.Audit on /storage/{storage}");
             return Some((format!("storage {storage} cannot be seen there"), Some(fix)));
         };
-        if !seen.active {
-            return Some((format!("storage {storage} is not active there"), None));
+        if let Some((why, fix)) = seen.fault(storage, name) {
+            return Some((format!("storage {storage} {why}"), Some(fix)));
         }
         if let Some(why) = lacks_linked_clones(cluster, storage, &seen.kind) {
             return Some((why, Some(CLONE_FULL.to_owned())));

@@ -101,6 +101,7 @@ pub(crate) fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: 
             vlan: None,
             pool: None,
             cpu_overcommit: 1.0,
+            disk_overcommit: 1.0,
             memory_reserve: 2 * GIB,
         },
         reach: Reach::Direct,
@@ -171,6 +172,7 @@ fn storage(kind: &str, content: &[&str], total: u64, available: u64) -> StorageV
         shared: false,
         total,
         available,
+        ..StorageView::default()
     }
 }
 

@@ -34,6 +34,7 @@ mod plan;
 mod remove;
 mod size;
 mod slots;
+mod storages;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -61,5 +62,6 @@ pub use plan::*;
 pub use remove::{Removal, plan_remove};
 pub use size::asked_size;
 pub use slots::{Seat, Seats, disk_serial, disk_slots, seat};
+pub use storages::{Leftover, StorageWarning, leftovers, storage_warnings};
 pub use text::{RenderOptions, differing, render, summary};
 pub use world::*;

@@ -68,6 +68,9 @@ pub struct World {
     /// nothing is created while this is not empty. (A host that is offline but whose guests the Proxmox cluster still
     /// lists does not belong here.)
     pub unlisted_hosts: BTreeSet<String>,
+    /// The disks of guests on the storages that ours are on, where they could be listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<DiskList>,
     /// What could not be observed.
     pub blind: Vec<Blind>,
 }
@@ -183,12 +186,39 @@ pub struct StorageView {
     pub content: BTreeSet<String>,
     /// Enabled and active.
     pub active: bool,
+    /// An administrator switched it off.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
     /// The same on every host.
     pub shared: bool,
     /// Bytes in all.
     pub total: u64,
     /// Bytes free.
     pub available: u64,
+}
+
+/// The disks of guests on a storage, as one host lists them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskList {
+    /// Host.
+    pub host: String,
+    /// Storage.
+    pub storage: String,
+    /// The disks.
+    pub disks: Vec<DiskView>,
+}
+
+/// A disk of a guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskView {
+    /// Volume id.
+    pub volid: String,
+    /// The guest's number, as the volume's name has it.
+    pub vmid: u32,
+    /// Bytes that the guest may write.
+    pub size: u64,
 }
 
 /// A guest (VM or container), ours or not.
@@ -343,6 +373,12 @@ pub struct VmConfig {
     /// What the running VM has, where something of it waits for the next start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runs: Option<Box<VmConfig>>,
+    /// Every volume that it uses or keeps.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub volumes: BTreeSet<String>,
+    /// Whether it has snapshots, which may use more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub snapshots: bool,
 }
 
 /// A volume on the images storage.

@@ -24,6 +24,7 @@ mod saved;
 pub(crate) mod secrets;
 mod status;
 pub(crate) mod templates;
+pub(crate) mod volumes;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Outcome;
@@ -57,6 +58,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         Command::Inventory(command) => inventory::run(&command, format, color),
         Command::Helm(command) => helm::run(&command, format).await,
         Command::Templates(command) => templates::run(&command, format, color).await,
+        Command::Volumes(command) => volumes::run(&command, format, color).await,
         Command::Proxmox(command) => proxmox::run(&command, format, color).await,
         Command::Lab(command) => lab::run(&command, format, color).await,
         Command::Completions { shell } => completions::run(shell, format),

@@ -2,7 +2,7 @@
 
 use daedal_engine::{StatusReport, StatusSide, Unasked};
 use daedal_inventory::Reach;
-use daedal_planner::Hindrance;
+use daedal_planner::{Hindrance, StorageWarning};
 
 use crate::cli::{Format, Target};
 use crate::commands::apply;
@@ -147,6 +147,9 @@ fn render(status: &StatusReport, renewal: &str) -> String {
         let ends = credential.ends.strftime("%Y-%m-%d %H:%M UTC");
         text.push_str(&format!("The client certificate in {} ends on {ends}: {renewal}\n", credential.file));
     }
+    for StorageWarning { about, text: why, fix } in &status.storages {
+        text.push_str(&format!("Warning: {about}: {why}\n  {fix}\n"));
+    }
     for blind in &status.blind {
         text.push_str(&console::wrapped(&format!("Not seen: {}: {}\n", blind.what, blind.why), 2));
     }
@@ -220,6 +223,7 @@ mod tests {
             partly: false,
             unasked: Vec::new(),
             as_declared: Some(true),
+            storages: Vec::new(),
             blind: Vec::new(),
             credentials: vec![credential("talosconfig", true), credential("kubeconfig", false)],
         };

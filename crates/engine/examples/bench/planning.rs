@@ -82,6 +82,7 @@ fn world(cluster: &Cluster, hosts: &[String]) -> World {
         shared: false,
         total: size,
         available: size,
+        ..StorageView::default()
     };
     let host = HostView {
         arch: None,
@@ -164,6 +165,7 @@ fn guest(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
             runs: None,
             hardware: daedal_planner::declared_hardware(cluster, node, &daedal_planner::Seats::default()),
             seats: daedal_planner::Seats::default(),
+            ..VmConfig::default()
         }),
     }
 }

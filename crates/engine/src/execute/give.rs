@@ -174,7 +174,7 @@ impl Executor<'_> {
         loop {
             tokio::time::sleep(ASK_AGENT_EVERY).await;
             let permit = match self.turnstiles.agents(host) {
-                Some(gate) => Some(gate.enter().await),
+                Some(turnstile) => Some(turnstile.enter().await),
                 None => None,
             };
             // Until it has booted there is nobody to answer.

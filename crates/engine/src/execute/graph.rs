@@ -11,7 +11,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::gate::Gate;
+use super::turnstile::Turnstile;
 use crate::event::{Event, stage};
 use crate::report::{Report, StepState};
 use crate::run::Run;
@@ -37,7 +37,7 @@ pub(crate) trait Worker: Sync {
     /// The work of one step.
     fn work<'a>(&'a self, step: &'a Step) -> Work<'a>;
     /// Where the step must be inside while it works.
-    fn turnstile(&self, step: &Step) -> Option<Arc<Gate>>;
+    fn turnstile(&self, step: &Step) -> Option<Arc<Turnstile>>;
     /// Called when a step begins and when it has ended.
     fn note(&self, step: &Step, ended: Option<&Ended>);
     /// Whether the peer that a step gave up on answers again.
@@ -306,7 +306,7 @@ mod tests {
 
     /// Each step takes as many seconds as its reason says; a reason that is no number fails after a second.
     struct Fake {
-        one_at_a_time: Arc<Gate>,
+        one_at_a_time: Arc<Turnstile>,
         /// When the peer of steps whose reason is `peer` is back.
         back: Instant,
     }
@@ -331,7 +331,7 @@ mod tests {
             })
         }
 
-        fn turnstile(&self, step: &Step) -> Option<Arc<Gate>> {
+        fn turnstile(&self, step: &Step) -> Option<Arc<Turnstile>> {
             step.host.is_some().then(|| self.one_at_a_time.clone())
         }
 
@@ -379,7 +379,7 @@ mod tests {
     }
 
     async fn back_after(plan: &Plan, with: &Run, back: Duration) -> Report {
-        let fake = Fake { one_at_a_time: Gate::fixed(1), back: Instant::now() + back };
+        let fake = Fake { one_at_a_time: Turnstile::fixed(1), back: Instant::now() + back };
         run(&fake, plan, with, Timestamp::UNIX_EPOCH).await
     }
 

@@ -4,7 +4,6 @@ mod change;
 mod cluster;
 mod config;
 mod console;
-mod gate;
 mod give;
 mod graph;
 mod image;
@@ -13,6 +12,7 @@ mod remove;
 mod restart;
 mod template;
 mod trying;
+mod turnstile;
 pub(crate) mod vm;
 mod waiting;
 
@@ -30,8 +30,8 @@ use daedal_talos::SecretsBundle;
 use jiff::Timestamp;
 use tokio::sync::{OnceCell, Semaphore};
 
-use self::gate::Gate;
 use self::install::Install;
+use self::turnstile::Turnstile;
 use crate::addresses::{self, Addresses};
 use crate::engine::Engine;
 use crate::error::{Error, chain};
@@ -366,7 +366,7 @@ impl Worker for Executor<'_> {
         })
     }
 
-    fn turnstile(&self, step: &Step) -> Option<Arc<Gate>> {
+    fn turnstile(&self, step: &Step) -> Option<Arc<Turnstile>> {
         self.turnstiles.of(step)
     }
 
@@ -417,7 +417,7 @@ enum Place {
 }
 
 struct Turnstiles {
-    places: BTreeMap<Place, Arc<Gate>>,
+    places: BTreeMap<Place, Arc<Turnstile>>,
     creates: BTreeMap<String, String>,
 }
 
@@ -432,9 +432,9 @@ impl Turnstiles {
                 world.hosts.get(host).and_then(|view| view.storages.get(storage)).is_some_and(|s| s.shared);
             let key = if shared { storage.clone() } else { format!("{storage} on {host}") };
             creates.insert(host.clone(), key.clone());
-            places.entry(Place::Creates(key)).or_insert_with(|| Gate::paced(limits.creates_per_storage));
+            places.entry(Place::Creates(key)).or_insert_with(|| Turnstile::paced(limits.creates_per_storage));
             let mut add = |place, limit: usize| {
-                places.entry(place).or_insert_with(|| Gate::fixed(limit));
+                places.entry(place).or_insert_with(|| Turnstile::fixed(limit));
             };
             add(Place::Tasks(host.clone()), limits.tasks_per_host);
             add(Place::Uploads(host.clone()), limits.uploads_per_host);
@@ -446,11 +446,11 @@ impl Turnstiles {
     }
 
     /// Where questions to the guest agents of a host queue.
-    fn agents(&self, host: &str) -> Option<Arc<Gate>> {
+    fn agents(&self, host: &str) -> Option<Arc<Turnstile>> {
         self.places.get(&Place::Agents(host.to_owned())).cloned()
     }
 
-    fn of(&self, step: &Step) -> Option<Arc<Gate>> {
+    fn of(&self, step: &Step) -> Option<Arc<Turnstile>> {
         let host = step.host.clone()?;
         let place = match step.action {
             Action::CreateVm { .. } | Action::MakeTemplate { .. } => {

@@ -56,9 +56,9 @@ impl Executor<'_> {
                             || began.elapsed() < self.patience(&error)) =>
                 {
                     if waited_in_vain(&error)
-                        && let Some(gate) = self.turnstiles.of(step)
+                        && let Some(turnstile) = self.turnstiles.of(step)
                     {
-                        gate.lost_patience();
+                        turnstile.lost_patience();
                     }
                     tracing::debug!(step = step.id, attempt, error = %chain(&error), "trying again");
                     self.waiting(step, format!("another try after: {}", chain(&error)), Duration::ZERO);

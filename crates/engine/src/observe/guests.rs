@@ -273,7 +273,18 @@ fn compared(vmid: u32, config: &RawConfig, drives: Drives) -> VmConfig {
         hardware: hardware(vmid, config),
         seats: machine::seats(vmid, config),
         runs: config.runs.as_deref().map(|runs| Box::new(compared(vmid, runs, drives))),
+        volumes: volumes(config),
+        snapshots: config.raw.contains_key("parent"),
     }
+}
+
+/// Every volume that a config names, or the running VM still has.
+fn volumes(config: &RawConfig) -> BTreeSet<String> {
+    let disks = config.disks.values().map(|disk| disk.volid.clone());
+    let unused = config.raw.iter().filter(|(option, _)| option.starts_with("unused"));
+    let unused = unused.map(|(_, value)| value.split(',').next().unwrap_or_default().to_owned());
+    let runs = config.runs.as_deref().map(volumes).unwrap_or_default();
+    disks.chain(config.cdroms.values().flatten().cloned()).chain(unused).chain(runs).collect()
 }
 
 /// The rest of a VM's hardware, in the words that the inventory's is compared in. Volumes of other owners are left out.

@@ -1,6 +1,7 @@
 //! Looks at the world: in few calls, in parallel, saying what it could not see.
 
 mod config;
+mod disks;
 mod etcd;
 pub(crate) mod guests;
 mod identity;
@@ -71,12 +72,15 @@ impl Engine {
         let mut world = World { proxmox_version: version.version, cannot_import, ..World::default() };
         let declared: BTreeSet<&str> = cluster.proxmox.hosts.iter().map(|host| host.name.as_str()).collect();
         world.hosts = hosts(&resources, &declared);
+        disks::find_disabled(proxmox, cluster, &mut world.hosts).await;
 
         let judge = Judge::new(cluster);
-        let ((guests, unlisted), volumes) = tokio::join!(
+        let ((guests, unlisted), volumes, disks) = tokio::join!(
             guests::look(proxmox, &judge, cluster, &resources, &self.parts.limits, &blinds),
             volumes(proxmox, cluster, &world.hosts, &blinds),
+            disks::look(proxmox, cluster, &world.hosts, &blinds),
         );
+        world.disks = disks;
         world.guests = guests;
         // A VM of ours may have been moved to a host that is not declared.
         let holding = world
@@ -220,6 +224,7 @@ fn hosts(resources: &[Resource], declared: &BTreeSet<&str>) -> BTreeMap<String, 
                 kind: row.plugintype.clone(),
                 content: row.content.iter().cloned().collect(),
                 active: row.status == "available",
+                disabled: false,
                 shared: row.shared,
                 total: row.maxdisk,
                 available: row.maxdisk.saturating_sub(row.disk),

@@ -25,6 +25,7 @@ mod realities;
 mod removal;
 mod scale;
 mod stopping;
+mod storages;
 mod story;
 mod strangers;
 mod support;

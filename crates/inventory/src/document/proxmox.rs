@@ -30,6 +30,9 @@ pub(crate) struct Proxmox {
     /// How many vCPUs may be promised per thread of a host; 4 by default.
     #[schemars(range(min = 0.1, max = 100.0))]
     pub(crate) cpu_overcommit: Option<f64>,
+    /// How much of a thin storage may be promised to guests, as a multiple of its size; 1 by default.
+    #[schemars(range(min = 0.1, max = 100.0))]
+    pub(crate) disk_overcommit: Option<f64>,
     /// Memory kept free on every host for Proxmox itself; 1GiB by default.
     pub(crate) memory_reserve: Option<Size>,
 }

@@ -56,6 +56,7 @@ pub(crate) fn proxmox(proxmox: &document::Proxmox, at: &Path<'_>, cx: &mut Conte
         vlan: proxmox.vlan,
         pool: proxmox.pool.clone(),
         cpu_overcommit: proxmox.cpu_overcommit.unwrap_or(DEFAULT_OVERCOMMIT),
+        disk_overcommit: proxmox.disk_overcommit.unwrap_or(1.0),
         memory_reserve: reserve?,
     })
 }

@@ -87,6 +87,14 @@ impl Datacenter {
         })
     }
 
+    /// An administrator switches a storage off, or on again. False if there is no such storage.
+    pub fn disable(&self, storage: &str, disabled: bool) -> bool {
+        self.with(|state| {
+            let found = state.storages.get_mut(storage);
+            found.map(|storage| storage.disabled = disabled).is_some()
+        })
+    }
+
     /// Somebody's job (`backup`, `snapshot`, `migrate` …) takes hold of a VM. False if there is none, or it is held.
     pub fn hold(&self, vmid: u32, lock: &str) -> bool {
         self.with(|state| {

@@ -133,3 +133,57 @@ async fn thick_volumes_take_their_space_at_once() {
         assert_eq!(ended == "OK", fits, "{kind}: {ended}");
     }
 }
+
+/// Administrators add, change and remove storages; what is switched off or lost is told as such.
+#[tokio::test(start_paused = true)]
+async fn storages_come_and_go() {
+    let lab = lab("lvmthin");
+    let add = [("storage", "tank"), ("type", "zfspool"), ("pool", "tank"), ("content", "images,iso")];
+    let made = lab.call("POST", "/storage", &add).await;
+    assert_eq!((made.status, &made.data()["type"]), (200, &"zfspool".into()));
+    let row = lab.call("GET", "/storage/tank", &[]).await;
+    assert_eq!(row.data()["content"], "images", "a pool holds no files");
+    let again = lab.call("POST", "/storage", &add).await;
+    assert_eq!(again.reason, "create storage failed: storage ID 'tank' already defined");
+    let changed = lab.call_as(crate::support::MINIMAL, "PUT", "/storage/tank", &[("disable", "1")]).await;
+    assert_eq!(changed.status, 200, "the token may allocate on every storage");
+
+    let rows = lab.call("GET", "/nodes/pve1/storage", &[("storage", "tank")]).await;
+    assert_eq!((&rows.data()[0]["enabled"], &rows.data()[0]["active"]), (&0.into(), &0.into()));
+    let all = lab.call("GET", "/cluster/resources", &[("type", "storage")]).await;
+    assert!(!all.body.to_string().contains("tank"), "what is disabled is not listed");
+    let refused = lab.call("POST", "/nodes/pve1/qemu", &[("vmid", "500"), ("scsi0", "tank:1")]).await;
+    assert_eq!(refused.reason, "storage 'tank' is disabled");
+    assert_eq!(lab.call("PUT", "/storage/tank", &[("disable", "0")]).await.status, 200);
+    assert_eq!(lab.call("PUT", "/storage/nowhere", &[("disable", "0")]).await.status, 500);
+
+    let volume = [("vmid", "500"), ("filename", "vm-500-disk-7"), ("size", "1G")];
+    let made = lab.call("POST", "/nodes/pve1/storage/s/content", &volume).await;
+    assert_eq!(made.data(), "s:vm-500-disk-7");
+    let foreign = [("vmid", "500"), ("filename", "vm-501-disk-7"), ("size", "1G")];
+    let refused = lab.call("POST", "/nodes/pve1/storage/s/content", &foreign).await;
+    assert_eq!(refused.reason, "illegal name 'vm-501-disk-7' - should be 'vm-500-*'");
+    // Nobody deletes a volume from under a VM of that number, used or not.
+    assert_eq!(lab.task("POST", "/nodes/pve1/qemu", &[("vmid", "500")]).await, "OK");
+    let refused = lab.call("DELETE", "/nodes/pve1/storage/s/content/vm-500-disk-7", &[]).await;
+    assert!(
+        refused.reason.starts_with("Cannot remove image, a guest with VMID '500' exists!"),
+        "{}",
+        refused.reason
+    );
+
+    assert!(lab.dc.lose("pve1/s", true));
+    let rows = lab.call("GET", "/nodes/pve1/storage", &[("storage", "s")]).await;
+    assert_eq!((&rows.data()[0]["enabled"], &rows.data()[0]["active"]), (&1.into(), &0.into()));
+    let told = async || {
+        let all = lab.call("GET", "/cluster/resources", &[("type", "storage")]).await;
+        let rows = all.data().as_array().unwrap().clone();
+        rows.into_iter().find(|row| row["storage"] == "s").unwrap()
+    };
+    assert_eq!(told().await["status"], "available", "it keeps its last figures for a while");
+    tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+    let row = told().await;
+    assert_eq!((row["status"].as_str(), row.get("maxdisk")), (Some("unknown"), None), "{row}");
+    assert_eq!(lab.call("DELETE", "/storage/tank", &[]).await.status, 200);
+    assert_eq!(lab.call("DELETE", "/storage/tank", &[]).await.status, 500);
+}

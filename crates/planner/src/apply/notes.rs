@@ -12,6 +12,7 @@ use crate::error::some_of;
 use crate::names::Images;
 use crate::plan::Level;
 use crate::size;
+use crate::storages::{StorageWarning, leftovers, storage_warnings};
 use crate::survey::{Sight, State, Survey, full_name};
 use crate::world::{Ownership, TalosView};
 
@@ -34,6 +35,10 @@ impl<'w> Planner<'w> {
         for blind in &self.world.blind {
             self.notes.warning(blind.what.clone(), format!("Could not be seen: {}", blind.why));
         }
+        for StorageWarning { about, text, fix } in storage_warnings(cluster, self.world) {
+            self.notes.add(Level::Warning, about, text, Some(fix));
+        }
+        self.leftover_notes();
         for guest in &survey.undeclared {
             let (node, fix) = match &guest.ownership {
                 Ownership::Ours { node, .. } => {
@@ -61,6 +66,24 @@ impl<'w> Planner<'w> {
                 "Not brought up: no control plane can come up, and a worker gets its certificate from one.",
                 None,
             );
+        }
+    }
+
+    /// Names the volumes that Proxmox left behind.
+    fn leftover_notes(&mut self) {
+        let mut by_host: BTreeMap<(String, bool), Vec<String>> = BTreeMap::new();
+        for one in leftovers(self.cluster, self.world) {
+            by_host.entry((one.host.clone(), one.beside_vm)).or_default().push(one.shown());
+        }
+        for ((host, beside_vm), volumes) in by_host {
+            let text = format!("Left over, used by no VM: {}.", some_of(&volumes));
+            let fix = match beside_vm {
+                false => "to delete them: daedal volumes prune".to_owned(),
+                true => format!(
+                    "Proxmox deletes them only once their VM is gone; or on {host}: qm disk rescan --vmid VMID, then delete the unused disk"
+                ),
+            };
+            self.notes.add(Level::Warning, format!("volumes on {host}"), text, Some(fix));
         }
     }
 

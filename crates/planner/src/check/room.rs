@@ -121,7 +121,8 @@ impl Checker<'_> {
             }
             if let Some(storage) = view.storages.get(&proxmox.disks_storage) {
                 let new = if storage.shared { shared_disk } else { new_disk.get(name).copied().unwrap_or(0) };
-                if new > storage.available {
+                let used = storage.total.saturating_sub(storage.available);
+                if new > storage.to_promise(proxmox.disk_overcommit).saturating_sub(used) {
                     short.push(format!(
                         "{} on {name} has not enough room for the disks.",
                         proxmox.disks_storage

@@ -198,6 +198,7 @@ impl Sim {
             hardware: crate::hardware::declared_hardware(cluster, node, &Default::default()),
             seats: Default::default(),
             runs: None,
+            ..VmConfig::default()
         };
         GuestView {
             vmid: node.vmid,

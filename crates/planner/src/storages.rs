@@ -1,0 +1,268 @@
+//! The storages that a living cluster is on: what ails them, and what Proxmox left on them.
+
+use std::collections::BTreeSet;
+
+use daedal_inventory::Cluster;
+use serde::Serialize;
+
+use crate::error::some_of;
+use crate::size;
+use crate::world::{DiskView, GuestView, Ownership, StorageView, World};
+
+/// A storage is nearly full when less than a tenth of it is free, and less than this.
+const SCARCE: u64 = 100 << 30;
+
+impl StorageView {
+    /// Why nothing can be done on it, and what helps.
+    pub fn fault(&self, storage: &str, host: &str) -> Option<(&'static str, String)> {
+        if self.disabled {
+            return Some(("is disabled", format!("enable it, on any host: pvesm set {storage} --disable 0")));
+        }
+        if self.active {
+            return None;
+        }
+        let look = match self.kind.as_str() {
+            "lvm" | "lvmthin" => "; vgs; lvs",
+            "zfspool" => "; zpool status; zpool import",
+            "dir" | "btrfs" => "; findmnt",
+            "nfs" | "cifs" | "cephfs" | "rbd" | "pbs" | "iscsi" => "; and see whether its server answers",
+            _ => "",
+        };
+        Some(("is not active there", format!("on {host}: pvesm status --storage {storage}{look}")))
+    }
+
+    /// Bytes that may be promised of it in all. What is thick can be promised only once.
+    pub fn to_promise(&self, overcommit: f64) -> u64 {
+        match self.kind.as_str() {
+            "lvm" | "iscsi" | "iscsidirect" => self.total,
+            _ => (self.total as f64 * overcommit.max(0.0)) as u64,
+        }
+    }
+
+    /// Whether it is about to run full.
+    pub fn nearly_full(&self) -> bool {
+        self.active && self.total > 0 && self.available < (self.total / 10).min(SCARCE)
+    }
+}
+
+/// Something that is wrong with a storage under VMs of this cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StorageWarning {
+    /// Which, such as `storage local-lvm on atlas`.
+    pub about: String,
+    /// What is wrong, as a sentence.
+    pub text: String,
+    /// What helps.
+    pub fix: String,
+}
+
+/// What is wrong with the storages that VMs of this cluster are on.
+pub fn storage_warnings(cluster: &Cluster, world: &World) -> Vec<StorageWarning> {
+    let mut found = Vec::new();
+    let mut told = BTreeSet::new();
+    let hosts: BTreeSet<&str> = world.ours().map(|(_, guest)| guest.host.as_str()).collect();
+    let storages: BTreeSet<&String> = cluster.proxmox.storages_of_disks().collect();
+    for host in hosts {
+        let Some(view) = world.hosts.get(host).filter(|view| view.online) else { continue };
+        let names: Vec<String> =
+            world.ours().filter(|(_, guest)| guest.host == host).map(|(node, _)| node.to_owned()).collect();
+        for storage in &storages {
+            let seen = view.storages.get(*storage);
+            let shared = seen.is_some_and(|seen| seen.shared);
+            if shared && !told.insert(*storage) {
+                continue;
+            }
+            let Some((text, fix)) = ailment(storage, host, seen, &some_of(&names)) else { continue };
+            let about =
+                if shared { format!("storage {storage}") } else { format!("storage {storage} on {host}") };
+            found.push(StorageWarning { about, text, fix });
+        }
+    }
+    found
+}
+
+fn ailment(storage: &str, host: &str, seen: Option<&StorageView>, nodes: &str) -> Option<(String, String)> {
+    let Some(seen) = seen else {
+        let fix = format!(
+            "on {host}: pvesm status --storage {storage}; if it is there, grant the token Datastore.Audit on /storage/{storage}"
+        );
+        return Some((format!("It cannot be seen, and the disks of {nodes} are on it."), fix));
+    };
+    if let Some((why, fix)) = seen.fault(storage, host) {
+        return Some((
+            format!("It {why}, and the disks of {nodes} are on it: they fail sooner or later."),
+            fix,
+        ));
+    }
+    if !seen.nearly_full() {
+        return None;
+    }
+    let (free, total) = (size::show(seen.available), size::show(seen.total));
+    let text =
+        format!("It is nearly full: {free} of {total} are free. VMs on it stop when it is full: {nodes}.");
+    Some((text, format!("free some of it, or extend it; on {host}: pvesm list {storage}")))
+}
+
+/// A volume with the number of a node or a template of ours that no VM uses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Leftover {
+    /// Host that has it.
+    pub host: String,
+    /// Its volume id.
+    pub volid: String,
+    /// The number in its name.
+    pub vmid: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Whether a VM of ours has that number. Then Proxmox lets nobody delete it.
+    pub beside_vm: bool,
+}
+
+impl Leftover {
+    /// The volume and its size.
+    pub fn shown(&self) -> String {
+        format!("{} ({})", self.volid, size::show(self.size))
+    }
+}
+
+/// Volumes with numbers of ours that no VM uses: Proxmox leaves them when a create fails or dies halfway.
+pub fn leftovers(cluster: &Cluster, world: &World) -> Vec<Leftover> {
+    // A VM that cannot be seen may use what it likes.
+    if !world.unlisted_hosts.is_empty() {
+        return Vec::new();
+    }
+    let templates = cluster.templates().map(|(vmid, ..)| vmid);
+    let ours: BTreeSet<u32> = cluster.nodes.iter().map(|node| node.vmid).chain(templates).collect();
+    let mut known = BTreeSet::new();
+    let mut found = Vec::new();
+    for list in &world.disks {
+        let shared = world
+            .hosts
+            .get(&list.host)
+            .and_then(|host| host.storages.get(&list.storage))
+            .is_some_and(|storage| storage.shared);
+        for disk in list.disks.iter().filter(|disk| ours.contains(&disk.vmid) && is_plain(disk)) {
+            let beside_vm = match world.guests.get(&disk.vmid) {
+                None => false,
+                Some(guest) if lacks(guest, disk, &list.host, shared) => true,
+                Some(_) => continue,
+            };
+            if shared && !known.insert(&disk.volid) {
+                continue;
+            }
+            let (host, volid) = (list.host.clone(), disk.volid.clone());
+            found.push(Leftover { host, volid, vmid: disk.vmid, size: disk.size, beside_vm });
+        }
+    }
+    found
+}
+
+/// Whether a volume has a name that Proxmox gives by itself.
+fn is_plain(disk: &DiskView) -> bool {
+    let name = disk.volid.rsplit(['/', ':']).next().unwrap_or_default();
+    let Some(rest) = name.strip_prefix(&format!("vm-{}-", disk.vmid)) else { return false };
+    let rest = rest.split('.').next().unwrap_or_default();
+    rest == "cloudinit" || rest.strip_prefix("disk-").is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Whether a VM of ours, at rest and without snapshots, does not use a volume of its host.
+fn lacks(guest: &GuestView, disk: &DiskView, host: &str, shared: bool) -> bool {
+    let ours = matches!(guest.ownership, Ownership::Ours { .. } | Ownership::Template { .. });
+    let Some(config) = guest.config.as_ref().filter(|_| ours && guest.lock.is_none()) else { return false };
+    (shared || guest.host == host) && !config.snapshots && !config.volumes.contains(&disk.volid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{home, home_world};
+    use crate::world::{DiskList, VmConfig};
+
+    fn disk(volid: &str, vmid: u32) -> DiskView {
+        DiskView { volid: volid.into(), vmid, size: 4 << 20 }
+    }
+
+    fn with_disks(disks: Vec<DiskView>) -> World {
+        let list = DiskList { host: "atlas".into(), storage: "local-lvm".into(), disks };
+        World { disks: vec![list], ..home_world() }
+    }
+
+    #[test]
+    fn only_what_nobody_uses_and_has_a_number_of_ours_is_left_over() {
+        let cluster = home();
+        let vmid = cluster.nodes[0].vmid;
+        let own = |rest: &str| disk(&format!("local-lvm:vm-{vmid}-{rest}"), vmid);
+        let mut world = with_disks(vec![
+            own("disk-0"),
+            own("disk-1"),
+            own("cloudinit"),
+            own("pvc-1234"),
+            own("state-before"),
+            disk("local-lvm:vm-9999-disk-0", 9999),
+            disk(&format!("local-lvm:base-{vmid}-disk-0"), vmid),
+        ]);
+        let found: Vec<String> = leftovers(&cluster, &world).into_iter().map(|one| one.volid).collect();
+        let names = ["disk-0", "disk-1", "cloudinit"].map(|rest| format!("local-lvm:vm-{vmid}-{rest}"));
+        assert_eq!(found, names);
+
+        // Its VM is there and uses one of them; what else has its number is left over beside it.
+        let config = VmConfig { volumes: [names[1].clone()].into(), ..VmConfig::default() };
+        let guest = GuestView {
+            vmid,
+            host: "atlas".into(),
+            ownership: Ownership::Ours { node: cluster.nodes[0].name.clone(), digest: String::new() },
+            config: Some(config),
+            ..GuestView::default()
+        };
+        world.guests.insert(vmid, guest.clone());
+        let found: Vec<(String, bool)> =
+            leftovers(&cluster, &world).into_iter().map(|one| (one.volid, one.beside_vm)).collect();
+        assert_eq!(found, [(names[0].clone(), true), (names[2].clone(), true)]);
+
+        // Somebody else's VM has that number.
+        world.guests.insert(vmid, GuestView { ownership: Ownership::Foreign, ..guest });
+        assert_eq!(leftovers(&cluster, &world), []);
+        world.guests.clear();
+        world.unlisted_hosts.insert("boreas".into());
+        assert_eq!(leftovers(&cluster, &world), []);
+    }
+
+    #[test]
+    fn a_storage_under_living_nodes_is_watched() {
+        let cluster = home();
+        let mut world = home_world();
+        let full = |world: &mut World| {
+            let storage = world.hosts.get_mut("atlas").unwrap().storages.get_mut("local-lvm").unwrap();
+            storage.available = storage.total / 50;
+        };
+        full(&mut world);
+        assert_eq!(storage_warnings(&cluster, &world), [], "nobody lives there");
+        let node = &cluster.nodes[0];
+        world.guests.insert(
+            node.vmid,
+            GuestView {
+                host: "atlas".into(),
+                ownership: Ownership::Ours { node: node.name.clone(), digest: String::new() },
+                ..GuestView::default()
+            },
+        );
+        let said = storage_warnings(&cluster, &world);
+        assert!(said.len() == 1 && said[0].text.contains("20 GiB of 1000 GiB are free"), "{said:?}");
+        let storages = &mut world.hosts.get_mut("atlas").unwrap().storages;
+        let storage = storages.get_mut("local-lvm").unwrap();
+        storage.active = false;
+        let said = storage_warnings(&cluster, &world);
+        assert!(
+            said[0].text.starts_with("It is not active there") && said[0].fix.contains("vgs"),
+            "{said:?}"
+        );
+        world.hosts.get_mut("atlas").unwrap().storages.get_mut("local-lvm").unwrap().disabled = true;
+        let said = storage_warnings(&cluster, &world);
+        assert!(said[0].fix.contains("--disable 0"), "{said:?}");
+        world.hosts.get_mut("atlas").unwrap().storages.remove("local-lvm");
+        let said = storage_warnings(&cluster, &world);
+        assert!(said[0].text.starts_with("It cannot be seen"), "{said:?}");
+    }
+}
