@@ -101,7 +101,7 @@ pub struct LabOptions {
     /// The lab's folder.
     #[arg(long, value_name = "DIR", default_value = ".daedal/lab")]
     pub lab_dir: PathBuf,
-    /// How many times faster than life the lab runs; used when the lab is started.
+    /// Speed-up factor of the lab (1 = real time); used when the lab is started.
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = speed, allow_negative_numbers = true)]
     pub lab_speed: f64,
     /// A command that runs the guests instead of simulating them (docs/lab.md); name it on every command line.

@@ -28,7 +28,7 @@ pub struct ContactArgs {
     /// A file with the CA that signed its certificate.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
-    /// Believe whoever answers.
+    /// Do not verify the certificate (insecure).
     #[arg(long)]
     pub insecure: bool,
     /// Reach it through a proxy (http:// or socks5://).
@@ -55,7 +55,7 @@ impl ContactArgs {
             None => match console::ask("Where does Proxmox answer (such as https://atlas.lan:8006)?") {
                 Some(answer) if !answer.is_empty() => normal(&answer),
                 _ => {
-                    return Err(Failure::new(Exit::Usage, "nobody says where Proxmox is")
+                    return Err(Failure::new(Exit::Usage, "no Proxmox endpoint is configured")
                         .hint("--endpoint https://atlas.lan:8006"));
                 }
             },

@@ -157,7 +157,7 @@ pub fn vet(cluster: &Cluster, path: &Path) -> Outcome<Vec<SecondLook>> {
 
 /// What deserves a second look, as a line for people.
 pub fn mind(look: &SecondLook) -> String {
-    format!("mind: {} (node {})", look.text, look.nodes.join(", "))
+    format!("warning: {} (node {})", look.text, look.nodes.join(", "))
 }
 
 /// A finding with the line it points at.

@@ -84,7 +84,7 @@ fn the_factory_is_trusted_as_the_inventory_says() {
         std::fs::write(inventory.file(), declared.replacen("version: v1.12.0\n", &talos, 1)).unwrap();
         run(&["check", "--live"], &inventory, &token)
     };
-    let has = "it has Talos v1.12.0 and its 2 extensions";
+    let has = "it has Talos v1.12.0 and the 2 declared extensions";
 
     let said = good(&asked(""));
     assert!(said.contains("it could not be asked what it has") && !said.contains(has), "{said}");
@@ -109,7 +109,7 @@ fn what_the_factory_does_not_have_is_refused_with_a_suggestion() {
     let lab = common::Lab::new();
     let check = |replaced: &[(&str, &str)]| Changed::new("home", replaced).run(&lab, &["check", "--live"]);
     let said = good(&check(&[]));
-    assert!(said.contains("it has Talos v1.12.0 and its 2 extensions"), "{said}");
+    assert!(said.contains("it has Talos v1.12.0 and the 2 declared extensions"), "{said}");
     let refused = check(&[("- qemu-guest-agent", "- qemu-guest-agnt")]);
     let said = text(&refused.stdout) + &text(&refused.stderr);
     assert!(!refused.status.success(), "{said}");

@@ -321,7 +321,7 @@ pub enum Error {
         address: Option<IpAddr>,
     },
     /// Who waits at a node's address does not show a key that the node printed on its console.
-    #[error("what waits for the config of node {node} cannot be told from an impostor")]
+    #[error("what waits for the config of node {node} could not be verified as this node")]
     Unproven {
         /// Which node.
         node: String,
@@ -463,7 +463,7 @@ fn proxmox_words(error: &daedal_proxmox::Error) -> &'static str {
         Kind::Unreachable { .. } => "Proxmox cannot be reached",
         Kind::Untrusted { .. } => "what answers is not trusted to be Proxmox",
         Kind::Auth { .. } | Kind::Permission { .. } => "Proxmox refuses",
-        _ => "Proxmox did not do as asked",
+        _ => "the Proxmox call failed",
     }
 }
 

@@ -71,7 +71,7 @@ fn what_is_missing_or_makes_no_sense_is_named() {
         (SERVICES.replace("name: tailscale", "name: tail scale"), "not the name of a service"),
         ("  machine: {extensionServices: [{name: tailscale}]}".to_owned(), "told nothing"),
         (REGISTRIES.replace("registry.password", "nowhere"), "nowhere cannot be read"),
-        (REGISTRIES.replace("username: me, ", ""), "exactly one way"),
+        (REGISTRIES.replace("username: me, ", ""), "exactly one kind"),
         (REGISTRIES.replace("ghcr.io:", "https://ghcr.io:"), "not the host of a registry"),
         (REGISTRIES.replace("{file: ca.pem}", "{file: registry.password}"), "not a certificate"),
         (

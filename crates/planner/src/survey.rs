@@ -261,7 +261,7 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
                 "Its VMID {} is taken by {who}, which is our node {other}. Neither is touched.",
                 node.vmid
             ),
-            format!("give {} the VMID it had before", node.name),
+            format!("give {} a VMID in the inventory that is free", node.name),
         ),
     };
     notes.problem(node.name.clone(), text, Some(fix));
@@ -338,7 +338,7 @@ fn claimed<'w>(
                     at(node, world)
                 ),
                 Some(format!(
-                    "give {} its address back; for another one, remove the node and let apply make it anew",
+                    "give {} its address back; for another one, remove the node and let apply re-create it",
                     node.name
                 )),
             )

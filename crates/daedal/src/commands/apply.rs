@@ -181,7 +181,7 @@ pub async fn summary(session: &Session, target: &Target, plan: &Plan, report: &R
     let made = if created > 0 { format!(", {} created", count(created, "VM")) } else { String::new() };
     let nodes = count(cluster.nodes.len(), "node");
     let state = if plan::has_problems(plan) {
-        "is not all there: see the problems above".to_owned()
+        "is incomplete: see Problems above".to_owned()
     } else if cluster.kubernetes.cni == Cni::None {
         format!("is up: {nodes}, Ready once a CNI is installed")
     } else {

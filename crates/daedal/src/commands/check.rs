@@ -53,7 +53,10 @@ fn offline(target: &Target, format: Format, color: bool) -> Outcome {
             }
             doubts.iter().for_each(|doubt| console::progress(&documents::mind(doubt)));
             if let Some(path) = &missing {
-                console::progress(&format!("mind: the CA certificate {} is not there yet", path.display()));
+                console::progress(&format!(
+                    "warning: the CA certificate {} is not there yet",
+                    path.display()
+                ));
             }
             console::result(&format!(
                 "{} is good: cluster {} with {} and {}, Talos v{}, Kubernetes v{}.\n\

@@ -182,7 +182,7 @@ fn token(args: &InitArgs, keys: &Keyring) -> Outcome<Secret> {
         None => console::ask("API token (such as daedal@pve!cli; `daedal proxmox setup` makes one)?")
             .filter(|answer| !answer.is_empty())
             .ok_or_else(|| {
-                Failure::new(Exit::Usage, "nobody says which API token to use")
+                Failure::new(Exit::Usage, "no API token is configured")
                     .hint("--token 'daedal@pve!cli'; `daedal proxmox setup` makes one.")
             })?,
     };
@@ -319,7 +319,7 @@ fn tls(args: &InitArgs, trust: &Trust) -> Option<String> {
     Some(match trust {
         Trust::System => return None,
         Trust::Fingerprint(pin) => format!("{{fingerprint: \"{pin}\"}} # pinned at the first contact"),
-        Trust::Insecure => "{insecure: true} # whoever answers is believed".to_owned(),
+        Trust::Insecure => "{insecure: true} # the certificate is not verified".to_owned(),
         Trust::Ca(_) => {
             let path = args.contact.ca.as_deref().unwrap_or(Path::new("ca.pem"));
             format!("{{ca: {}}}", path_in(&args.file, path))

@@ -16,7 +16,7 @@ use crate::{console, documents};
 /// Single nodes.
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
-    /// List the nodes: those that are declared, and those that still are there although they no longer are.
+    /// List the nodes: those that are declared, and nodes that exist but are no longer declared.
     List {
         /// Which inventory.
         #[command(flatten)]
@@ -85,7 +85,10 @@ pub fn declared<'a>(cluster: &'a Cluster, name: &str) -> Outcome<&'a Node> {
     cluster.node(name).ok_or_else(|| {
         let names: Vec<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
         let failure = Failure::new(Exit::Usage, format!("the inventory has no node called {name}"));
-        let meant = nearest(name, &names).map(|meant| format!("Did you mean {meant}?"));
+        // Another number is no typing error: cp-9 may be any of them.
+        let letters = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
+        let meant = nearest(name, &names).filter(|meant| letters(meant) != letters(name));
+        let meant = meant.map(|meant| format!("Did you mean {meant}?"));
         failure.hint(meant.unwrap_or_else(|| format!("There are: {}", names.join(", "))))
     })
 }

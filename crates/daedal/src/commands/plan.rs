@@ -71,7 +71,7 @@ pub async fn buildable(session: &Session, plan: &Plan) -> Outcome<()> {
         Err(_) => Err("no answer came".to_owned()),
     };
     let missing = missing.unwrap_or_else(|why| {
-        let text = format!("mind: the Image Factory at {factory} could not be asked what it has: {why}");
+        let text = format!("warning: the Image Factory at {factory} could not be asked what it has: {why}");
         console::progress(&text);
         Vec::new()
     });

@@ -72,7 +72,7 @@ pub struct SetupArgs {
     /// inventory's file, or proxmox-token.age].
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// Make the token anew if it exists; its old secret dies.
+    /// Re-create the token if it exists; the old secret stops working.
     #[arg(long)]
     rotate: bool,
     #[command(flatten)]
@@ -90,7 +90,7 @@ pub struct SetupArgs {
 /// Who makes accounts.
 #[derive(Debug, Args)]
 pub struct AdminArgs {
-    /// Who makes all this: somebody with a password, or an API token.
+    /// Administrator to log in as: a user with a password, or an API token.
     #[arg(long, value_name = "USER@REALM[!NAME]", default_value = "root@pam")]
     admin: String,
     /// A file with the administrator's password or token secret; else PROXMOX_ADMIN_SECRET, else it is asked for.
@@ -179,7 +179,7 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
         let failure = account_failure(&error);
         match error {
             daedal_engine::Error::TokenExists { .. } => {
-                failure.hint("--secret-file names the file, --rotate makes the token anew.")
+                failure.hint("--secret-file names the file, --rotate re-creates the token.")
             }
             _ => failure,
         }

@@ -35,7 +35,7 @@ pub struct CcmArgs {
     /// Where the cluster's secrets are kept [default: .daedal/CLUSTER beside the inventory].
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Make the token anew if it exists; its old secret dies.
+    /// Re-create the token if it exists; the old secret stops working.
     #[arg(long)]
     rotate: bool,
     #[command(flatten)]

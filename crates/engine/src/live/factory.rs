@@ -50,7 +50,12 @@ impl Engine {
                 cluster.talos.overlay.iter().map(|overlay| format!(", and the overlay {}", overlay.name));
             let overlay: String = overlay.collect();
             let version = &cluster.talos.version;
-            report.good(&what, format!("it has Talos v{version} and its {count} extensions{overlay}"));
+            let extensions = match count {
+                0 => String::new(),
+                1 => " and the declared extension".to_owned(),
+                _ => format!(" and the {count} declared extensions"),
+            };
+            report.good(&what, format!("it has Talos v{version}{extensions}{overlay}"));
         }
         for NotInFactory { found, fix, harmless } in missing {
             match harmless {

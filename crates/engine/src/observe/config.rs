@@ -178,7 +178,7 @@ fn held(node: &Node, running: &str, declared: &str, differences: &[DocumentDiffe
         if disk {
             let (from, to) = (told(&field.from), told(&field.to));
             return Some(format!(
-                "its install disk would change from {from} to {to}. Make the node anew for that."
+                "its install disk would change from {from} to {to}. Re-create the node for that."
             ));
         }
         let name = (main(document) && path == "machine.network.hostname")
@@ -203,7 +203,7 @@ fn held(node: &Node, running: &str, declared: &str, differences: &[DocumentDiffe
         && moves(&address.to_string())
         && !asks
     {
-        return Some(format!("its address would become {address}. Make the node anew for that."));
+        return Some(format!("its address would become {address}. Re-create the node for that."));
     }
     let (upper, lower) = (node.mac.to_ascii_uppercase(), node.mac.to_ascii_lowercase());
     if (moves(&lower) && !running.contains(&upper)) || (moves(&upper) && !running.contains(&lower)) {

@@ -79,7 +79,7 @@ async fn an_impostor_gets_no_config() {
     let report = bench.apply().await;
     let said = crate::support::errors(&report).join("\n");
     assert!(
-        said.contains("what waits for the config of node worker-1 cannot be told from an impostor"),
+        said.contains("what waits for the config of node worker-1 could not be verified as this node"),
         "{said}"
     );
     assert!(said.contains("its serial console cannot be read"), "{said}");

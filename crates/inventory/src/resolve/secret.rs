@@ -21,7 +21,7 @@ pub(crate) fn check_services(machine: &Machine, at: &Path<'_>, cx: &mut Context<
         }
         if service.environment.is_empty() && service.files.is_empty() {
             let help = "Give it an `environment` or `files`, or remove it.";
-            cx.error("extension-service", &at, "The service is told nothing.", help);
+            cx.error("extension-service", &at, "The extension service has no configuration.", help);
         }
         let environment_at = at.key("environment");
         for (name, text) in &service.environment {
@@ -64,7 +64,7 @@ pub(crate) fn check_registries(spec: &document::Spec, at: &Path<'_>, cx: &mut Co
                 || auth.username.is_some() != auth.password.is_some()
             {
                 let help = "Write `username` and `password`, or `auth`, or `identityToken`.";
-                cx.error("registry", &at, "One is known to a registry in exactly one way.", help);
+                cx.error("registry", &at, "Give exactly one kind of credential.", help);
             }
             for (key, secret) in
                 [("password", &auth.password), ("auth", &auth.auth), ("identityToken", &auth.identity_token)]
