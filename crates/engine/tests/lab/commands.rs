@@ -188,7 +188,7 @@ async fn whatever_befalls_the_availability_command_is_survived() {
 async fn whatever_befalls_the_backup_command_is_survived() {
     let bench = saved(1).await;
     let cluster = &bench.cluster;
-    let job = |keep| BackupJob { storage: "pbs".into(), schedule: "02:30".into(), keep };
+    let job = |keep| BackupJob { storage: "local".into(), schedule: "02:30".into(), keep };
     let on = |keep| move |engine: Engine| async move { engine.backup_job(cluster, Some(&job(keep))).await };
     sweep(&bench, "backup-job", on(7)).await;
     on(7)(bench.engine()).await.unwrap();
