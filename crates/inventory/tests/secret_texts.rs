@@ -69,7 +69,7 @@ fn what_is_missing_or_makes_no_sense_is_named() {
         (SERVICES.replace("env: TS_AUTHKEY", "file: empty"), "What is there is empty"),
         (SERVICES.replace("{env: TS_AUTHKEY}", "{env: TS_AUTHKEY, file: empty}"), "takes only one of"),
         (SERVICES.replace("name: tailscale", "name: tail scale"), "not the name of a service"),
-        ("  machine: {extensionServices: [{name: tailscale}]}".to_owned(), "told nothing"),
+        ("  machine: {extensionServices: [{name: tailscale}]}".to_owned(), "has no configuration"),
         (REGISTRIES.replace("registry.password", "nowhere"), "nowhere cannot be read"),
         (REGISTRIES.replace("username: me, ", ""), "exactly one kind"),
         (REGISTRIES.replace("ghcr.io:", "https://ghcr.io:"), "not the host of a registry"),
