@@ -9,7 +9,10 @@ use crate::document::Document;
 
 /// The JSON Schema (draft 2020-12) of an inventory, for editors and other tools.
 pub fn schema() -> Value {
-    cached().clone()
+    let mut schema = cached().clone();
+    // An amount without a unit is read only to say better what is wrong with it.
+    schema["$defs"]["Size"]["type"] = "string".into();
+    schema
 }
 
 pub(crate) fn cached() -> &'static Value {

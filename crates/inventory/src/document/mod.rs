@@ -5,6 +5,7 @@
 //! `resolve`, which can say what is wrong with it. `example` is for editors, and is also what stands in for a required value
 //! that is missing or of the wrong type, so that the rest of the document can still be checked.
 
+pub(crate) mod pattern;
 mod pool;
 mod proxmox;
 mod scalar;
@@ -62,9 +63,11 @@ pub(crate) enum DocumentKind {
 pub(crate) struct Metadata {
     /// Name of the cluster: lower-case letters, digits and hyphens, at most 63.
     #[schemars(example = &"home")]
+    #[schemars(regex(pattern = pattern::NAME))]
     pub(crate) name: String,
     /// Identity of the cluster, a UUID; every VM carries it. Derived from the name unless given; give one when two clusters
     /// of the same name share a Proxmox cluster, or to rename a cluster.
+    #[schemars(regex(pattern = pattern::UUID))]
     pub(crate) uid: Option<String>,
 }
 
@@ -73,6 +76,7 @@ pub(crate) struct Metadata {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Spec {
     /// What the cluster is for, such as `lab` or `production`; becomes a tag on every VM.
+    #[schemars(regex(pattern = pattern::TAG))]
     pub(crate) environment: Option<String>,
     /// Insist on high availability: at least three control planes. By default true with three or more.
     pub(crate) ha: Option<bool>,
@@ -83,6 +87,7 @@ pub(crate) struct Spec {
     /// How the files that the cluster's users get are written; `plain` by default.
     pub(crate) outputs: Option<cluster::Outputs>,
     /// Tags put on every VM.
+    #[schemars(inner(regex(pattern = pattern::TAG)))]
     pub(crate) tags: Option<Vec<String>>,
     /// Which Talos to run.
     pub(crate) talos: Talos,
@@ -118,12 +123,14 @@ pub(crate) struct Spec {
 pub(crate) struct Talos {
     /// Exact version, such as `v1.12.0`.
     #[schemars(example = "v1.12.0")]
+    #[schemars(regex(pattern = pattern::VERSION))]
     pub(crate) version: String,
     /// System extensions, by short name (`qemu-guest-agent`) or full name (`siderolabs/qemu-guest-agent`).
     pub(crate) extensions: Option<Vec<String>>,
     /// Extra kernel arguments, one per entry.
     pub(crate) kernel_args: Option<Vec<String>>,
     /// Base URL of the Image Factory; `https://factory.talos.dev` by default.
+    #[schemars(regex(pattern = pattern::URL))]
     pub(crate) factory: Option<String>,
     /// How the Image Factory's certificate is trusted; by this machine's own roots by default. Where it is given, Proxmox hosts
     /// download images without verifying the certificate, and compare their SHA-256.
@@ -135,6 +142,7 @@ pub(crate) struct Talos {
     /// Images that are signed for secure boot; false by default. The VM's firmware takes their keys at the first boot.
     pub(crate) secure_boot: Option<bool>,
     /// SHA-256 of the disk image, in hex, to accept no other.
+    #[schemars(regex(pattern = pattern::SHA256))]
     pub(crate) image_sha256: Option<String>,
     /// META values of the image, by key, such as `0x0c: value`.
     pub(crate) meta: Option<BTreeMap<String, String>>,
@@ -149,10 +157,13 @@ pub(crate) struct Talos {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Kubernetes {
     /// Exact version, such as `v1.35.0`; by default the newest minor that the Talos version supports.
+    #[schemars(regex(pattern = pattern::VERSION))]
     pub(crate) version: Option<String>,
     /// Subnets for pods; `10.244.0.0/16` by default.
+    #[schemars(inner(regex(pattern = pattern::CIDR)))]
     pub(crate) pod_subnets: Option<Vec<String>>,
     /// Subnets for services; `10.96.0.0/12` by default.
+    #[schemars(inner(regex(pattern = pattern::CIDR)))]
     pub(crate) service_subnets: Option<Vec<String>>,
     /// DNS domain inside the cluster; `cluster.local` by default.
     pub(crate) dns_domain: Option<String>,
@@ -212,6 +223,7 @@ pub(crate) enum ReachName {
 pub(crate) struct ReachThrough {
     /// URL of an HTTP CONNECT (`http://host:port`) or SOCKS5 (`socks5://host:port`) proxy.
     #[schemars(example = "socks5://127.0.0.1:1080")]
+    #[schemars(regex(pattern = pattern::PROXY))]
     pub(crate) proxy: String,
 }
 
@@ -221,6 +233,7 @@ pub(crate) struct ReachThrough {
 pub(crate) struct Network {
     /// The network that all nodes are in, such as `10.0.0.0/16`.
     #[schemars(example = "10.0.0.0/16")]
+    #[schemars(regex(pattern = pattern::CIDR))]
     pub(crate) cidr: String,
     /// The network's default gateway.
     pub(crate) gateway: Address,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Address, Size, Vmid};
+use super::{Address, Size, Vmid, pattern};
 use crate::cluster;
 use crate::hardware::Hardware;
 use crate::options::Machine;
@@ -16,6 +16,7 @@ use crate::options::Machine;
 pub(crate) struct Pool {
     /// Name of the pool; its nodes are called `<name>-1`, `<name>-2` and so on.
     #[schemars(example = &"cp")]
+    #[schemars(regex(pattern = pattern::NAME))]
     pub(crate) name: String,
     /// What its nodes do.
     pub(crate) role: Role,
@@ -38,6 +39,7 @@ pub(crate) struct Pool {
     /// the control planes and +20 for the workers, if that role has one pool.
     pub(crate) address: Option<Address>,
     /// Tags of the nodes' VMs, besides the cluster's.
+    #[schemars(inner(regex(pattern = pattern::TAG)))]
     pub(crate) tags: Option<Vec<String>>,
     /// Kubernetes labels of the nodes.
     pub(crate) labels: Option<BTreeMap<String, String>>,
@@ -68,6 +70,7 @@ pub(crate) enum Role {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PoolNode {
     /// Name of the node, its VM and its host name; `<pool>-<n>` by default.
+    #[schemars(regex(pattern = pattern::NAME))]
     pub(crate) name: Option<String>,
     /// Its address.
     pub(crate) address: Option<Address>,
@@ -86,6 +89,7 @@ pub(crate) struct PoolNode {
     /// System disk.
     pub(crate) disk: Option<Size>,
     /// Tags of its VM, besides the cluster's and the pool's.
+    #[schemars(inner(regex(pattern = pattern::TAG)))]
     pub(crate) tags: Option<Vec<String>>,
     /// Kubernetes labels; the same key here wins over the pool's.
     pub(crate) labels: Option<BTreeMap<String, String>>,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Size;
+use super::{Size, pattern};
 
 /// Where the VMs live.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -11,6 +11,7 @@ use super::Size;
 pub(crate) struct Proxmox {
     /// URL of the Proxmox API, such as `https://atlas.lan:8006`.
     #[schemars(example = "https://atlas.lan:8006")]
+    #[schemars(regex(pattern = pattern::HTTPS_SERVER))]
     pub(crate) endpoint: String,
     /// The API token to use.
     pub(crate) token: Token,
@@ -21,6 +22,7 @@ pub(crate) struct Proxmox {
     /// Storages to use.
     pub(crate) storage: Storage,
     /// Bridge of the nodes' network card; `vmbr0` by default.
+    #[schemars(regex(pattern = pattern::PROXMOX_ID))]
     pub(crate) bridge: Option<String>,
     /// VLAN tag of the nodes' network card.
     #[schemars(range(min = 1, max = 4094))]
@@ -43,6 +45,7 @@ pub(crate) struct Proxmox {
 pub(crate) struct Token {
     /// The token's id, `user@realm!name`.
     #[schemars(example = "daedal@pve!cli")]
+    #[schemars(regex(pattern = pattern::TOKEN))]
     pub(crate) id: String,
     /// Where the token's secret is found. The secret itself never stands in an inventory.
     pub(crate) secret: SecretRef,
@@ -60,6 +63,7 @@ pub(crate) struct Token {
 ))]
 pub(crate) struct SecretRef {
     /// Name of an environment variable.
+    #[schemars(regex(pattern = pattern::VARIABLE))]
     pub(crate) env: Option<String>,
     /// Path of a file, relative to the inventory.
     pub(crate) file: Option<String>,
@@ -73,6 +77,7 @@ pub(crate) struct TlsTrust {
     /// Path of a file with the CA certificate, relative to the inventory.
     pub(crate) ca: Option<String>,
     /// SHA-256 fingerprint of the certificate; Proxmox shows its own under System → Certificates.
+    #[schemars(regex(pattern = pattern::FINGERPRINT))]
     pub(crate) fingerprint: Option<String>,
     /// Do not verify the certificate at all. Every plan says so.
     pub(crate) insecure: Option<bool>,
@@ -83,7 +88,7 @@ pub(crate) struct TlsTrust {
 #[serde(untagged)]
 pub(crate) enum Host {
     /// Its name.
-    Name(String),
+    Name(#[schemars(regex(pattern = pattern::PROXMOX_ID))] String),
     /// Its name and settings.
     Spec(HostSpec),
 }
@@ -94,6 +99,7 @@ pub(crate) enum Host {
 pub(crate) struct HostSpec {
     /// Its name in Proxmox.
     #[schemars(example = &"atlas")]
+    #[schemars(regex(pattern = pattern::PROXMOX_ID))]
     pub(crate) name: String,
     /// What this cluster may use of it at most. What it really has free is respected in any case.
     pub(crate) capacity: Option<Capacity>,
@@ -118,12 +124,16 @@ pub(crate) struct Capacity {
 pub(crate) struct Storage {
     /// For the VMs' disks (content type `images`).
     #[schemars(example = &"local-lvm")]
+    #[schemars(regex(pattern = pattern::PROXMOX_ID))]
     pub(crate) disks: String,
     /// For downloaded images and config media (content types `import` and `iso`).
     #[schemars(example = &"local")]
+    #[schemars(regex(pattern = pattern::PROXMOX_ID))]
     pub(crate) images: String,
     /// For templates, if it is another than that for disks (content type `images`); needs full clones.
+    #[schemars(regex(pattern = pattern::PROXMOX_ID))]
     pub(crate) templates: Option<String>,
     /// For cloud-init drives, if it is another than that for disks (content type `images`).
+    #[schemars(regex(pattern = pattern::PROXMOX_ID))]
     pub(crate) cloud_init: Option<String>,
 }

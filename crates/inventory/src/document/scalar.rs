@@ -39,7 +39,7 @@ written!(
     /// An amount of memory or disk.
     Size,
     ["8GiB", "512MiB", "1TiB"],
-    r"^[0-9]+(\.[0-9]+)? ?([KMGT]i?B?)$",
+    r"^\s*[0-9]+(\.[0-9]+)?\s*[KMGTPkmgtp][iI]?[bB]?\s*$",
     "An amount with its unit: MiB, GiB or TiB."
 );
 written!(

@@ -1,0 +1,30 @@
+//! What texts look like, for editors: each pattern takes all that the reader takes, and refuses what it would refuse for its
+//! shape alone.
+
+/// A host name's label: names of clusters, pools and nodes.
+pub(crate) const NAME: &str = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";
+/// A UUID in any of its spellings.
+pub(crate) const UUID: &str =
+    r"^(urn:uuid:)?\{?[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}\}?$";
+/// A tag of Proxmox, which keeps it in lower case.
+pub(crate) const TAG: &str = "^[A-Za-z0-9_][A-Za-z0-9_+.-]*$";
+/// The name of a host, storage, bridge or pool in Proxmox.
+pub(crate) const PROXMOX_ID: &str = "^[A-Za-z0-9][A-Za-z0-9_.-]*$";
+/// An exact version.
+pub(crate) const VERSION: &str = r"^v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$";
+/// A network.
+pub(crate) const CIDR: &str = "^[0-9a-fA-F:.]+/[0-9]{1,3}$";
+/// A server by HTTPS, without a path or a login.
+pub(crate) const HTTPS_SERVER: &str = r"^[hH][tT][tT][pP][sS]://[^@/?#\s]+/?$";
+/// A URL without a login.
+pub(crate) const URL: &str = r"^[hH][tT][tT][pP][sS]?://[^@\s]+$";
+/// A proxy without a login.
+pub(crate) const PROXY: &str = r"^([hH][tT][tT][pP]|[sS][oO][cC][kK][sS]5[hH]?)://[^@\s]+$";
+/// An API token's id, `user@realm!name`.
+pub(crate) const TOKEN: &str = r"^[^:/!\s=]+@[A-Za-z0-9_.-]+![A-Za-z0-9_.-]+$";
+/// A variable of the environment.
+pub(crate) const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
+/// A SHA-256 fingerprint, with or without colons.
+pub(crate) const FINGERPRINT: &str = "^[ :]*([0-9a-fA-F][ :]*){64}$";
+/// A SHA-256.
+pub(crate) const SHA256: &str = r"^\s*[0-9a-fA-F]{64}\s*$";
