@@ -31,7 +31,10 @@ Exit codes:
    75  somebody else holds the lock; try again later
    77  credentials or privileges are missing
    78  a secret that the inventory refers to is missing
-  130  interrupted";
+  129  ended by SIGHUP, as when its terminal closes
+  130  interrupted by Ctrl-C (SIGINT)
+  143  ended by SIGTERM
+A run that is ended by a signal begins nothing new and sees through what is in flight; a second signal abandons that, too.";
 
 /// What every command understands.
 #[derive(Clone, Debug, Args)]
@@ -70,7 +73,7 @@ pub enum Color {
 /// Which inventory, and which world it is about.
 #[derive(Clone, Debug, Args)]
 pub struct Target {
-    /// The inventory.
+    /// The inventory, or the folder with its cluster.yaml [default: cluster.yaml].
     #[arg(short, long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Use the built-in lab instead of the Proxmox named in the inventory; it is started if it does not run.
@@ -132,7 +135,11 @@ pub enum Command {
         live: bool,
     },
     /// Show what apply would do.
+    #[command(args_conflicts_with_subcommands = true)]
     Plan {
+        /// Plans that were saved.
+        #[command(subcommand)]
+        saved: Option<PlanCommand>,
         /// Which inventory.
         #[command(flatten)]
         target: Target,
@@ -154,6 +161,9 @@ pub enum Command {
         /// A plan saved by `plan --save`; refused when the world no longer fits it.
         #[arg(value_name = "PLAN")]
         saved: Option<PathBuf>,
+        /// Execute the saved plan only if this is its id, as `plan --save` and `plan show` print it.
+        #[arg(long, value_name = "ID", requires = "saved")]
+        expect: Option<String>,
         /// Do not ask.
         #[arg(short, long)]
         yes: bool,
@@ -230,10 +240,41 @@ pub enum Command {
     /// The built-in lab: a datacenter in a process.
     #[command(subcommand)]
     Lab(LabCommand),
-    /// Print a completion script.
+    /// Print a completion script; nodes, outputs and roles are completed, too (bash, zsh, fish).
     Completions {
         /// For which shell.
         shell: clap_complete::Shell,
+    },
+    /// Print the names that a shell completes.
+    #[command(hide = true)]
+    Complete {
+        /// Names of what.
+        what: crate::commands::completions::Names,
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print a manual page, or write all of them into a folder.
+    Man {
+        /// Of which command, such as `plan` or `node remove`; of daedal itself if none is given.
+        command: Vec<String>,
+        /// Write the pages of all commands into this folder.
+        #[arg(long, value_name = "DIR", conflicts_with = "command")]
+        to: Option<PathBuf>,
+    },
+}
+
+/// Plans that were saved.
+#[derive(Debug, Subcommand)]
+pub enum PlanCommand {
+    /// Show a plan that `plan --save` wrote; asks neither Proxmox nor the nodes.
+    Show {
+        /// The saved plan.
+        #[arg(value_name = "PLAN")]
+        file: PathBuf,
+        /// Show every node in full, also those that are alike.
+        #[arg(long)]
+        full: bool,
     },
 }
 

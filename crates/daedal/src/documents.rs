@@ -89,6 +89,7 @@ fn parse_with(path: PathBuf, text: String, keys: &KeyArgs, color: bool, load: Lo
             let exit = if found.only_lacks_secrets() { Exit::MissingSecret } else { Exit::BadDocument };
             let mut failure = Failure::new(exit, found.to_string());
             failure.causes = found.iter().map(one_line).collect();
+            failure.findings = Some(Box::new(serde_json::json!(found)));
             let texts: Vec<String> = found.iter().map(|d| render(d, color)).collect();
             failure.rendered = Some(format!("{}\n{found}\n", texts.join("\n")));
             Err(failure)

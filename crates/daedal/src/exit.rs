@@ -26,8 +26,12 @@ pub enum Exit {
     Denied = 77,
     /// A referenced secret is missing.
     MissingSecret = 78,
-    /// Interrupted.
+    /// Ended by SIGHUP.
+    HungUp = 129,
+    /// Interrupted by Ctrl-C.
     Interrupted = 130,
+    /// Ended by SIGTERM.
+    Terminated = 143,
 }
 
 impl From<Exit> for std::process::ExitCode {

@@ -21,6 +21,8 @@ pub struct Failure {
     pub rendered: Option<String>,
     /// What a run did before it failed, for programs.
     pub report: Option<Box<serde_json::Value>>,
+    /// What is wrong with a document, each finding with its place, for programs.
+    pub findings: Option<Box<serde_json::Value>>,
 }
 
 /// What commands return.
@@ -36,6 +38,7 @@ impl Failure {
             hints: Vec::new(),
             rendered: None,
             report: None,
+            findings: None,
         }
     }
 
@@ -96,6 +99,9 @@ impl Failure {
         });
         if let Some(report) = &self.report {
             json["report"] = (**report).clone();
+        }
+        if let Some(findings) = &self.findings {
+            json["findings"] = (**findings).clone();
         }
         json
     }

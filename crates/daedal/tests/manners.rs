@@ -187,3 +187,85 @@ fn clusters_live_side_by_side() {
     assert_eq!(work.json(&lab, &["status"])["healthy"], true);
     assert_eq!(work.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
 }
+
+/// What was approved is executed, wherever the folder with inventory and plan is by then, and nothing else is.
+#[test]
+fn a_saved_plan_is_shown_moved_and_executed_only_as_the_expected_one() {
+    let lab = Lab::new();
+    let home = Changed::new("home", &[("count: 3 ", "count: 1 "), ("count: 2\n", "count: 0\n")]);
+    let plan = home.file().with_file_name("plan.json");
+    let made = lab.command_on(&["plan"], &home.file()).arg("--save").arg(&plan).output().unwrap();
+    good(&made);
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&plan).unwrap()).unwrap();
+    assert_eq!(json["inventory"], "cluster.yaml", "relative to the plan");
+    let moved = tempfile::tempdir().unwrap();
+    for name in ["cluster.yaml", "plan.json"] {
+        std::fs::copy(home.file().with_file_name(name), moved.path().join(name)).unwrap();
+    }
+    let plan = moved.path().join("plan.json");
+
+    // Shown without asking anybody, with what names it.
+    let shown = command(["plan", "show"]).arg(&plan).output().unwrap();
+    assert!(good(&shown).contains("create VM 300"), "{}", text(&shown.stdout));
+    let as_json = command(["plan", "show", "-o", "json"]).arg(&plan).output().unwrap();
+    let as_json: serde_json::Value = serde_json::from_slice(&as_json.stdout).unwrap();
+    let id = as_json["id"].as_str().unwrap();
+    assert!(text(&shown.stderr).contains(&format!("Plan {id}, made by daedal")), "{}", text(&shown.stderr));
+    assert!(text(&made.stderr).contains(&format!("--expect {id}")), "{}", text(&made.stderr));
+
+    let apply = |id: &str| {
+        let mut apply = command(["apply", "--expect", id, "--lab", "--lab-speed", "60", "--lab-dir"]);
+        apply.arg(lab.dir()).arg(&plan).output().unwrap()
+    };
+    let refused = apply("0123456789ab");
+    assert_eq!(refused.status.code(), Some(65), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains(&format!("the saved plan is {id}")), "{}", text(&refused.stderr));
+    assert!(good(&apply(id)).contains("1 node Ready"));
+    let alone = daedal(["apply", "--expect", id]);
+    assert_eq!(alone.status.code(), Some(64), "it is about a saved plan: {}", text(&alone.stderr));
+}
+
+/// Each wrong line of an inventory is an object with its place, for editors and CI.
+#[test]
+fn what_is_wrong_with_an_inventory_is_told_to_programs_field_by_field() {
+    let bad = Changed::new("home", &[("count: 3 ", "count: 4 "), ("version: v1.12.0", "version: latest")]);
+    let run = daedal(["check", "-o", "json", "-f", &bad.file().display().to_string()]);
+    assert_eq!(run.status.code(), Some(65));
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let findings = json["findings"].as_array().unwrap();
+    assert!(findings.len() >= 2, "{json:#}");
+    for finding in findings {
+        assert!(finding["line"].is_u64() && finding["column"].is_u64(), "{finding:#}");
+        assert!(finding["file"].as_str().unwrap().ends_with("cluster.yaml"), "{finding:#}");
+        assert!(finding["code"].is_string() && finding["message"].is_string(), "{finding:#}");
+        assert_eq!(finding["severity"], "error");
+    }
+}
+
+/// Names are completed from the inventory at hand; without one there are none, and no complaint.
+#[test]
+fn shells_complete_nodes_outputs_and_roles() {
+    let file = common::root().join("examples/home/cluster.yaml").display().to_string();
+    let nodes = good(&daedal(["complete", "nodes", "-f", &file]));
+    assert_eq!(nodes.lines().collect::<Vec<_>>(), ["cp-1", "cp-2", "cp-3", "worker-1", "worker-2"]);
+    assert!(good(&daedal(["complete", "roles"])).contains("os:reader"));
+    assert!(good(&daedal(["complete", "outputs", "-f", &file])).contains("dnsmasq"));
+    assert_eq!(good(&daedal(["complete", "nodes", "-f", "/no/such/file"])), "");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = good(&daedal(["completions", shell]));
+        assert!(script.contains("daedal complete"), "{shell}");
+    }
+    // The script is one that bash takes, and it asks for names where a command wants one.
+    let Ok(bash) = std::process::Command::new("bash").arg("--version").output() else { return };
+    assert!(bash.status.success());
+    let script = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(script.path(), good(&daedal(["completions", "bash"]))).unwrap();
+    let ask = format!(
+        "PATH={}:$PATH; source {}; COMP_WORDS=(daedal node show -f {file} wor); COMP_CWORD=5; \
+         __daedal_names daedal wor {file}; echo \"${{COMPREPLY[@]}}\"",
+        std::path::Path::new(env!("CARGO_BIN_EXE_daedal")).parent().unwrap().display(),
+        script.path().display(),
+    );
+    let said = std::process::Command::new("bash").args(["-c", &ask]).output().unwrap();
+    assert!(text(&said.stdout).contains("worker-1 worker-2"), "{}{}", text(&said.stdout), text(&said.stderr));
+}

@@ -16,7 +16,7 @@ fn wrong_command_lines_exit_with_64_and_help_with_0() {
 #[test]
 fn help_documents_every_exit_code() {
     let help = text(&daedal(["--help"]).stdout);
-    for code in ["0 ", "1 ", "2 ", "64", "65", "66", "69", "73", "75", "77", "78", "130"] {
+    for code in ["0 ", "1 ", "2 ", "64", "65", "66", "69", "73", "75", "77", "78", "129", "130", "143"] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(code)), "exit code {code}");
     }
 }

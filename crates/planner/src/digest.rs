@@ -19,6 +19,11 @@ pub(crate) fn of(value: &impl Serialize) -> String {
     hex::encode(hasher.finalize())
 }
 
+/// What names a plan: the same plan has the same id, and any other has another.
+pub fn plan_id(plan: &crate::plan::Plan) -> String {
+    hex12(&of(plan)).to_owned()
+}
+
 /// The first twelve digits, for names.
 pub(crate) fn hex12(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)

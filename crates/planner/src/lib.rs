@@ -47,7 +47,7 @@ pub use capacity::{CLONE_FULL, lacks_linked_clones, storages_needed};
 pub use check::{Finding, Rule, check};
 pub use destroy::plan_destroy;
 pub use difference::{Difference, Stays};
-pub use digest::{intent, node_digest, template_digest};
+pub use digest::{intent, node_digest, plan_id, template_digest};
 pub use error::{
     NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, freeing_unseen, strangers_address,
     without_import,

@@ -20,6 +20,8 @@ use crate::words::count;
 pub struct Options {
     /// A saved plan.
     pub saved: Option<PathBuf>,
+    /// What names the one saved plan that may be executed.
+    pub expect: Option<String>,
     /// Do not ask.
     pub yes: bool,
     /// Where to draw the run.
@@ -32,6 +34,9 @@ pub struct Options {
 pub async fn run(mut target: Target, options: &Options, format: Format, color: bool) -> Outcome {
     let saved = options.saved.as_deref().map(saved::read).transpose()?;
     if let Some(saved) = &saved {
+        if let Some(id) = &options.expect {
+            saved.expect(id)?;
+        }
         saved.aim(&mut target)?;
     }
     let session = Session::open(&target, color).await?;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use daedal_engine::{Report, Run, StepState};
 use daedal_planner::{Action, Plan, World};
@@ -68,9 +69,13 @@ pub async fn execute_with(
     Ok(report)
 }
 
-/// The first Ctrl-C (or SIGTERM) begins nothing new; the second drops what is in flight.
+/// The first signal that was heard, by the exit code that tells of it.
+static HEARD: OnceLock<Exit> = OnceLock::new();
+
+/// The first Ctrl-C, SIGTERM or SIGHUP begins nothing new; the second drops what is in flight.
 async fn listen_for_interrupts(run: Run, mut interrupts: Interrupts) {
-    interrupts.next().await;
+    let first = interrupts.next().await;
+    let _ = HEARD.set(first);
     console::progress(
         "\nStopping: nothing new begins, what is in flight is seen through. Press Ctrl-C again to abandon it.",
     );
@@ -80,27 +85,34 @@ async fn listen_for_interrupts(run: Run, mut interrupts: Interrupts) {
     std::future::pending::<()>().await;
 }
 
-/// Ctrl-C and SIGTERM, heard from the moment this is made.
-pub struct Interrupts([Option<Signal>; 2]);
+/// Ctrl-C, SIGTERM and SIGHUP, heard from the moment this is made.
+pub struct Interrupts([(Exit, Option<Signal>); 3]);
 
 impl Interrupts {
     /// Begins to listen. What the system does not let be heard never comes.
     pub fn listen() -> Self {
-        Self([SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok()))
+        let kinds = [
+            (Exit::Interrupted, SignalKind::interrupt()),
+            (Exit::Terminated, SignalKind::terminate()),
+            (Exit::HungUp, SignalKind::hangup()),
+        ];
+        Self(kinds.map(|(exit, kind)| (exit, signal(kind).ok())))
     }
 
-    /// Waits for the next one.
-    pub async fn next(&mut self) {
-        async fn heard(signal: &mut Option<Signal>) {
+    /// Waits for the next one, and says with which code whoever heeds it ends.
+    pub async fn next(&mut self) -> Exit {
+        async fn heard((exit, signal): &mut (Exit, Option<Signal>)) -> Exit {
             match signal {
                 Some(signal) => drop(signal.recv().await),
                 None => std::future::pending().await,
             }
+            *exit
         }
-        let [ctrl_c, terminate] = &mut self.0;
+        let [ctrl_c, terminate, hang_up] = &mut self.0;
         tokio::select! {
-            () = heard(ctrl_c) => {}
-            () = heard(terminate) => {}
+            exit = heard(ctrl_c) => exit,
+            exit = heard(terminate) => exit,
+            exit = heard(hang_up) => exit,
         }
     }
 }
@@ -121,7 +133,10 @@ pub fn conclude(plan: &Plan, report: &Report, again: &str) -> Outcome<()> {
     if failures.is_empty() && left.is_empty() {
         return Ok(());
     }
-    let exit = if report.cancelled { Exit::Interrupted } else { Exit::Failed };
+    let exit = match report.cancelled {
+        true => HEARD.get().copied().unwrap_or(Exit::Interrupted),
+        false => Exit::Failed,
+    };
     let message = match (report.cancelled, failures.len()) {
         (true, _) => format!("interrupted: {} of {} steps are left", left.len(), report.steps.len()),
         (false, 1) => format!("one step failed, {} more could not be done", left.len()),

@@ -3,7 +3,7 @@
 mod apply;
 pub(crate) mod backup;
 mod check;
-mod completions;
+pub(crate) mod completions;
 mod destroy;
 mod execute;
 pub(crate) mod helm;
@@ -11,6 +11,7 @@ pub(crate) mod init;
 mod init_survey;
 mod inventory;
 mod lab;
+mod man;
 pub(crate) mod node;
 mod node_list;
 mod node_mark;
@@ -26,7 +27,7 @@ mod status;
 pub(crate) mod templates;
 pub(crate) mod volumes;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, PlanCommand};
 use crate::failure::Outcome;
 
 /// Runs the command.
@@ -35,12 +36,15 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
     match cli.command {
         Command::Init(args) => init::run(&args, format, color).await,
         Command::Check { target, live } => check::run(&target, live, format, color).await,
-        Command::Plan { target, detailed_exitcode, save, full } => {
+        Command::Plan { saved: Some(PlanCommand::Show { file, full }), .. } => {
+            plan::show_saved(&file, full, format, color)
+        }
+        Command::Plan { saved: None, target, detailed_exitcode, save, full } => {
             let options = plan::Options { detailed_exitcode, save, full };
             plan::run(&target, &options, format, color).await
         }
-        Command::Apply { target, saved, yes, timeline, full } => {
-            let options = apply::Options { saved, yes, timeline, full };
+        Command::Apply { target, saved, expect, yes, timeline, full } => {
+            let options = apply::Options { saved, expect, yes, timeline, full };
             apply::run(target, &options, format, color).await
         }
         Command::Destroy { target, confirm, full } => {
@@ -62,5 +66,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         Command::Proxmox(command) => proxmox::run(&command, format, color).await,
         Command::Lab(command) => lab::run(&command, format, color).await,
         Command::Completions { shell } => completions::run(shell, format),
+        Command::Complete { what, target } => completions::names(what, &target),
+        Command::Man { command, to } => man::run(&command, to.as_deref(), format),
     }
 }

@@ -1,6 +1,6 @@
 //! `daedal plan`: what apply would do, and why.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use daedal_engine::{NotInFactory, chain};
@@ -35,7 +35,11 @@ pub async fn run(target: &Target, options: &Options, format: Format, color: bool
     if let Some(path) = &options.save {
         saved::write(path, &session.inventory, target, &plan)?;
         if format == Format::Text {
-            console::progress(&format!("Saved. Execute exactly this: daedal apply {}", path.display()));
+            let id = daedal_planner::plan_id(&plan);
+            let file = path.display();
+            console::progress(&format!(
+                "Saved as plan {id}. Execute exactly this: daedal apply {file} --expect {id}"
+            ));
         }
     }
     Ok(match has_problems(&plan) {
@@ -44,6 +48,31 @@ pub async fn run(target: &Target, options: &Options, format: Format, color: bool
         _ if options.detailed_exitcode && !plan.finds_no_difference() => Exit::Changes,
         _ => Exit::Done,
     })
+}
+
+/// Shows a plan that was saved, without asking anybody.
+pub fn show_saved(path: &Path, full: bool, format: Format, color: bool) -> Outcome {
+    let saved = saved::read(path)?;
+    match format {
+        Format::Json => console::json(&as_json(&saved.plan)),
+        Format::Text => {
+            console::result(&daedal_planner::render(&saved.plan, rendering(color, full)));
+            let (id, inventory) = (saved.id(), saved.inventory.display());
+            console::progress(&format!(
+                "Plan {id}, made by daedal {} from {inventory}. Execute exactly this: daedal apply {} --expect {id}",
+                saved.daedal,
+                path.display()
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// A plan for programs, with what names it.
+fn as_json(plan: &Plan) -> serde_json::Value {
+    let mut json = serde_json::json!(plan);
+    json["id"] = daedal_planner::plan_id(plan).into();
+    json
 }
 
 /// Judges what the inventory makes of the nodes before anything else is looked at, and says what deserves a second look.
@@ -145,7 +174,7 @@ pub fn show(plan: &Plan, target: &Target, full: bool, format: Format, color: boo
         *fix = addressed(fix, |words| apply::command(target, words));
     }
     match format {
-        Format::Json => console::json(&plan),
+        Format::Json => console::json(&as_json(&plan)),
         Format::Text => console::result(&daedal_planner::render(&plan, rendering(color, full))),
     }
 }
