@@ -154,7 +154,7 @@ fn changed_extensions_wait_for_an_upgrade_and_every_plan_says_so() {
     let changed = with("- iscsi-tools");
     let told = |said: &str| {
         let words: Vec<&str> = said.split_whitespace().collect();
-        words.join(" ").contains("come with an upgrade, which apply does not do")
+        words.join(" ").contains("It takes an upgrade, which apply does not do")
     };
     let said = good(&changed.run(&lab, &["plan"]));
     assert!(
