@@ -231,8 +231,9 @@ fn texts(map: &Map<String, Value>) -> Options {
 fn property(value: &Value) -> Option<String> {
     let Value::Object(properties) = value else { return as_text(value) };
     let one = |(key, value): (&String, &Value)| Some(format!("{key}={}", as_text(value)?));
-    let all: Option<Vec<String>> = properties.iter().map(one).collect();
-    Some(all?.join(","))
+    let mut all = properties.iter().map(one).collect::<Option<Vec<String>>>()?;
+    all.sort_unstable();
+    Some(all.join(","))
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ use support::{Server, Wire, data};
 /// A VM with everything that can be asked for.
 fn whole_vm() -> CreateVm {
     let mut disk = NewDisk::import("local-lvm", "local:import/talos.qcow2");
-    disk.options = [("cache".into(), "none".into()), ("backup".into(), "0".into())].into();
+    disk.options = [("cache", "none"), ("backup", "0"), ("serial", "daedal-disk-1")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
     CreateVm {
         vmid: 300,
         name: "cp-1".into(),
@@ -105,9 +107,9 @@ async fn call_everything(server: &Server) -> BTreeSet<&'static str> {
         .delete("ide3")
         .digest("0123456789012345678901234567890123456789");
     let mut called = every! { client;
-        version() resources() resources_of("vm") cluster_status() next_vmid() cluster_tasks() permissions()
+        version() resources() resources_of("vm") cluster_status() next_vmid() vmid_taken(300) cluster_tasks() permissions()
         permissions_on("/vms/300") pools() create_pool("talos", Some("why")) nodes() node_status("atlas") node_time("atlas")
-        storages("atlas") bridges("atlas") volumes("atlas", "local", Some("iso"))
+        storages("atlas") storage_status("atlas", "local") vnets() bridges("atlas") volumes("atlas", "local", Some("iso"))
         volume("atlas", "local:import/talos.qcow2")
         delete_volume("atlas", "local:iso/seed.iso") download("atlas", "local", &download)
         download("atlas", "local", &plain) upload("atlas", "local", &Upload::iso("seed.iso", b"bytes".to_vec()))
@@ -156,7 +158,7 @@ async fn call_everything(server: &Server) -> BTreeSet<&'static str> {
     called.extend(every! { client;
         firewall_options("atlas", 300) set_firewall_options("atlas", 300, &options) firewall_rules("atlas", 300)
         add_firewall_rule("atlas", 300, &rule) delete_firewall_rule("atlas", 300, 2) ipsets("atlas", 300)
-        create_ipset("atlas", 300, "cluster") ipset("atlas", 300, "cluster")
+        create_ipset("atlas", 300, "cluster") delete_ipset("atlas", 300, "cluster") ipset("atlas", 300, "cluster")
         add_to_ipset("atlas", 300, "cluster", "10.0.0.0/24") take_from_ipset("atlas", 300, "cluster", "10.0.0.0/24")
         kept(Kept::HaResource) kept(Kept::HaRule) kept(Kept::HaGroup) kept(Kept::BackupJob)
         create_kept(Kept::HaResource, "vm:300", &resource) update_kept(Kept::HaResource, "vm:300", &resource)
