@@ -330,14 +330,14 @@ async fn hardware_of_existing_vms_changes_where_it_can() {
     let hardware = "{}\n  hardware: {cpu: host, numa: true, watchdog: true, machine: i440fx, tpm: true, serialConsole: false, disks: [{size: 10GiB}], nics: [{vlan: 30}]}";
     bench.cluster = crate::support::cluster_booting(hardware, 1, 1);
     let plan = bench.look().await.1.unwrap();
-    let held: Vec<&str> = plan
-        .notes
+    let held: Vec<String> = plan
+        .differences
         .iter()
-        .map(|note| note.text.as_str())
-        .filter(|t| t.starts_with("Left as it is: "))
+        .filter(|one| matches!(one.stays, daedal_planner::Stays::Held { .. }))
+        .map(ToString::to_string)
         .collect();
-    assert_eq!(held.len(), 4, "{:#?}", plan.notes);
-    assert!(held.iter().any(|text| text.contains("machine is q35, declared is pc")), "{held:?}");
+    assert_eq!(held.len(), 4, "{:#?}", plan.differences);
+    assert!(held.iter().any(|text| text.starts_with("machine pc declared, q35 found")), "{held:?}");
     let changes = plan.steps.iter().find_map(|step| match &step.action {
         Action::UpdateVm { changes, .. } => Some(changes.clone()),
         _ => None,

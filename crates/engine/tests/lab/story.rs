@@ -79,8 +79,8 @@ async fn few_calls_are_made() {
     let before = bench.counts().total;
     bench.assert_converged("apply").await;
     let looked = bench.counts().total - before;
-    // Version, everything, and per host its VMs and its files; then each VM's config.
-    assert!(looked <= nodes + 2 + 2 * 2, "{looked} calls: {:#?}", bench.counts());
+    // Version, everything, and per host its VMs, its files and its disks; then each VM's config.
+    assert!(looked <= nodes + 2 + 3 * 2, "{looked} calls: {:#?}", bench.counts());
 }
 
 #[tokio::test(start_paused = true)]
