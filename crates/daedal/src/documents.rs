@@ -14,6 +14,7 @@ use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::KeyArgs;
+use crate::{file, operator};
 
 /// An inventory and where it came from.
 pub struct Inventory {
@@ -78,7 +79,8 @@ type Load = fn(&[Source], &dyn Files) -> Result<Loaded, daedal_inventory::Diagno
 
 fn parse_with(path: PathBuf, text: String, keys: &KeyArgs, color: bool, load: Load) -> Outcome<Inventory> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-    let beside = Beside { folder: &folder, keys: keys.ring() };
+    let settings = operator::settings()?;
+    let beside = Beside { folder: &folder, keys: keys.ring(), allow_outside: settings.allow_outside };
     let source = Source { name: path.display().to_string(), text };
     match load(&[source], &beside) {
         Ok(loaded) => {
@@ -101,19 +103,27 @@ fn parse_with(path: PathBuf, text: String, keys: &KeyArgs, color: bool, load: Lo
 struct Beside<'a> {
     folder: &'a Path,
     keys: Keyring,
+    allow_outside: bool,
+}
+
+impl Beside<'_> {
+    fn locate(&self, named: &Path) -> io::Result<PathBuf> {
+        file::locate(self.folder, named, self.allow_outside)
+    }
 }
 
 impl Files for Beside<'_> {
     fn read(&self, path: &Path) -> io::Result<String> {
-        let path = self.folder.join(path);
-        let text = self.keys.open(&path, std::fs::read(&path)?).map_err(io::Error::other)?;
+        let bytes = file::read(&self.locate(path)?)?;
+        // A key is asked for by the name that the inventory has.
+        let text = self.keys.open(&self.folder.join(path), bytes).map_err(io::Error::other)?;
         String::from_utf8(text.expose().to_vec())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(self.folder.join(folder))? {
+        for entry in std::fs::read_dir(self.locate(folder)?)? {
             let entry = entry?;
             if entry.path().is_file() {
                 names.push(entry.file_name().to_string_lossy().into_owned());
@@ -124,6 +134,10 @@ impl Files for Beside<'_> {
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn knows(&self, word: &str) -> bool {
+        daedal_talos::config::is_word(word)
     }
 
     fn patch_faults(&self, patch: &str, talos: &str) -> Vec<PatchFault> {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use daedal_store::{Error, Keyring, Store};
 
-use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::operator::variable;
+use crate::{console, operator};
 
 /// A key in the environment, for machines that should have none on disk.
 const KEY: &str = "DAEDAL_KEY";
@@ -22,10 +23,6 @@ pub struct KeyArgs {
     /// lab's own].
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-}
-
-fn variable(name: &str) -> Option<std::ffi::OsString> {
-    std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// Whether the environment names a key.
@@ -45,11 +42,8 @@ impl KeyArgs {
         if let Some(file) = variable(KEY_FILE) {
             return Keyring::in_file(file);
         }
-        let configuration = variable("XDG_CONFIG_HOME")
-            .map(PathBuf::from)
-            .or_else(|| Some(PathBuf::from(variable("HOME")?).join(".config")));
-        match configuration {
-            Some(folder) => Keyring::in_file(folder.join("daedal/key.txt")),
+        match operator::configuration() {
+            Some(folder) => Keyring::in_file(folder.join("key.txt")),
             // Without a home there is no usual place.
             None => Keyring::given("", KEY),
         }

@@ -104,3 +104,84 @@ fn a_labs_process_gets_no_secret_and_its_folder_is_private() {
     good(&command(["lab", "stop", "--lab-dir"]).arg(&dir).output().unwrap());
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
 }
+
+/// An inventory with these patches beside it, in a folder inside another one.
+fn with_patches(patches: &str) -> (tempfile::TempDir, PathBuf) {
+    let changed = Changed::new("home", &[("  pools:", &format!("  patches: {patches}\n\n  pools:"))]);
+    let top = tempfile::tempdir().unwrap();
+    let folder = top.path().join("cloned");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(changed.file(), folder.join("cluster.yaml")).unwrap();
+    (top, folder)
+}
+
+fn check(folder: &Path) -> std::process::Command {
+    let mut check = command(["check", "-f"]);
+    check.arg(folder.join("cluster.yaml")).env("SOME_TOKEN", "s3cret-of-mine");
+    check
+}
+
+#[test]
+fn patches_stay_in_the_inventorys_folder_unless_the_operator_allows_more() {
+    for patches in
+        ["[{file: /proc/self/environ}]", "[{file: ../p.yaml}]", "[{file: link.yaml}]", "[{folder: up}]"]
+    {
+        let (top, folder) = with_patches(patches);
+        std::fs::write(top.path().join("p.yaml"), "machine: {nodeLabels: {a: b}}\n").unwrap();
+        symlink("../p.yaml", folder.join("link.yaml")).unwrap();
+        symlink("..", folder.join("up")).unwrap();
+        let refused = check(&folder).output().unwrap();
+        assert_eq!(refused.status.code(), Some(65), "{patches}: {}", said(&refused));
+        assert!(said(&refused).contains("outside the inventory's folder"), "{patches}: {}", said(&refused));
+        assert!(!said(&refused).contains("s3cret"), "{}", said(&refused));
+
+        let own = tempfile::tempdir().unwrap();
+        let settings = own.path().join("settings.yaml");
+        std::fs::write(&settings, "allowOutside: true\n").unwrap();
+        let allowed = check(&folder).env("DAEDAL_SETTINGS", &settings).output().unwrap();
+        match patches.contains("/proc") {
+            true => assert_eq!(allowed.status.code(), Some(65), "{}", said(&allowed)),
+            false => drop(good(&allowed)),
+        }
+        assert!(!said(&allowed).contains("s3cret"), "{}", said(&allowed));
+        // The inventory itself cannot allow it.
+        std::fs::write(folder.join("settings.yaml"), "allowOutside: true\n").unwrap();
+        assert_eq!(check(&folder).current_dir(&folder).output().unwrap().status.code(), Some(65));
+    }
+}
+
+#[test]
+fn a_patch_that_cannot_be_used_shows_no_secret() {
+    for (content, line) in [
+        ("Password=hunter2;Host=db:\t'5432\n", "line 1"),
+        ("Password=hunter2;Host=db: 5432\n", "is not a known key"),
+        ("machine:\n  nodeLabels: {a: b\n  hunter2: c\n", "line 3"),
+        ("machine: {hunter2: 1}\n", "`machine.***` is not a known key"),
+        ("machine: {env: {hunter2: [1]}}\n", "`machine.env.***`"),
+        ("apiVersion: v1alpha1\nkind: hunter2\n", "`***` is not a known kind"),
+        ("machine: !hunter2 {env: {}}\n", "line 1"),
+        ("a: \"${node.hunter2}\"\n", "not a known variable"),
+    ] {
+        let (_top, folder) = with_patches("[{file: p.yaml}]");
+        std::fs::write(folder.join("p.yaml"), content).unwrap();
+        for format in ["text", "json"] {
+            let run = check(&folder).args(["-o", format]).output().unwrap();
+            assert_eq!(run.status.code(), Some(65), "{content}: {}", said(&run));
+            assert!(said(&run).contains(line), "{content}: {}", said(&run));
+            assert!(!said(&run).contains("hunter2"), "{content}: {}", said(&run));
+        }
+    }
+}
+
+#[test]
+fn patches_are_regular_files_of_a_sane_size() {
+    let (_top, folder) = with_patches("[{file: p.yaml}]");
+    let patch = folder.join("p.yaml");
+    std::fs::write(&patch, "a".repeat((1 << 20) + 1)).unwrap();
+    assert!(said(&check(&folder).output().unwrap()).contains("larger than 1 MiB"));
+    std::fs::remove_file(&patch).unwrap();
+    // A pipe that nobody writes to would hold it up for ever.
+    let made = std::process::Command::new("mkfifo").arg(&patch).status().unwrap();
+    assert!(made.success());
+    assert!(said(&check(&folder).output().unwrap()).contains("not a regular file"));
+}

@@ -171,6 +171,8 @@ pub(crate) struct Finding {
     pub(crate) span: Option<Span>,
     pub(crate) help: Option<String>,
     pub(crate) related: Vec<(Span, String)>,
+    /// Nothing of the text it points into is shown.
+    pub(crate) is_unquoted: bool,
 }
 
 impl Finding {
@@ -182,7 +184,14 @@ impl Finding {
             span: Some(span),
             help: None,
             related: Vec::new(),
+            is_unquoted: false,
         }
+    }
+
+    /// Without the lines around it, which may be secrets.
+    pub(crate) fn unquoted(mut self) -> Self {
+        self.is_unquoted = true;
+        self
     }
 
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
@@ -202,7 +211,7 @@ pub(crate) fn finish(mut findings: Vec<Finding>, sources: &[Source], masked: &[S
         return Vec::new();
     }
     findings.sort_by_key(|f| f.span.map_or((0, 0), |s| (s.source, s.start)));
-    let texts: Vec<Text> = sources.iter().enumerate().map(|(i, s)| Text::new(s, i, masked)).collect();
+    let texts: Vec<Text<'_>> = sources.iter().enumerate().map(|(i, s)| Text::new(s, i, masked)).collect();
     let mut list: Vec<Diagnostic> = findings
         .into_iter()
         .map(|f| Diagnostic {
@@ -216,25 +225,32 @@ pub(crate) fn finish(mut findings: Vec<Finding>, sources: &[Source], masked: &[S
                 .into_iter()
                 .filter_map(|(s, note)| Some(Related { place: texts.get(s.source)?.place(s)?, note }))
                 .collect(),
-            source: f.span.and_then(|s| texts.get(s.source)).map(|t| t.source.clone()),
+            source: f
+                .span
+                .filter(|_| !f.is_unquoted)
+                .and_then(|s| texts.get(s.source))
+                .map(|t| t.source.clone()),
         })
         .collect();
     list.dedup_by(|a, b| a.message == b.message && a.place == b.place);
     list
 }
 
-struct Text {
+struct Text<'a> {
+    /// As it was before anything was masked.
+    original: &'a str,
     source: Arc<NamedSource<String>>,
     line_starts: Vec<usize>,
 }
 
-impl Text {
-    fn new(source: &Source, index: usize, masked: &[Span]) -> Self {
+impl<'a> Text<'a> {
+    fn new(source: &'a Source, index: usize, masked: &[Span]) -> Self {
         let text = mask(&source.text, masked.iter().filter(|s| s.source == index));
         let line_starts = std::iter::once(0)
             .chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1))
             .collect();
-        Self { source: Arc::new(NamedSource::new(&source.name, text).with_language("yaml")), line_starts }
+        let shown = Arc::new(NamedSource::new(&source.name, text).with_language("yaml"));
+        Self { original: &source.text, source: shown, line_starts }
     }
 
     /// Where a span begins, cut to its first line.
@@ -242,7 +258,8 @@ impl Text {
         let text = self.source.inner();
         let line = self.line_starts.partition_point(|s| *s <= span.start);
         let line_start = *self.line_starts.get(line.checked_sub(1)?)?;
-        let before = text.get(line_start..span.start.min(text.len()))?;
+        // A letter of several bytes is several stars.
+        let before = self.original.get(line_start..span.start.min(text.len()))?;
         let shown = text.get(span.start.min(text.len())..span.end.min(text.len()))?;
         let first_line = shown.lines().next().unwrap_or("").trim_end();
         Some(Place {

@@ -40,6 +40,12 @@ pub trait Files {
         None
     }
 
+    /// Whether a word is one of Talos itself, and no secret that stands where a key should be.
+    fn knows(&self, word: &str) -> bool {
+        let _ = word;
+        false
+    }
+
     /// What a node of this Talos version could not read of a patch. The caller's doing, too: it knows Talos.
     fn patch_faults(&self, patch: &str, talos: &str) -> Vec<PatchFault> {
         let _ = (patch, talos);
@@ -54,7 +60,7 @@ pub struct PatchFault {
     pub document: usize,
     /// Dotted path to it there, such as `machine.network.interfaces[0].mtu`; nothing for the document as a whole.
     pub path: String,
-    /// What is wrong, with its subject and without any values.
+    /// What is wrong, with its subject, without any values, and without keys that Talos does not know.
     pub message: String,
 }
 

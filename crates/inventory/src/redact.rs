@@ -3,44 +3,58 @@
 use crate::check::looks_secret;
 use crate::yaml::{Entry, Kind, Node, Span, Value};
 
-/// Everything in a text but its keys, its signs, and what says no more than yes, no or nothing: also comments, and what is
-/// written but does not count.
-pub(crate) fn values(text: &str, documents: &[Node]) -> Vec<Span> {
-    let (mut shown, mut values) = (Vec::new(), Vec::new());
-    documents.iter().for_each(|document| sort(document, 0, &mut shown, &mut values));
-    hidden(text, &shown, &values)
+/// Everything in a text but YAML's own signs, what says no more than yes, no or nothing, and the words that are known: also comments,
+/// tags, and what is written but does not count. A key that nobody knows may be a secret as well as a value.
+pub(crate) fn values(text: &str, documents: &[Node], knows: &dyn Fn(&str) -> bool) -> Vec<Span> {
+    let mut sorted = Sorted { text, knows, shown: Vec::new(), values: Vec::new() };
+    documents.iter().for_each(|document| sorted.sort(document, 0));
+    hidden(text, &sorted.shown, &sorted.values)
 }
 
-/// Sorts what a document holds: what may be seen, and what may not.
-fn sort(node: &Node, depth: usize, shown: &mut Vec<Span>, values: &mut Vec<Span>) {
-    match &node.value {
-        Value::Scalar { kind: Kind::Null | Kind::Bool, .. } => shown.push(node.span),
-        Value::Scalar { .. } => values.push(node.span),
-        Value::Seq(items) => items.iter().for_each(|item| sort(item, depth, shown, values)),
-        Value::Map(entries) => {
-            for Entry { key, key_span, value } in entries {
-                shown.push(*key_span);
-                // What a document, or an operation of a JSON patch, is.
-                let tells = depth == 0 && matches!(key.as_str(), "apiVersion" | "kind" | "op");
-                match value.value {
-                    Value::Scalar { .. } if tells => shown.push(value.span),
-                    _ => sort(value, depth + 1, shown, values),
+/// What a document holds: what may be seen, and what may not.
+struct Sorted<'a> {
+    text: &'a str,
+    knows: &'a dyn Fn(&str) -> bool,
+    shown: Vec<Span>,
+    values: Vec<Span>,
+}
+
+impl Sorted<'_> {
+    fn sort(&mut self, node: &Node, depth: usize) {
+        match &node.value {
+            Value::Scalar { kind: Kind::Null | Kind::Bool, text } if self.is_just(node.span, text) => {
+                self.shown.push(node.span);
+            }
+            Value::Scalar { .. } => self.values.push(node.span),
+            Value::Seq(items) => items.iter().for_each(|item| self.sort(item, depth)),
+            Value::Map(entries) => {
+                for Entry { key, key_span, value } in entries {
+                    self.word(*key_span, key);
+                    // What a document, or an operation of a JSON patch, is.
+                    let tells = depth == 0 && matches!(key.as_str(), "apiVersion" | "kind" | "op");
+                    match &value.value {
+                        Value::Scalar { text, .. } if tells => self.word(value.span, text),
+                        _ => self.sort(value, depth + 1),
+                    }
                 }
             }
         }
     }
-}
 
-/// The same of a text that cannot be read: all but what stands before the first colon of a line.
-pub(crate) fn all_but_keys(text: &str) -> Vec<Span> {
-    let mut shown = Vec::new();
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let key = line.find(':').filter(|end| !line[..*end].contains(['#', '{', '[']));
-        shown.extend(key.map(|end| Span { source: 0, start: at, end: at + end }));
-        at += line.len();
+    /// A word that is shown if it is known.
+    fn word(&mut self, span: Span, word: &str) {
+        match (self.knows)(word) && self.is_just(span, word) {
+            true => self.shown.push(span),
+            false => self.values.push(span),
+        }
     }
-    hidden(text, &shown, &[])
+
+    /// Whether nothing but this word stands there: no tag, no escapes.
+    fn is_just(&self, span: Span, word: &str) -> bool {
+        let there = self.text.get(span.start..span.end).unwrap_or_default();
+        let unquoted = there.trim_matches(['"', '\'']);
+        unquoted == word
+    }
 }
 
 /// What is left when what may be seen is taken away, and YAML's own signs where they are no part of a value.
@@ -107,16 +121,18 @@ mod tests {
     }
 
     #[test]
-    fn only_keys_are_seen_of_a_patch() {
-        let all = |text: &str| seen(text, &values(text, &yaml::parse(text, 0).0));
-        assert_eq!(all("kind: A # b\nname: c\n"), "kind: A * *\nname: *\n");
-        assert_eq!(all("a: {b: 1, c: true, kind: d, e: }\n"), "a: {b: *, c: true, kind: *, e: }\n");
-        assert_eq!(all("a: |\n  b\n  c: d\nf: 'g h'\n"), "a: |\n  *\n  ** *\nf: ** **\n");
-        assert_eq!(all("x: {<<: {A: h}, A: b}\n"), "x: {**: {*: *}, A: *}\n");
-        assert_eq!(all("- {op: add, path: /a-b, value: 7}\n"), "- {op: add, path: ****, value: *}\n");
+    fn only_known_words_are_seen_of_a_patch() {
+        let knows = |word: &str| matches!(word, "kind" | "op" | "add" | "path" | "Known" | "a" | "b" | "");
+        let all = |text: &str| seen(text, &values(text, &yaml::parse(text, 0).0, &knows));
+        assert_eq!(all("kind: Known # b\nname: c\n"), "kind: Known * *\n****: *\n");
+        assert_eq!(all("kind: Unknown\n"), "kind: *******\n");
+        assert_eq!(all("a: {b: 1, c: true, kind: Known, e: }\n"), "a: {b: *, *: true, kind: *****, *: }\n");
+        assert_eq!(all("a: |\n  b\n  c: d\nb: 'g h'\n"), "a: |\n  *\n  ** *\nb: ** **\n");
+        assert_eq!(all("a: {<<: {b: h}, b: b}\n"), "a: {**: {*: *}, b: *}\n");
+        assert_eq!(all("- {op: add, path: /a-b, value: 7}\n"), "- {op: add, path: ****, *****: *}\n");
         assert_eq!(all("a: &x ü\nb: *x\nkind: [c]\n"), "a: ** **\nb: **\nkind: [*]\n");
-        let broken = "a:\tb\n  # c: d\n- e: {f: g}\n h\n";
-        assert_eq!(seen(broken, &all_but_keys(broken)), "a:\t*\n  * *: *\n- e: {*: *}\n *\n");
+        assert_eq!(all("a: !!bool true\n"), "a: ****** ****\n");
+        assert_eq!(all("Password=x;Host=db: 5\n!!str b: 1\n"), "******************: *\n***** *: *\n");
     }
 
     #[test]

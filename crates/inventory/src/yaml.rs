@@ -59,7 +59,9 @@ pub(crate) struct Entry {
 pub(crate) struct Problem {
     pub(crate) span: Span,
     pub(crate) message: String,
-    pub(crate) help: Option<String>,
+    /// The same of the line it is in, without a word of it.
+    pub(crate) unquoted: &'static str,
+    pub(crate) help: Option<&'static str>,
     /// Where the other half of the trouble is, and what it is.
     pub(crate) other: Option<(Span, &'static str)>,
 }
@@ -180,15 +182,17 @@ impl<'a> Builder<'a> {
         } else {
             "Look for a missing colon, quote or bracket here or just above, and at the indentation."
         };
-        self.problem(self.span(at, at), &format!("This is not valid YAML: {info}."), help)
+        let message = format!("This is not valid YAML: {info}.");
+        self.problem(self.span(at, at), &message, "is not valid YAML", help)
     }
 
     fn too_deep(&self, at: usize) -> Problem {
-        self.problem(self.span(at, at), "This is nested too deeply.", "No part of an inventory needs it.")
+        let help = "No part of an inventory needs it.";
+        self.problem(self.span(at, at), "This is nested too deeply.", "is nested too deeply", help)
     }
 
-    fn problem(&self, span: Span, message: &str, help: &str) -> Problem {
-        Problem { span, message: message.to_owned(), help: Some(help.to_owned()), other: None }
+    fn problem(&self, span: Span, message: &str, unquoted: &'static str, help: &'static str) -> Problem {
+        Problem { span, message: message.to_owned(), unquoted, help: Some(help), other: None }
     }
 
     fn event(&mut self, event: Event<'_>, start: Marker, end: Marker) -> Result<(), Problem> {
@@ -234,6 +238,7 @@ impl<'a> Builder<'a> {
                     return Err(self.problem(
                         span,
                         "This alias stands inside the very value it names.",
+                        "has an alias inside the value it names",
                         "Write the value out instead.",
                     ));
                 };
@@ -242,6 +247,7 @@ impl<'a> Builder<'a> {
                     return Err(self.problem(
                         span,
                         "With its aliases written out, this document is far too large.",
+                        "makes the document far too large by an alias",
                         "Use fewer aliases.",
                     ));
                 }
@@ -274,7 +280,8 @@ impl<'a> Builder<'a> {
         let problem = Problem {
             span,
             message: format!("The YAML tag `{tag}` has no meaning here."),
-            help: Some("Remove it.".to_owned()),
+            unquoted: "has a YAML tag, which has no meaning here",
+            help: Some("Remove it."),
             other: None,
         };
         self.problems.push(problem);
@@ -301,6 +308,7 @@ impl<'a> Builder<'a> {
             return Err(self.problem(
                 node.span,
                 "This document is far too large.",
+                "is where the document becomes far too large",
                 "Split it into several clusters.",
             ));
         }
@@ -319,7 +327,8 @@ impl<'a> Builder<'a> {
                             self.problems.push(Problem {
                                 span: node.span,
                                 message: format!("The key `{text}` is given twice."),
-                                help: Some("Keep one of the two.".to_owned()),
+                                unquoted: "repeats a key",
+                                help: Some("Keep one of the two."),
                                 other: Some((first, "first given here")),
                             });
                         }
@@ -330,6 +339,7 @@ impl<'a> Builder<'a> {
                         return Err(self.problem(
                             span,
                             "A key must be plain text.",
+                            "has a key that is not plain text",
                             "Write the key as a word.",
                         ));
                     }
@@ -355,6 +365,7 @@ impl<'a> Builder<'a> {
                     let problem = self.problem(
                         merge.key_span,
                         "`<<` needs a mapping, or a list of mappings.",
+                        "has a `<<` without a mapping",
                         "Name one by its anchor, as in `<<: *defaults`.",
                     );
                     self.problems.push(problem);

@@ -30,5 +30,5 @@ pub use options::{
 };
 pub use patch::{Patch, PatchFault};
 pub use redact::Marks;
-pub use schema::{Misfit, Part};
+pub use schema::{Misfit, Part, is_word};
 pub use support::support_matrix;

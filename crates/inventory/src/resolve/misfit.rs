@@ -41,20 +41,26 @@ pub(crate) fn judge_patches(cluster: &Cluster, cx: &mut Context<'_>) {
     }
 }
 
-/// Says what is wrong with a patch inside the inventory that is no YAML: at its line, where it is a block.
-pub(crate) fn unreadable(at: &Path<'_>, text: &str, problem: yaml::Problem, cx: &mut Context<'_>) {
-    let message = problem.message.replacen("This is", "The patch is", 1);
+/// Says what is wrong with a patch inside the inventory that is no YAML: by its line alone, as nobody knows what is a secret there.
+pub(crate) fn unreadable(at: &Path<'_>, text: &str, problem: &yaml::Problem, cx: &mut Context<'_>) {
+    cx.hide(at);
     let span = at.find(cx.root).filter(|_| cx.given(at)).map(|node| node.span);
     let place = span.map(|span| Place::block(&cx.sources, span, text));
-    let (Some(span), Some(place @ Place::Block { .. })) = (span, place) else {
-        cx.hide(at);
+    let Some(place @ Place::Block { .. }) = place else {
         let help = "Write it as a block, `inline: |`, with the patch indented below.";
-        return cx.error("patch", at, message, help);
+        return cx.error("patch", at, format!("The patch {}.", problem.unquoted), help);
     };
-    cx.masked.retain(|masked| *masked != span);
-    cx.masked.extend(redact::all_but_keys(text).into_iter().map(|span| place.span(span)));
-    let finding = Finding::error("patch", place.span(problem.span), message);
+    let there = place.span(problem.span);
+    let whole = cx.sources.get(there.source).map_or("", |source| source.text.as_str());
+    let message =
+        format!("The patch {at} cannot be read: line {} {}.", line_of(whole, there), problem.unquoted);
+    let finding = Finding::error("patch", there, message).unquoted();
     cx.findings.push(problem.help.into_iter().fold(finding, Finding::help));
+}
+
+/// The number of the line in which something begins.
+pub(super) fn line_of(text: &str, span: Span) -> usize {
+    1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count()
 }
 
 /// A patch as it is written, before anything is put in.
@@ -75,13 +81,13 @@ enum Place {
 }
 
 impl Written {
-    /// Finds a patch, and hides all of its values.
+    /// Finds a patch, and hides all of it that may be a secret.
     fn of(patch: &Patch, cx: &mut Context<'_>) -> Self {
         let (text, place) = match cx.inline.get(&patch.origin) {
             Some((span, text)) => {
                 let place = Place::block(&cx.sources, *span, text);
                 if matches!(place, Place::Block { .. }) {
-                    // Hidden as a whole so far; now its keys can be seen.
+                    // Hidden as a whole so far; now the keys that Talos knows can be seen.
                     cx.masked.retain(|masked| masked != span);
                 }
                 (text.clone(), place)
@@ -94,7 +100,9 @@ impl Written {
             }
         };
         let documents = yaml::parse(&text, 0).0;
-        cx.masked.extend(redact::values(&text, &documents).into_iter().map(|span| place.span(span)));
+        let files = cx.files;
+        let hidden = redact::values(&text, &documents, &|word| files.knows(word));
+        cx.masked.extend(hidden.into_iter().map(|span| place.span(span)));
         let documents = documents.into_iter().filter(|node| !says_nothing(node)).collect();
         Self { text, documents, place }
     }

@@ -9,7 +9,6 @@ use crate::diagnostic::{Finding, MISSING_SECRET};
 use crate::document;
 use crate::options::Hidden;
 use crate::path::Path;
-use crate::redact;
 use crate::suggest;
 use crate::variables;
 use crate::yaml;
@@ -56,7 +55,7 @@ fn patch(patch: &document::Patch, at: &Path<'_>, cx: &mut Context<'_>) -> Vec<Pa
     let Some(text) = patch.inline.as_ref() else { return Vec::new() };
     let at = at.key("inline");
     if let (_, Some(problem)) = parsed(text, 0) {
-        misfit::unreadable(&at, text, problem, cx);
+        misfit::unreadable(&at, text, &problem, cx);
         return Vec::new();
     }
     if !cx.given(&at) {
@@ -96,16 +95,13 @@ fn with_environment(
         };
         if !known {
             let near = suggest::nearest(name, &variables::NAMES);
-            let help = match near {
-                Some(near) => format!("Did you mean `${{{near}}}`?"),
-                None => format!("Known are {}, and env.NAME.", variables::NAMES.join(", ")),
+            // What is nowhere near a variable may be part of a secret.
+            let (shown, help) = match near {
+                Some(near) => (name, format!("Did you mean `${{{near}}}`?")),
+                None => ("…", format!("Known are {}, and env.NAME.", variables::NAMES.join(", "))),
             };
-            cx.error(
-                "patch",
-                at,
-                format!("The patch {origin} speaks of `${{{name}}}`, which is no fact."),
-                help,
-            );
+            let message = format!("The patch {origin} uses `${{{shown}}}`, which is not a known variable.");
+            cx.error("patch", at, message, help);
             good = false;
         }
     }
@@ -163,15 +159,20 @@ fn check_file(file: &str, text: String, cx: &mut Context<'_>) -> Option<String> 
     if problem.is_none() && !empty {
         return Some(text);
     }
-    cx.masked.extend(redact::all_but_keys(&text).into_iter().map(|span| yaml::Span { source, ..span }));
-    let span = yaml::Span { source, start: 0, end: 0 };
-    cx.findings.push(match problem {
+    // Nobody knows what is a secret in a text that cannot be read: not a word of it is shown.
+    let finding = match problem {
         Some(problem) => {
-            Finding::error("patch", problem.span, problem.message).help(problem.help.unwrap_or_default())
+            let line = misfit::line_of(&text, problem.span);
+            let message = format!("The patch `{file}` cannot be read: line {line} {}.", problem.unquoted);
+            Finding::error("patch", problem.span, message).help(problem.help.unwrap_or_default())
         }
-        None => Finding::error("patch", span, format!("The patch `{file}` is empty."))
-            .help("Remove it from `patches`."),
-    });
+        None => {
+            let span = yaml::Span { source, start: 0, end: 0 };
+            let message = format!("The patch `{file}` is empty.");
+            Finding::error("patch", span, message).help("Remove it from `patches`.")
+        }
+    };
+    cx.findings.push(finding.unquoted());
     cx.sources.push(Source { name: file.to_owned(), text });
     None
 }

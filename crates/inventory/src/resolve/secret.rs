@@ -179,6 +179,8 @@ fn read(secret: &SecretText, cx: &Context<'_>) -> Result<String, (&'static str, 
                 // Another's words, such as that a key is missing.
                 ErrorKind::Other => (MISSING_SECRET, format!(": {error}")),
                 kind @ ErrorKind::NotFound => (MISSING_SECRET, format!(" ({kind})")),
+                // Refused before it was opened, in our own words.
+                ErrorKind::InvalidInput => ("secret", format!(": {error}")),
                 kind => ("secret", format!(" ({kind})")),
             };
             (code, format!("The file {file} cannot be read{why}."))

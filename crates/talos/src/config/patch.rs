@@ -35,6 +35,14 @@ fn fault(reason: &str) -> Error {
     Error::Patch { reason: reason.into() }
 }
 
+/// A path as it may be shown: without what may be a secret where a key should be.
+fn shown(path: &[String]) -> String {
+    path.iter()
+        .map(|part| if part == "[]" { part } else { schema::shown(part) })
+        .collect::<Vec<_>>()
+        .join(".")
+}
+
 fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -86,7 +94,7 @@ fn delete(
     path: &[String],
     element: Option<&(String, String)>,
 ) -> Result<()> {
-    let missing = || fault(&format!("`{}` is to be deleted but is not there", path.join(".")));
+    let missing = || fault(&format!("`{}` is to be deleted but is not there", shown(path)));
     let root = schema::of_kind(kind);
     match element {
         None => {
@@ -95,8 +103,8 @@ fn delete(
             if shape.is_some_and(|field| matches!(field.shape, Shape::Pem | Shape::PemKey)) {
                 return Err(fault(&format!(
                     "`{}` cannot be deleted alone; delete or set `{}`",
-                    path.join("."),
-                    parents.join(".")
+                    shown(path),
+                    shown(parents)
                 )));
             }
             let Some(parent) = find(document, parents, root).ok_or_else(missing)? else { return Ok(()) };
@@ -117,7 +125,8 @@ fn delete(
             // Talos finds elements by texts only.
             let by_text = field.and_then(|field| field.child("[]")?.child(key)).is_some_and(Field::is_text);
             if !by_text {
-                return Err(fault(&format!("elements of `{}` cannot be deleted by `{key}`", path.join("."))));
+                let (list, key) = (shown(path), schema::shown(key));
+                return Err(fault(&format!("elements of `{list}` cannot be deleted by `{key}`")));
             }
             let list = find(document, path, root).ok_or_else(missing)?.ok_or_else(missing)?;
             let list = list.as_sequence_mut().ok_or_else(missing)?;
@@ -311,9 +320,14 @@ mod tests {
             ("machine: {kubelet: {$patch: Delete}}", "can only be `delete`"),
             ("machine: {network: {interfaces: [{interface: eth0, $patch: merge}]}}", "can only be `delete`"),
             ("apiVersion: v1alpha1\nkind: LinkConfig\nname: a\n$patch: replace", "can only be `delete`"),
-            ("apiVersion: v1alpha2\nkind: LinkConfig\nname: a", "`apiVersion` of LinkConfig a must be"),
+            ("apiVersion: v1alpha2\nkind: LinkConfig\nname: a", "`apiVersion` of LinkConfig must be"),
             ("5: x", "`5` is not a known key"),
-            ("machine: {true: x}", "`machine.true` is not a known key"),
+            ("Password=hunter2;Host=db: 5", "`***` is not a known key"),
+            ("machine: {sysctls: {hunter2: {a: b}}}", "`machine.sysctls.***`"),
+            ("apiVersion: v1alpha1\nkind: hunter2", "`***` is not a known kind"),
+            ("machine: {sysctls: {hunter2: {$patch: delete}}}", "`machine.sysctls.***` is to be deleted"),
+            ("[{op: remove, path: /machine/hunter2}]", "`/machine/***` is to be removed"),
+            ("machine: {true: x}", "`machine.***` is not a known key"),
             ("machine: {kubelet: {~: x}}", "is not a known key"),
             ("machine: {ca: {5: x}}", "is not a known key"),
             ("machine: {sysctls: {? [a] : b}}", "is no name"),
@@ -321,6 +335,7 @@ mod tests {
         for (patch, words) in cases {
             let error = patched("machine: {certSANs: [a]}", patch).unwrap_err().to_string();
             assert!(error.contains(words), "{patch}: {error}");
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 }

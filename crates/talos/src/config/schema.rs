@@ -2,12 +2,15 @@
 
 mod misfits;
 mod scalar;
+mod vocabulary;
 
 use std::{collections::HashMap, sync::OnceLock};
 
 pub(crate) use misfits::{ANY_VERSION, empties, meant, misfits};
 pub use misfits::{Misfit, Part};
 pub(crate) use scalar::{Format, Size, bytes, duration_nanoseconds, is_address, is_network, is_prefix, size};
+pub use vocabulary::is_word;
+pub(crate) use vocabulary::{shown, shown_path};
 use yaml_serde::Value;
 
 /// What a field holds.

@@ -5,7 +5,10 @@ use serde_json::Value as Json;
 use yaml_serde::Value;
 
 use super::{PatchFault, fault};
-use crate::{Error, Result, config::document::DocumentId};
+use crate::{
+    Error, Result,
+    config::{document::DocumentId, schema},
+};
 
 /// One operation of a JSON patch.
 #[derive(Clone)]
@@ -139,7 +142,8 @@ fn run(root: &mut Json, operation: &Operation) -> Result<()> {
 }
 
 fn shown(path: &[String]) -> String {
-    format!("/{}", path.join("/"))
+    let parts: Vec<&str> = path.iter().map(|part| schema::shown(part)).collect();
+    format!("/{}", parts.join("/"))
 }
 
 fn get<'a>(root: &'a mut Json, path: &[String]) -> Result<&'a mut Json> {
@@ -252,8 +256,8 @@ mod tests {
     fn what_cannot_be_done_is_said() {
         let config = "machine: {certSANs: [a]}";
         for (patch, words) in [
-            ("- op: remove\n  path: /machine/x", "`/machine/x` is to be removed but is not there"),
-            ("- op: replace\n  path: /machine/x\n  value: 1", "`/machine/x` is not there"),
+            ("- op: remove\n  path: /machine/x", "`/machine/***` is to be removed but is not there"),
+            ("- op: replace\n  path: /machine/x\n  value: 1", "`/machine/***` is not there"),
             ("- op: add\n  path: /machine/certSANs/7\n  value: 1", "cannot be added"),
             ("- op: test\n  path: /machine/certSANs/0\n  value: b", "not what was tested for"),
             ("- op: add\n  path: /machine/x", "operation 1 of the JSON patch has no `value`"),

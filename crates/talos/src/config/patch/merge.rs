@@ -92,7 +92,7 @@ impl Merge {
     }
 
     fn another_type(&self) -> crate::Error {
-        fault(&format!("`{}` is of another type in the config", self.path.join(".")))
+        fault(&format!("`{}` is of another type in the config", super::shown(&self.path)))
     }
 
     fn maps(&mut self, left: &mut Mapping, right: &Mapping, field: Option<&Field>) -> Result<()> {

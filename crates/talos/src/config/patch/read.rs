@@ -19,7 +19,7 @@ pub struct PatchFault {
     pub document: usize,
     /// Dotted path to it there; nothing for the document as a whole.
     pub path: String,
-    /// What is wrong, without any values.
+    /// What is wrong, without any values, and of the keys only those that Talos knows.
     pub message: String,
 }
 
@@ -82,7 +82,8 @@ impl Patch {
             }
             // From 1.14 on each is merged after the one before.
             if seen.contains(&id) && minor < 14 {
-                whole(&format!("{id} stands in it twice"));
+                let kind = if id.kind.is_empty() { "the main document" } else { schema::shown(&id.kind) };
+                whole(&format!("{kind} stands in it twice"));
             }
             seen.push(id);
             operations.push(Operation::Merge(document));
@@ -102,12 +103,13 @@ impl PatchFault {
 
     fn misfit(document: usize, id: &DocumentId, misfit: Misfit) -> Self {
         let Misfit { part, path, message } = misfit;
+        let (shown, kind) = (schema::shown_path(&path), schema::shown(&id.kind));
         match id.kind.as_str() {
-            "" => Self { document, message: format!("`{path}` {message}"), path },
-            kind if part == Part::Kind && path == kind => {
+            "" => Self { document, message: format!("`{shown}` {message}"), path },
+            own if part == Part::Kind && path == own => {
                 Self { document, path: "kind".into(), message: format!("`{kind}` {message}") }
             }
-            _ => Self { document, message: format!("`{path}` of {id} {message}"), path },
+            _ => Self { document, message: format!("`{shown}` of {kind} {message}"), path },
         }
     }
 }
@@ -146,7 +148,7 @@ fn collect_deletes(
         if inside_list(path) {
             return Err(fault(&format!(
                 "nothing inside the list element `{}` can be deleted",
-                path.join(".")
+                super::shown(path)
             )));
         }
         if path.is_empty() && document.kind.is_empty() {
@@ -178,13 +180,13 @@ fn collect_deletes(
                     if inside_list(path) {
                         return Err(fault(&format!(
                             "nothing inside the list `{}` can be deleted",
-                            path.join(".")
+                            super::shown(path)
                         )));
                     }
                     let element = first_other_key(&item).ok_or_else(|| {
                         fault(&format!(
                             "which element of the list `{}` to delete is not said",
-                            path.join(".")
+                            super::shown(path)
                         ))
                     })?;
                     operations.push(Operation::Delete {

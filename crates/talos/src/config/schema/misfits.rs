@@ -247,7 +247,7 @@ pub(crate) fn meant<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Str
 }
 
 /// Edits from one word to the other, case aside.
-fn distance(a: &str, b: &str) -> usize {
+pub(super) fn distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.to_ascii_lowercase(), b.to_ascii_lowercase());
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
     for (i, x) in a.chars().enumerate() {
