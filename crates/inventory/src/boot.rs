@@ -24,6 +24,19 @@ pub struct Boot {
     /// Where the templates are, if VMs are cloned from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<Templates>,
+    /// What is demanded of a first contact in maintenance mode; by default that it is verified where the token can do that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_contact: Option<FirstContact>,
+}
+
+/// What is demanded of the first contact with a node that waits for its config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FirstContact {
+    /// Its key is the one that its VM prints on its serial console.
+    Verified,
+    /// Trust on first use: whoever answers with the VM's SMBIOS uuid gets the config.
+    Tofu,
 }
 
 /// The templates that VMs are cloned from: one for each role, on each host where disks are local.

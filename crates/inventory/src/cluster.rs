@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub use crate::arch::Arch;
-pub use crate::boot::{Boot, BootConfig, BootFrom, DiskFormat, Templates};
+pub use crate::boot::{Boot, BootConfig, BootFrom, DiskFormat, FirstContact, Templates};
 pub use crate::image::{Bootloader, Overlay, OverlayOption};
 pub use crate::node::{Disk, Nic, Node, Role};
 use crate::options::{Hidden, Machine, Registry, RegistryMirror};

@@ -85,6 +85,17 @@ pub enum PlanError {
         /// What works there, from [`without_import`].
         instead: String,
     },
+    /// A first contact that must be verified cannot be.
+    #[error(
+        "the first contact with {nodes} cannot be verified: {why}; give the token VM.Console (Proxmox VE 9.1 or later), use \
+         `boot: {{config: cidata}}`, or accept unverified nodes with `boot: {{firstContact: tofu}}`"
+    )]
+    Unverified {
+        /// The nodes.
+        nodes: String,
+        /// Why it cannot be.
+        why: String,
+    },
     /// A way to boot that is declared but not built yet.
     #[error(
         "`boot: {{from: {from}, config: {config}}}` cannot be planned yet; use `{{from: disk-image, config: cidata}}`"

@@ -64,6 +64,9 @@ pub struct World {
     /// Whether the serial consoles of VMs can be read.
     #[serde(default)]
     pub consoles: bool,
+    /// Why nobody knows whether they can. Then no first contact passes for one that cannot be verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consoles_unclear: Option<String>,
     /// Hosts whose guests could not be listed. A VM of ours, or someone else's on one of our VMIDs, may be there, so
     /// nothing is created while this is not empty. (A host that is offline but whose guests the Proxmox cluster still
     /// lists does not belong here.)

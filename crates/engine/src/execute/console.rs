@@ -1,11 +1,11 @@
 //! What a node prints of its key on its serial console, which only Proxmox and the node itself can write to.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use daedal_planner::Step;
+use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::effects::EffectKind;
@@ -20,13 +20,14 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// A line that is longer is none of Talos'.
 const LONGEST_LINE: usize = 16 << 10;
 
-/// The keys that a console has printed, and what stands in the way of seeing them.
+/// The key that a console has printed last, and what stands in the way of seeing them.
 #[derive(Default)]
 pub(super) struct Printed(Mutex<Seen>);
 
 #[derive(Default)]
 struct Seen {
-    keys: BTreeSet<String>,
+    /// The key that was printed last. Talos makes a new one whenever an address, its name or the time changes.
+    newest: Option<String>,
     trouble: Option<String>,
     /// When a key was first shown that had not been printed.
     doubted: Option<Instant>,
@@ -42,6 +43,15 @@ pub(super) enum Proof {
     Failed(Doubt),
 }
 
+impl Seen {
+    /// Takes a key that was printed; whether it is another one.
+    fn print(&mut self, key: String) -> bool {
+        let is_new = self.newest.as_ref() != Some(&key);
+        self.newest = Some(key);
+        is_new
+    }
+}
+
 impl Printed {
     fn with<R>(&self, work: impl FnOnce(&mut Seen) -> R) -> R {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -50,11 +60,11 @@ impl Printed {
     /// Whether a key that is shown was printed.
     pub(super) fn proof(&self, shown: &str) -> Proof {
         self.with(|seen| {
-            if seen.keys.contains(shown) {
+            if seen.newest.as_deref() == Some(shown) {
                 return Proof::Printed;
             }
             let since = *seen.doubted.get_or_insert_with(Instant::now);
-            let doubt = match (&seen.trouble, seen.keys.is_empty()) {
+            let doubt = match (&seen.trouble, seen.newest.is_none()) {
                 (_, false) => Doubt::OtherKey { shown: shown.to_owned() },
                 (Some(why), true) => Doubt::NoConsole { why: why.clone() },
                 (None, true) => Doubt::Silent,
@@ -90,7 +100,7 @@ impl Executor<'_> {
                 }
                 let key = printed_key(&String::from_utf8_lossy(&line));
                 line.clear();
-                if key.is_some_and(|key| printed.with(|seen| seen.keys.insert(key))) {
+                if key.is_some_and(|key| printed.with(|seen| seen.print(key))) {
                     news.told();
                 }
             }
@@ -99,43 +109,93 @@ impl Executor<'_> {
     }
 }
 
-/// The fingerprint in a line of a Talos console: `server certificate issued {… "fingerprint": "…"}`, or the advice to
-/// use `--cert-fingerprint '…'`.
+/// The controllers of Talos that issue the certificate of maintenance mode: up to 1.12, and later.
+const ISSUERS: [&str; 2] =
+    ["runtime.MaintenanceServiceController", "runtime.MaintenanceServiceInformController"];
+
+/// What Talos says of a certificate that it issued, and nothing besides.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Issued {
+    component: String,
+    controller: String,
+    fingerprint: String,
+}
+
+/// The fingerprint in a line of a Talos console, `[talos] server certificate issued {…}` after the kernel's time. Any other line, and
+/// any other text in it, may be made of what the network told the node, such as its name.
 fn printed_key(line: &str) -> Option<String> {
-    let after = |mark: &str, end: char| {
-        let (_, rest) = line.split_once(mark)?;
-        Some(rest.split_once(end)?.0)
-    };
-    let issued = || after("\"fingerprint\": \"", '"').filter(|_| line.contains("server certificate issued"));
-    let key = issued().or_else(|| after("--cert-fingerprint '", '\''))?;
+    let line = line.trim_matches([' ', '\t', '\r']);
+    let said = line.strip_prefix("[talos] ").or_else(|| {
+        let (time, said) = line.strip_prefix('[')?.split_once("] [talos] ")?;
+        time.bytes().all(|byte| byte.is_ascii_digit() || b" .".contains(&byte)).then_some(said)
+    })?;
+    let issued: Issued = serde_json::from_str(said.strip_prefix("server certificate issued ")?).ok()?;
+    let named = issued.component == "controller-runtime" && ISSUERS.contains(&issued.controller.as_str());
+    let key = issued.fingerprint;
     // Base64 of a SHA-256.
     let whole =
         key.len() == 44 && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
-    whole.then(|| key.to_owned())
+    (named && whole).then_some(key)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const KEY: &str = "rMWhs9V9Y30sbs9W5KNCgVRReKGrfvV0FwMtqEX4OW8=";
+
     #[test]
     fn the_key_is_found_in_what_talos_prints() {
-        let key = "rMWhs9V9Y30sbs9W5KNCgVRReKGrfvV0FwMtqEX4OW8=";
+        for controller in ISSUERS {
+            let by = format!("{{\"component\": \"controller-runtime\", \"controller\": \"{controller}\"");
+            for before in ["", "[    9.858123] ", "\r[9.8] "] {
+                let line =
+                    format!("{before}[talos] server certificate issued {by}, \"fingerprint\": \"{KEY}\"}}\r");
+                assert_eq!(printed_key(&line).as_deref(), Some(KEY), "{line}");
+            }
+        }
+    }
+
+    /// What a DHCP server says can be printed by the node, in lines of other kinds.
+    #[test]
+    fn no_other_line_is_believed() {
         let by = "{\"component\": \"controller-runtime\", \"controller\": \"runtime.MaintenanceServiceController\"";
+        let issued = format!("server certificate issued {by}, \"fingerprint\": \"{KEY}\"}}");
         for line in [
-            format!("[    9.858] [talos] server certificate issued {by}, \"fingerprint\": \"{key}\"}}\r"),
             format!(
-                "[talos]  talosctl apply-config --insecure --nodes 10.0.0.5 --cert-fingerprint '{key}' --file x"
+                "[talos]  talosctl apply-config --insecure --nodes 10.0.0.5 --cert-fingerprint '{KEY}' --file x"
             ),
+            format!("[talos] setting hostname {{\"hostname\": \"x --cert-fingerprint '{KEY}'\"}}"),
+            format!("[talos] setting hostname {{\"hostname\": \"{issued}\"}}"),
+            format!("[talos] hello {issued}"),
+            format!("login: [talos] {issued}"),
+            format!("[evil] [talos] {issued}"),
+            issued.clone(),
+            format!("[talos] {issued} more"),
+            format!("[talos] {}", issued.replace("}", ", \"fingerprint\": \"x\"}")),
+            format!("[talos] {}", issued.replace("}", ", \"more\": \"x\"}")),
+            format!("[talos] {}", issued.replace("runtime.MaintenanceServiceController", "network.Other")),
+            format!("[talos] {}", issued.replace("controller-runtime", "other")),
+            format!("[talos] {}", issued.replace(KEY, "short")),
+            "[talos] server certificate issued".to_owned(),
+            format!("[talos] other {{\"fingerprint\": \"{KEY}\"}}"),
         ] {
-            assert_eq!(printed_key(&line).as_deref(), Some(key), "{line}");
+            assert_eq!(printed_key(&line), None, "{line}");
         }
-        for line in [
-            "[talos] server certificate issued",
-            "[talos] other {\"fingerprint\": \"rMWhs9V9Y30sbs9W5KNCgVRReKGrfvV0FwMtqEX4OW8=\"}",
-            "--cert-fingerprint 'short'",
-        ] {
-            assert_eq!(printed_key(line), None, "{line}");
-        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_newest_key_counts_and_an_older_one_is_refused() {
+        let printed = Printed::default();
+        assert!(matches!(printed.proof("one"), Proof::NotYet(Doubt::Silent)));
+        printed.with(|seen| seen.print("one".to_owned()));
+        assert!(matches!(printed.proof("one"), Proof::Printed));
+        // Another address or the right time: Talos makes a new key, and shows none but that one.
+        printed.with(|seen| seen.print("two".to_owned()));
+        assert!(matches!(printed.proof("two"), Proof::Printed));
+        assert!(matches!(printed.proof("one"), Proof::NotYet(Doubt::OtherKey { .. })));
+        tokio::time::sleep(PATIENCE + Duration::from_secs(1)).await;
+        assert!(matches!(printed.proof("one"), Proof::Failed(Doubt::OtherKey { .. })));
     }
 }

@@ -112,7 +112,13 @@ impl Engine {
         }
 
         if incomplete || world.guests.values().any(waits) {
-            world.consoles = self.consoles(cluster, &world.proxmox_version, &blinds).await;
+            match self.consoles(cluster, &world.proxmox_version).await {
+                Ok(consoles) => world.consoles = consoles,
+                Err(error) => {
+                    world.consoles_unclear = Some(crate::error::chain(&error));
+                    blinds.add("the token's permissions", &error);
+                }
+            }
         }
 
         for image in self.images(cluster).all() {
@@ -178,19 +184,14 @@ impl Engine {
     }
 
     /// Whether serial consoles can be read, on a boot path on which that matters.
-    async fn consoles(&self, cluster: &Cluster, version: &str, blinds: &Blinds) -> bool {
+    async fn consoles(&self, cluster: &Cluster, version: &str) -> Result<bool, daedal_proxmox::Error> {
         // Before 9.1 the console takes the tickets of users only, not of their tokens.
         if !cluster.boot.through_maintenance() || release(version).unwrap_or_default() < (9, 1) {
-            return false;
+            return Ok(false);
         }
         let path = privileges::vms(cluster.proxmox.pool.as_deref());
-        match self.parts.proxmox.permissions().await {
-            Ok(permissions) => permitted(&permissions, &path, "VM.Console"),
-            Err(error) => {
-                blinds.add("the token's permissions", &error);
-                false
-            }
-        }
+        let permissions = self.parts.proxmox.permissions().await?;
+        Ok(permitted(&permissions, &path, "VM.Console"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use daedal_engine::{Effect, EffectKind, Effects};
 
-use crate::support::{Bench, Killer, Point, Way, assert_done};
+use crate::support::{Bench, Killer, Point, Way, assert_done, errors};
 
 /// Every point of a creation, in parts that run side by side.
 async fn sweep_creation(control_planes: usize, workers: usize, part: usize, parts: usize) {
@@ -40,7 +40,12 @@ async fn sweep_parts(make: impl Fn() -> Bench, part: usize, parts: usize) {
         let ended = killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
         assert!(ended.is_none(), "{after}: it went on");
         let secrets = bench.stored_secrets();
-        assert_done(&bench.apply().await, &after);
+        let mut report = bench.apply().await;
+        // A node that printed its key while nobody listened is let boot once more by the next run.
+        if errors(&report).iter().any(|error| error.contains("has not printed its key")) {
+            report = bench.apply().await;
+        }
+        assert_done(&report, &after);
         if secrets.is_some() {
             assert_eq!(bench.stored_secrets(), secrets, "{after}: the secrets changed");
         }

@@ -221,3 +221,39 @@ async fn machines_that_tell_no_uuid_are_known_by_their_macs() {
         bench.assert_converged(way.boot).await;
     }
 }
+
+/// A first contact is not taken for one that cannot be verified because nobody could find out.
+#[tokio::test(start_paused = true)]
+async fn permissions_that_cannot_be_read_do_not_drop_the_verification() {
+    let bench = listening(IMAGE_MAINTENANCE, "9.2.11");
+    bench.lab.faults().inject(When::call("GET", "/access/permissions"), Fault::Status(500));
+    let refused = bench.look().await.1.unwrap_err().to_string();
+    assert!(refused.contains("cp-1") && refused.contains("permissions could not be read"), "{refused}");
+    bench.lab.faults().clear();
+    assert_done(&bench.apply().await, "readable again");
+    // Once every node has its config, nothing is to be verified.
+    bench.lab.faults().inject(When::call("GET", "/access/permissions"), Fault::Status(500));
+    assert!(bench.look().await.1.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_demanded_of_a_first_contact_is_kept() {
+    const VERIFIED: &str = "{from: disk-image, config: maintenance, firstContact: verified}";
+    const TOFU: &str = "{from: disk-image, config: maintenance, firstContact: tofu}";
+    let bench = Bench::booting(Way::new(VERIFIED, Giving::Reserved), 1, 1);
+    let refused = bench.look().await.1.unwrap_err().to_string();
+    assert!(
+        refused.contains("cannot read serial consoles") && refused.contains("firstContact: tofu"),
+        "{refused}"
+    );
+
+    let bench = listening(Way::new(VERIFIED, Giving::Reserved), "9.2.11");
+    assert!(!unverified(&bench.look().await.1.unwrap()));
+    assert_done(&bench.apply().await, VERIFIED);
+
+    let bench = listening(Way::new(TOFU, Giving::Reserved), "9.2.11");
+    assert!(unverified(&bench.look().await.1.unwrap()));
+    assert_done(&bench.apply().await, TOFU);
+    let opened = |call: &&daedal_lab::faults::CallRecord| call.path.ends_with("/termproxy");
+    assert_eq!(bench.lab.faults().log().iter().filter(opened).count(), 0);
+}

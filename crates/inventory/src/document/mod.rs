@@ -302,6 +302,19 @@ pub(crate) struct Boot {
     pub(crate) format: Option<DiskFormat>,
     /// With `from: template`, where the templates are and how they are cloned.
     pub(crate) template: Option<Template>,
+    /// What is demanded of the first contact with a node in maintenance mode. By default it is verified where the token can read
+    /// serial consoles.
+    pub(crate) first_contact: Option<FirstContact>,
+}
+
+/// What is demanded of the first contact with a node that waits for its config.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FirstContact {
+    /// The node's key must be the one that its VM prints on its serial console; nothing is created where that cannot be read.
+    Verified,
+    /// Trust on first use: whoever answers with the VM's SMBIOS uuid gets the config.
+    Tofu,
 }
 
 /// The templates of a cluster: one for each role, on each host where disks are local.
@@ -423,6 +436,15 @@ impl From<DiskFormat> for cluster::DiskFormat {
         match format {
             DiskFormat::Qcow2 => Self::Qcow2,
             DiskFormat::Raw => Self::Raw,
+        }
+    }
+}
+
+impl From<FirstContact> for cluster::FirstContact {
+    fn from(contact: FirstContact) -> Self {
+        match contact {
+            FirstContact::Verified => Self::Verified,
+            FirstContact::Tofu => Self::Tofu,
         }
     }
 }

@@ -79,8 +79,14 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
     }
     storages(spec, config, template, &storage_at, cx)?;
     let format = said.and_then(|b| b.format);
-    let boot =
-        Boot { from, config, iso, image, format: format.map(Into::into).unwrap_or_default(), template };
+    let first_contact = said.and_then(|b| b.first_contact).map(Into::into);
+    let format_of = format.map(Into::into).unwrap_or_default();
+    let boot = Boot { from, config, iso, image, format: format_of, template, first_contact };
+    if boot.first_contact.is_some() && !boot.through_maintenance() {
+        let message = "On this boot path there is no first contact: the config comes through Proxmox.";
+        cx.error("boot", &at.key("firstContact"), message, "Remove `firstContact`.");
+        return None;
+    }
     let wrong = match format {
         Some(_) if boot.image.is_some() => {
             Some(("A disk image that is named has the format that its name ends with.", "Remove `format`."))

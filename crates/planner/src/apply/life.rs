@@ -101,19 +101,24 @@ impl<'w> Planner<'w> {
         let subject = Subject { node: Some(&node.name), host: None };
         if !sight.up() && reachable {
             if track.waits {
-                let console = track.boots && self.reads_console(node);
+                // One that is up already and was not seen waiting is listened to from now on: it may still be booting.
+                let console = self.reads_console(node);
                 let reason = match console {
                     true => "its key is what its console prints, and pinned",
                     false => "its key is pinned from the first contact on",
                 };
                 let of = Subject { node: Some(&node.name), host: host.as_deref() };
+                let is_given = console || !self.demands_proof(node);
                 // Where its address is the endpoint, no config can be written before the first control plane has one.
                 let first =
                     self.cluster.kubernetes.endpoint_host.is_none().then(|| self.first_running()).flatten();
                 let needs = [running, self.secrets, first];
-                running = Some(self.graph.add(of, Action::GiveConfig { vmid, console }, reason, needs));
+                if is_given {
+                    running = Some(self.graph.add(of, Action::GiveConfig { vmid, console }, reason, needs));
+                }
                 if !console {
-                    self.first_contacts.push(node.name.clone());
+                    let whose = if is_given { &mut self.first_contacts } else { &mut self.unprovable };
+                    whose.push(node.name.clone());
                 }
             }
             let reason = match running {

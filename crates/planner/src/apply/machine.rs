@@ -1,6 +1,6 @@
 //! One node's VM: everything up to the point where it runs with its config in reach.
 
-use daedal_inventory::{Node, Role};
+use daedal_inventory::{FirstContact, Node, Role};
 
 use super::config::NewConfig;
 use super::{Planner, Track};
@@ -126,7 +126,6 @@ impl<'w> Planner<'w> {
             running: Some(started),
             reachable: true,
             waits: path.through_maintenance(),
-            boots: true,
             unsettled: path.through_maintenance(),
             iso: path.installs(),
             medium,
@@ -309,7 +308,6 @@ impl<'w> Planner<'w> {
             start = true;
         }
         if start {
-            track.boots = true;
             let reason = match (maintenance, unheard) {
                 (true, _) => "boots into its config",
                 (_, true) => "boots to wait for its config",
@@ -325,7 +323,21 @@ impl<'w> Planner<'w> {
 
     /// Whether a node's first contact can be checked against what it prints on its serial console.
     pub(super) fn reads_console(&self, node: &Node) -> bool {
-        self.world.consoles && node.hardware.serial_console.unwrap_or(true)
+        self.cluster.boot.first_contact != Some(FirstContact::Tofu)
+            && self.world.consoles
+            && node.hardware.serial_console.unwrap_or(true)
+    }
+
+    /// Whether a node must prove who it is before it gets its config. What nobody could find out does not count as "cannot".
+    pub(super) fn demands_proof(&self, node: &Node) -> bool {
+        match self.cluster.boot.first_contact {
+            Some(FirstContact::Verified) => true,
+            Some(FirstContact::Tofu) => false,
+            None => {
+                let unclear = self.world.consoles_unclear.is_some();
+                self.reads_console(node) || (unclear && node.hardware.serial_console.unwrap_or(true))
+            }
+        }
     }
 
     /// Sees to it that a node which does not answer yet has its config medium, if it still needs one.

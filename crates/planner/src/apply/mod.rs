@@ -119,6 +119,7 @@ fn plan(
         tracks: Vec::with_capacity(survey.nodes.len()),
         known_media: HashSet::new(),
         first_contacts: Vec::new(),
+        unprovable: Vec::new(),
         templates: HashMap::new(),
         recover,
     };
@@ -138,7 +139,7 @@ fn plan(
         planner.outputs(planner.tracks.iter().map(|track| track.api).collect());
     }
     planner.orphan_media(&survey);
-    planner.first_contact_note();
+    planner.first_contact_note()?;
     planner.secure_boot_note();
 
     let nodes = planner.planned_nodes(&survey);
@@ -207,8 +208,6 @@ struct Track {
     api: Option<StepId>,
     /// Whether it is given its config in maintenance mode before it can answer.
     waits: bool,
-    /// Whether it boots in this plan, so that its console can be listened to from the first line on.
-    boots: bool,
     /// Whether its mark still says that it waits for its config.
     unsettled: bool,
     /// Whether a boot ISO is in its drive.
@@ -250,6 +249,8 @@ struct Planner<'w> {
     known_media: HashSet<Place>,
     /// Nodes that get their config from us without having proved who they are.
     first_contacts: Vec<String>,
+    /// Nodes that must prove who they are and cannot.
+    unprovable: Vec<String>,
     /// Templates by role and host, as far as they were asked for.
     templates: HashMap<(Role, String), Option<template::Ready>>,
     /// What a new etcd begins with.

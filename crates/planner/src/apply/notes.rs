@@ -8,7 +8,7 @@ use super::Planner;
 use crate::capacity::Rooms;
 use crate::difference::{Difference, Stays};
 use crate::digest::hex12;
-use crate::error::some_of;
+use crate::error::{PlanError, some_of};
 use crate::names::Images;
 use crate::plan::Level;
 use crate::size;
@@ -133,9 +133,17 @@ impl<'w> Planner<'w> {
     }
 
     /// Says whom the plan trusts on first sight.
-    pub(super) fn first_contact_note(&mut self) {
+    pub(super) fn first_contact_note(&mut self) -> Result<(), PlanError> {
+        if !self.unprovable.is_empty() {
+            let why = match &self.world.consoles_unclear {
+                Some(why) => format!("the token's permissions could not be read ({why})"),
+                None if self.world.consoles => "they have no serial console".to_owned(),
+                None => "the token cannot read serial consoles".to_owned(),
+            };
+            return Err(PlanError::Unverified { nodes: some_of(&self.unprovable), why });
+        }
         if self.first_contacts.is_empty() {
-            return;
+            return Ok(());
         }
         let text = "First contact unverified: a config with keys in it is given to whoever answers in maintenance mode \
                     with the node's SMBIOS uuid; only from then on its key is held to.";
@@ -143,6 +151,7 @@ impl<'w> Planner<'w> {
                    its serial console; or `boot: {config: cidata}`, which brings the config through Proxmox"
             .to_owned();
         self.notes.add(Level::Warning, some_of(&self.first_contacts), text, Some(fix));
+        Ok(())
     }
 
     /// What concerns the hosts' room.

@@ -1,6 +1,6 @@
 //! Steps that touch VMs: only ours, only where they are, only as declared.
 
-use daedal_inventory::{Node, Role};
+use daedal_inventory::{FirstContact, Node, Role};
 
 use super::{Checker, Rule, is_ours, is_up};
 use crate::hardware::updatable;
@@ -160,8 +160,15 @@ impl Checker<'_> {
         let running = self.world.guests.get(&vmid).is_some_and(|guest| guest.running);
         let started = self.after(step, |s| s.action == Action::StartVm { vmid });
         self.demand(running || started, Rule::Order, step, "The node is awaited but its VM is not started");
-        // What was printed before somebody listened is gone.
-        let heard = !console || (self.world.consoles && started);
+        let demanded = self.cluster.boot.first_contact == Some(FirstContact::Verified);
+        let proves = "A config with keys is given to a node that need not prove who it is, although it must";
+        self.demand(console || !demanded, Rule::Secrets, step, proves);
+        // What was printed before somebody listened is gone. One that was not seen waiting may still be booting.
+        let waits = |node: &Node| {
+            let view = self.world.nodes.get(&node.name);
+            view.is_some_and(|view| matches!(view.talos, TalosView::Maintenance))
+        };
+        let heard = !console || (self.world.consoles && (started || !waits(node)));
         self.demand(
             heard,
             Rule::Order,

@@ -13,6 +13,8 @@ mod roles;
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use daedal_dial::Target;
 use daedal_talos::proto::cluster::cluster_service_server::ClusterServiceServer;
 use daedal_talos::proto::cosi::state_server::StateServer;
@@ -24,6 +26,7 @@ use daedal_talos::proto::time::time_service_server::TimeServiceServer;
 use http::Request;
 use rustls::ServerConfig;
 use rustls_pki_types::CertificateDer;
+use sha2::{Digest as _, Sha256};
 use tonic::Status;
 use tonic::service::Routes;
 use tower::Service as _;
@@ -127,6 +130,9 @@ fn announce(node: &Arc<Node>, certificate: &CertificateDer<'_>) {
         "{\"component\": \"controller-runtime\", \"controller\": \"runtime.MaintenanceServiceController\"";
     let Ok(fingerprint) = daedal_talos::pki::spki_fingerprint(certificate) else { return };
     let address = { node.state().address };
+    // Talos makes a key before it has an address, and another one with it; only the last is shown.
+    let earlier = BASE64_STANDARD.encode(Sha256::digest(&fingerprint));
+    node.console(format!("[talos] server certificate issued {BY}, \"fingerprint\": \"{earlier}\"}}"));
     if let Some(address) = address {
         node.console(format!("[talos] this machine is reachable at: {BY}}}"));
         node.console(format!("[talos] \t{address} {BY}}}"));
