@@ -2,11 +2,33 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module is the console")]
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cli::Color;
+use crate::escape;
+
+/// Whether our own colours may reach the terminal.
+static COLORED: AtomicBool = AtomicBool::new(false);
+
+/// What may reach the terminal of a text that has somebody else's words in it.
+fn shown(text: &str) -> std::borrow::Cow<'_, str> {
+    escape::for_terminal(text, COLORED.load(Ordering::Relaxed))
+}
 
 /// Prints a result. A reader that has gone away (`| head`) is no error.
 pub fn result(text: &str) {
+    print(&shown(text));
+}
+
+/// Prints a document: byte by byte as it is, unless a terminal reads it.
+pub fn document(text: &str) {
+    match std::io::stdout().is_terminal() {
+        true => result(text),
+        false => print(text),
+    }
+}
+
+fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes());
     if !text.ends_with('\n') {
@@ -18,7 +40,7 @@ pub fn result(text: &str) {
 /// Prints a value as JSON.
 pub fn json<T: serde::Serialize>(value: &T) {
     match serde_json::to_string_pretty(value) {
-        Ok(text) => result(&text),
+        Ok(text) => print(&escape::json(&text)),
         Err(error) => progress(&format!("error: cannot write JSON: {error}")),
     }
 }
@@ -26,7 +48,7 @@ pub fn json<T: serde::Serialize>(value: &T) {
 /// Prints a line about what goes on.
 pub fn progress(line: &str) {
     let mut err = std::io::stderr().lock();
-    let _ = writeln!(err, "{}", line.trim_end_matches('\n'));
+    let _ = writeln!(err, "{}", shown(line.trim_end_matches('\n')));
 }
 
 /// How wide the terminal is that results go to; none if they go elsewhere.
@@ -82,7 +104,7 @@ fn wrapped_at(line: &str, indent: usize, width: usize) -> String {
 
 /// Whether colours are wanted on standard error and output.
 pub fn wants_color(color: Color) -> bool {
-    match color {
+    let wanted = match color {
         Color::Always => true,
         Color::Never => false,
         Color::Auto => {
@@ -91,7 +113,9 @@ pub fn wants_color(color: Color) -> bool {
                 && std::io::stdout().is_terminal()
                 && std::io::stderr().is_terminal()
         }
-    }
+    };
+    COLORED.store(wanted, Ordering::Relaxed);
+    wanted
 }
 
 /// Asks a question; none where nobody can answer.
@@ -101,7 +125,7 @@ pub fn ask(question: &str) -> Option<String> {
     }
     {
         let mut err = std::io::stderr().lock();
-        let _ = write!(err, "{question} ");
+        let _ = write!(err, "{} ", shown(question));
         let _ = err.flush();
     }
     let mut answer = String::new();
@@ -115,7 +139,7 @@ pub fn ask_secret(question: &str) -> Option<String> {
         return None;
     }
     let terminal = ::console::Term::stderr();
-    terminal.write_str(&format!("{question} ")).ok()?;
+    terminal.write_str(&format!("{} ", shown(question))).ok()?;
     terminal.read_secure_line().ok().map(|answer| answer.trim().to_owned())
 }
 

@@ -3,7 +3,10 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
+use daedal_inventory::visible;
+
 use crate::console::wrapped;
+use crate::escape;
 use crate::exit::Exit;
 
 /// A failed command.
@@ -63,7 +66,8 @@ impl Failure {
 
     fn add_causes(&mut self, mut next: Option<&(dyn Error + 'static)>) {
         while let Some(error) = next {
-            let text = error.to_string();
+            // Mostly somebody else's words.
+            let text = escape::quote(&error.to_string());
             // Wrappers that pass their source's words on would say everything twice.
             if self.causes.last().unwrap_or(&self.message) != &text {
                 self.causes.push(text);
@@ -78,13 +82,13 @@ impl Failure {
             return rendered.clone();
         }
         let (red, cyan, off) = if color { ("\x1b[1;31m", "\x1b[36m", "\x1b[0m") } else { ("", "", "") };
-        let mut text = wrapped(&format!("{red}error:{off} {}", self.message), 2) + "\n";
+        let mut text = wrapped(&format!("{red}error:{off} {}", visible(&self.message)), 2) + "\n";
         for cause in &self.causes {
-            let _ = writeln!(text, "{}", wrapped(&format!("  because: {cause}"), 4));
+            let _ = writeln!(text, "{}", wrapped(&format!("  because: {}", visible(cause)), 4));
         }
         // Commands are there to be copied: they are left in one piece.
         for hint in &self.hints {
-            let _ = writeln!(text, "  {cyan}help:{off} {hint}");
+            let _ = writeln!(text, "  {cyan}help:{off} {}", visible(hint));
         }
         text
     }

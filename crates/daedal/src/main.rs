@@ -7,6 +7,7 @@ mod console;
 mod contact;
 mod dhcp;
 mod documents;
+mod escape;
 mod exit;
 mod failure;
 mod file;
@@ -80,7 +81,9 @@ fn start_logging(verbose: u8) {
     };
     let _ = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
-        .with_writer(std::io::stderr)
+        // Fields may be anybody's words.
+        .with_writer(|| escape::Log)
+        .with_ansi(false)
         .with_target(true)
         .try_init();
 }

@@ -185,3 +185,59 @@ fn patches_are_regular_files_of_a_sane_size() {
     assert!(made.success());
     assert!(said(&check(&folder).output().unwrap()).contains("not a regular file"));
 }
+
+/// Whether a terminal would do something with this instead of showing it.
+fn does_something(text: &str) -> bool {
+    text.chars().any(|c| (c.is_control() && !"\n\t".contains(c)) || "\u{202e}\u{2066}\u{200f}".contains(c))
+}
+
+#[test]
+fn nothing_from_a_file_reaches_the_terminal_raw() {
+    let evil = "name: \"ho\\e]0;owned\\a\\x9b2J\\u202eme\" # \u{202e}\u{2066}";
+    let inventory = Changed::new("home", &[("name: home ", evil)]);
+    for args in [&["check"][..], &["check", "-o", "json"]] {
+        let run = command(args).arg("-f").arg(inventory.file()).output().unwrap();
+        assert_eq!(run.status.code(), Some(65), "{}", said(&run));
+        assert!(!does_something(&said(&run)) && said(&run).contains("]0;owned"), "{:?}", said(&run));
+    }
+
+    // Who holds a lock is written in a file, too.
+    let lab = Lab::new();
+    let state = lab.dir().join("clusters/home");
+    std::fs::create_dir_all(&state).unwrap();
+    let owner = r#"{"who": "\u001b[2Jme\u009b", "machine": "\u202ehere", "pid": 1, "doing": "\u0007",
+        "since": "2026-01-01T00:00:00Z"}"#;
+    std::fs::write(state.join("lock"), owner).unwrap();
+    let held = std::fs::File::open(state.join("lock")).unwrap();
+    held.lock().unwrap();
+    let busy = lab.run(&["apply", "--yes"], "home");
+    assert_eq!(busy.status.code(), Some(75), "{}", said(&busy));
+    assert!(!does_something(&said(&busy)), "{:?}", said(&busy));
+    assert!(said(&busy).contains("\\u{1b}[2Jme"), "{}", said(&busy));
+}
+
+#[test]
+fn nothing_from_a_peer_reaches_the_terminal_raw() {
+    use std::io::{Read as _, Write as _};
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let reach = format!("  reach: {{proxy: \"http://{}\"}}\n\n  pools:", proxy.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in proxy.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+            let says = format!("\x1b]0;owned\x07\u{9b}2J\u{202e}{}", "x".repeat(3000));
+            let _ = stream.write_all(format!("HTTP/1.1 403 {says}\r\n\r\n").as_bytes());
+        }
+    });
+    let inventory = Changed::new("home", &[("  pools:", &reach)]);
+    for more in [&[][..], &["-o", "json"], &["-vv"], &["--color", "always"]] {
+        let mut plan = command(["plan", "-f"]);
+        plan.arg(inventory.file()).args(more).env("PROXMOX_TOKEN_SECRET", "s3cret-of-mine");
+        let run = plan.output().unwrap();
+        assert!(!run.status.success());
+        let text = said(&run).replace("\x1b[1;31m", "").replace("\x1b[36m", "").replace("\x1b[0m", "");
+        assert!(!does_something(&text), "{more:?}: {text:?}");
+        assert!(text.contains("owned"), "{more:?}: {text}");
+        assert!(!text.contains(&"x".repeat(600)), "{more:?}: it is quoted at length");
+    }
+}

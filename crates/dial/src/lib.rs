@@ -7,8 +7,10 @@
 //!   [`Timeout`] bounds any of them.
 //! - [`Trust`] says how a TLS server proves itself and makes the `rustls` configuration for it; [`tls_connect`] runs the
 //!   handshake over any stream. Only the `ring` provider is used, and it is named explicitly: nothing needs installing.
+//! - [`Bounded`] ends an answer where a peer says too much.
 //! - [`Connector`] is the same as a `tower` service, for hyper, tonic and kube; [`http1`] one connection of it.
 
+mod bounded;
 mod connector;
 mod http;
 mod proxy;
@@ -21,6 +23,7 @@ use std::{future::Future, io, pin::Pin, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::http::http1;
+pub use bounded::{Bounded, Bounds};
 pub use connector::{Connector, Io};
 pub use proxy::{Proxy, ProxyError};
 pub use target::Target;

@@ -442,10 +442,16 @@ impl Error {
 
 /// An error with all its causes in one line.
 pub fn chain(error: &(dyn StdError + 'static)) -> String {
+    /// The most that is quoted of a cause, which may be a peer's words.
+    const LONGEST_QUOTE: usize = 500;
+    let quote = |text: &str| match text.char_indices().nth(LONGEST_QUOTE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    };
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        let next = cause.to_string();
+        let next = quote(&cause.to_string());
         // Some libraries print their source as well; saying it twice helps nobody.
         if !next.is_empty() && !text.ends_with(&next) {
             text.push_str(": ");

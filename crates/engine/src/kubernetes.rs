@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use daedal_dial::{Connector, Dialer, Target, is_of_another_authority, tls_error};
+use daedal_dial::{Bounded, Bounds, Connector, Dialer, Target, is_of_another_authority, tls_error};
 use daedal_talos::SecretsBundle;
 use daedal_talos::pki::{Leaf, Usage, certificate_from_pem};
 use futures::TryStreamExt;
+use hyper::body::Incoming;
 use hyper_util::rt::TokioExecutor;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
@@ -17,6 +18,7 @@ use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::UnixTime;
 use tower::Layer;
+use tower::util::MapResponseLayer;
 use uuid::Uuid;
 
 use crate::clock::Clock;
@@ -101,7 +103,11 @@ impl Kubernetes {
         let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(30))
             .build::<_, Body>(connector);
-        Ok(kube::Client::new(BaseUriLayer::new(base).layer(http), "default"))
+        // A compromised API server must not be able to fill our memory.
+        let bounded = MapResponseLayer::new(|answer: http::Response<Incoming>| {
+            answer.map(|body| Bounded::new(body, Bounds::LIST))
+        });
+        Ok(kube::Client::new(bounded.layer(BaseUriLayer::new(base).layer(http)), "default"))
     }
 
     /// Whether the API server at `target` is ready to serve, within `patience`.

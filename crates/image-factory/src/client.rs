@@ -23,6 +23,8 @@ use crate::{
 const CONNECT_LIMIT: Duration = Duration::from_secs(15);
 /// The factory builds an image when it is first asked for, before it answers.
 const ANSWER_LIMIT: Duration = Duration::from_secs(600);
+/// No image of Talos comes near this.
+const LARGEST_IMAGE: u64 = 16 << 30;
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 const MAX_REDIRECTS: usize = 5;
 const MAX_JSON: usize = 16 << 20;
@@ -40,6 +42,7 @@ pub struct Factory {
     base: Url,
     dialer: Dialer,
     tls: Arc<ClientConfig>,
+    largest: u64,
 }
 
 /// Size and SHA-256 of a file, and the size of the disk inside it.
@@ -154,6 +157,14 @@ pub enum Error {
         /// Bytes announced.
         expected: u64,
     },
+    /// The file is too large to be an image.
+    #[error("{file} has more than {limit} bytes: no image is that large")]
+    TooLarge {
+        /// Which file.
+        file: String,
+        /// How many bytes are read at most.
+        limit: u64,
+    },
     /// The file is not a disk image.
     #[error("{file} is not a disk image: it has {size} bytes and {seen}")]
     NotAnImage {
@@ -193,7 +204,12 @@ impl Factory {
         if !matches!(base.scheme(), "https" | "http") || base.host_str().is_none_or(str::is_empty) {
             return Err(wrong());
         }
-        Ok(Self { base, dialer, tls: trust.client_config()? })
+        Ok(Self { base, dialer, tls: trust.client_config()?, largest: LARGEST_IMAGE })
+    }
+
+    /// The same, with another limit to the size of images than 16 GiB.
+    pub fn largest_image(self, bytes: u64) -> Self {
+        Self { largest: bytes, ..self }
     }
 
     /// Makes a schematic known to the factory, so that its images can be had, and compares its id with ours.
@@ -271,6 +287,10 @@ impl Factory {
         let host = host_of(&url);
         let response = self.follow(Method::GET, url, &Bytes::new(), operation).await?;
         let expected = announced(&response);
+        let too_large = || Error::TooLarge { file: image.file_name(), limit: self.largest };
+        if expected.is_some_and(|expected| expected > self.largest) {
+            return Err(too_large());
+        }
         let (mut size, mut digest, mut start) = (0, Sha256::new(), Vec::new());
         let mut body = response.into_body();
         let broke_off =
@@ -283,6 +303,14 @@ impl Factory {
             let frame = frame.map_err(|error| broke_off(io::Error::other(error)))?;
             let Some(data) = frame.data_ref() else { continue };
             size += data.len() as u64;
+            // Whoever sends more than was announced would send for ever.
+            match expected {
+                Some(expected) if size > expected => {
+                    return Err(Error::WrongSize { file: image.file_name(), got: size, expected });
+                }
+                _ if size > self.largest => return Err(too_large()),
+                _ => {}
+            }
             digest.update(data);
             start.extend_from_slice(&data[..data.len().min(SECTOR.saturating_sub(start.len()))]);
             progress(size, expected);

@@ -238,3 +238,27 @@ async fn a_stranger_is_not_asked_twice() {
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
     assert!(server.seen.lock().unwrap().is_empty());
 }
+
+/// A stream without an announced size ends at the limit, and one that is announced as too large is not read at all.
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_at_the_limit() {
+    let image = Image { format: Format::Iso, ..image() };
+    let endless = |_: &str| {
+        let mut reply = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+        for _ in 0..64 {
+            reply.extend(format!("10000\r\n{}\r\n", "a".repeat(0x10000)).into_bytes());
+        }
+        reply.extend(b"0\r\n\r\n");
+        reply
+    };
+    let mut most = 0;
+    let factory = Server::new(endless).factory("https://factory").largest_image(1 << 20);
+    let error = factory.fingerprint(&image, |size, _| most = most.max(size)).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { limit: 1_048_576, .. }), "{error:?}");
+    assert!(most <= 1 << 20, "{most} bytes were read");
+
+    let huge = |_: &str| b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999\r\n\r\na".to_vec();
+    let factory = Server::new(huge).factory("https://factory");
+    let error = factory.fingerprint(&image, |_, _| {}).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
+}

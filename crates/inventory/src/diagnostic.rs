@@ -7,6 +7,7 @@ use miette::{LabeledSpan, NamedSource, SourceCode};
 use serde::Serialize;
 
 use crate::Source;
+use crate::visible::{visible, visible_in_place};
 use crate::yaml::Span;
 
 /// How bad it is.
@@ -217,9 +218,9 @@ pub(crate) fn finish(mut findings: Vec<Finding>, sources: &[Source], masked: &[S
         .map(|f| Diagnostic {
             severity: f.severity,
             code: f.code,
-            message: f.message,
+            message: visible(&f.message).into_owned(),
             place: f.span.and_then(|s| texts.get(s.source)?.place(s)),
-            help: f.help,
+            help: f.help.map(|help| visible(&help).into_owned()),
             related: f
                 .related
                 .into_iter()
@@ -245,7 +246,7 @@ struct Text<'a> {
 
 impl<'a> Text<'a> {
     fn new(source: &'a Source, index: usize, masked: &[Span]) -> Self {
-        let text = mask(&source.text, masked.iter().filter(|s| s.source == index));
+        let text = visible_in_place(mask(&source.text, masked.iter().filter(|s| s.source == index)));
         let line_starts = std::iter::once(0)
             .chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1))
             .collect();

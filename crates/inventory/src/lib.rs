@@ -28,6 +28,7 @@ mod show;
 mod suggest;
 mod variables;
 mod versions;
+mod visible;
 mod yaml;
 
 pub use cluster::*;
@@ -37,3 +38,4 @@ pub use schema::schema;
 pub use show::{ShowError, resolved_json, resolved_yaml};
 pub use suggest::nearest;
 pub use versions::kubernetes_range;
+pub use visible::{is_invisible, visible};

@@ -199,7 +199,7 @@ pub enum Missing {
 impl Error {
     /// An error of an operation, written so that it reads on after "could not".
     pub fn new(operation: impl Into<String>, kind: Kind) -> Self {
-        Self { operation: operation.into(), kind: Box::new(kind) }
+        Self { operation: operation.into(), kind: Box::new(kind.shortened()) }
     }
 
     /// What was tried; reads on after "could not".
@@ -243,7 +243,52 @@ impl Error {
     }
 }
 
+/// The most that is quoted of what Proxmox says, in characters; and of how many parameters.
+const LONGEST_QUOTE: usize = 500;
+const MOST_PARAMETERS: usize = 20;
+
+fn shorten(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(LONGEST_QUOTE) {
+        text.truncate(end);
+        text.push('…');
+    }
+}
+
 impl Kind {
+    /// With its quotes cut where they become too long to read.
+    fn shortened(mut self) -> Self {
+        match &mut self {
+            Self::NotFound { text, .. }
+            | Self::AlreadyExists { text }
+            | Self::Locked { text, .. }
+            | Self::LockTimeout { text }
+            | Self::StorageTimeout { text, .. }
+            | Self::Stale { text }
+            | Self::Permission { text, .. }
+            | Self::Auth { text }
+            | Self::NoQuorum { text }
+            | Self::Running { text }
+            | Self::NotRunning { text }
+            | Self::AgentUnavailable { text }
+            | Self::Protected { text }
+            | Self::ChecksumMismatch { text }
+            | Self::NoWorkerUpid { text }
+            | Self::WorkerDied { text }
+            | Self::NotImplemented { text }
+            | Self::Protocol { text }
+            | Self::Other { text, .. } => shorten(text),
+            Self::Parameter { errors, text } => {
+                shorten(text);
+                while errors.len() > MOST_PARAMETERS {
+                    errors.pop_last();
+                }
+                errors.values_mut().for_each(shorten);
+            }
+            Self::MayHaveHappened { .. } | Self::Unreachable { .. } | Self::Untrusted { .. } => {}
+        }
+        self
+    }
+
     /// Trying again later may well succeed without anything being changed.
     pub fn is_passing(&self) -> bool {
         matches!(
@@ -280,5 +325,7 @@ impl fmt::Display for Text {
 impl std::error::Error for Text {}
 
 pub(crate) fn text_cause(text: impl Into<String>) -> Cause {
-    Arc::new(Text(text.into()))
+    let mut text = text.into();
+    shorten(&mut text);
+    Arc::new(Text(text))
 }

@@ -10,9 +10,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use daedal_dial::{BoxStream, Dialer, Target};
+use daedal_dial::{Bounded, Bounds, BoxStream, Dialer, Target};
 use http::{Request, Response, header::CONNECTION};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full};
 use hyper::{client::conn::http1, ext::ReasonPhrase};
 use rustls::ClientConfig;
 use tokio::time::Instant;
@@ -22,7 +22,6 @@ use crate::error::{Cause, text_cause};
 /// Proxmox closes idle connections after 5 s; ours are given up a bit earlier, so that none dies under a request.
 const KEEP_IDLE: Duration = Duration::from_secs(4);
 const MAX_IDLE: usize = 16;
-const MAX_ANSWER: usize = 64 << 20;
 
 /// What came back.
 pub(crate) struct Answer {
@@ -211,7 +210,7 @@ impl Transport {
             .get_all(CONNECTION)
             .iter()
             .any(|value| value.as_bytes().to_ascii_lowercase().windows(5).any(|word| word == b"close"));
-        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        let body = Bounded::new(response.into_body(), Bounds::LIST).collect().await;
         let body = body.map(http_body_util::Collected::to_bytes).map_err(Cause::from);
         if keep && !closes && status.as_u16() < 400 && body.is_ok() && !sender.is_closed() {
             self.keep(sender);

@@ -373,3 +373,32 @@ async fn no_more_calls_are_under_way_than_allowed() {
     assert_eq!(began.elapsed().as_secs(), 5);
     assert_eq!(server.connections.load(Ordering::Relaxed), 4);
 }
+
+/// Two bytes of an empty object become hundreds in memory: a list of sixty megabytes of them took ten gigabytes.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_would_fill_the_memory_is_refused() {
+    let list = format!("[{}{{}}]", "{},".repeat(20_000_000));
+    let server = Server::new(move |_| data(&list));
+    let error = server.client().resources().await.unwrap_err();
+    let Kind::Protocol { text } = error.kind() else { panic!("{error:?}") };
+    assert!(text.contains("more than 200000 objects"), "{text}");
+    let few = format!("[{}{{}}]", "{},".repeat(10));
+    let error = Server::new(move |_| data(&few)).client().resources().await.map(drop);
+    assert!(!format!("{error:?}").contains("more than"), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_proxmox_says_at_length_is_cut() {
+    let long = "ü".repeat(100_000);
+    for (status, body) in [
+        (500, format!("{{\"data\":null,\"message\":\"{long}\"}}")),
+        (400, format!("{{\"data\":null,\"message\":\"no\",\"errors\":{{\"name\":\"{long}\"}}}}")),
+        (403, format!("{{\"data\":null,\"message\":\"Permission check failed (/vms/1, {long})\"}}")),
+        (200, format!("{{\"data\":\"{long}\"}}")),
+    ] {
+        let server = Server::new(move |_| answer(status, "no", &body));
+        let error = server.client().resources().await.unwrap_err();
+        let told = error.source().unwrap().to_string();
+        assert!(told.chars().count() < 700, "{status}: {} characters", told.chars().count());
+    }
+}

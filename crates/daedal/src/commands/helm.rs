@@ -218,7 +218,7 @@ async fn template(args: &TemplateArgs, format: Format) -> Outcome {
             for warning in &rendered.warnings {
                 console::progress(&format!("warning: {warning}"));
             }
-            console::result(&text);
+            console::document(&text);
         }
     }
     Ok(Exit::Done)

@@ -33,7 +33,7 @@ pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color:
         let text = dhcp::reservations(&cluster, server).unwrap_or_default();
         match format {
             Format::Json => console::json(&serde_json::json!({"name": server, "content": text})),
-            Format::Text => console::result(&text),
+            Format::Text => console::document(&text),
         }
         return Ok(Exit::Done);
     }
@@ -59,7 +59,7 @@ pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color:
         Format::Json => console::json(&serde_json::json!({
             "name": content.name, "path": content.path, "content": content.text.expose(),
         })),
-        Format::Text => console::result(content.text.expose()),
+        Format::Text => console::document(content.text.expose()),
     }
     Ok(Exit::Done)
 }

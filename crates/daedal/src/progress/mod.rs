@@ -48,16 +48,43 @@ impl Style {
 /// Shows events until the run is over (the channel closes). Everything goes to standard error.
 pub async fn show(style: Style, plan: &Plan, mut events: UnboundedReceiver<Event>, silence: Arc<Silence>) {
     match style {
-        Style::Terminal { color } => terminal::show(plan, color, events, &silence).await,
+        Style::Terminal { color } => {
+            let (send, cleaned) = tokio::sync::mpsc::unbounded_channel();
+            let clean = async move {
+                while let Some(event) = events.recv().await {
+                    let _ = send.send(visible_event(event));
+                }
+            };
+            tokio::join!(clean, terminal::show(plan, color, cleaned, &silence));
+        }
         Style::Plain => plain::show(events, &silence).await,
         Style::Json => {
             while let Some(event) = events.recv().await {
                 if let Ok(line) = serde_json::to_string(&event) {
-                    crate::console::progress(&line);
+                    crate::console::progress(&crate::escape::json(&line));
                 }
             }
         }
     }
+}
+
+/// An event with nothing in it that would do something to a terminal.
+fn visible_event(mut event: Event) -> Event {
+    let clean = |text: &mut String| {
+        if let std::borrow::Cow::Owned(visible) = daedal_inventory::visible(text) {
+            *text = visible;
+        }
+    };
+    match &mut event {
+        Event::StepWaiting { what, .. } => clean(what),
+        Event::StepFailed { error, fix, .. } => {
+            clean(error);
+            fix.iter_mut().for_each(clean);
+        }
+        Event::StepSkipped { because, .. } => clean(because),
+        _ => {}
+    }
+    event
 }
 
 #[cfg(test)]

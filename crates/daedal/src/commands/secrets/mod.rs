@@ -233,7 +233,7 @@ fn hand_out(content: &Secret, what: &str, to: &Destination, format: Format) -> O
             }
         }
         (None, Format::Json) => console::json(&serde_json::json!({"content": content.expose()})),
-        (None, Format::Text) => console::result(content.expose()),
+        (None, Format::Text) => console::document(content.expose()),
     }
     Ok(Exit::Done)
 }
