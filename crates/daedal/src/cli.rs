@@ -48,6 +48,9 @@ pub struct Global {
     /// When to use colours.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
+    /// Treat the inventory as somebody else's: only variables and endpoints that your settings list (docs/ci.md).
+    #[arg(long, global = true, env = "DAEDAL_UNTRUSTED", value_parser = clap::builder::FalseyValueParser::new())]
+    pub untrusted: bool,
 }
 
 /// Output format.

@@ -14,6 +14,7 @@ use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::KeyArgs;
+use crate::untrusted::Policy;
 use crate::{file, operator};
 
 /// An inventory and where it came from.
@@ -52,13 +53,24 @@ pub fn read(path: &Path, keys: &KeyArgs, color: bool) -> Outcome<Inventory> {
 
 fn text_of(path: &Path) -> Outcome<(PathBuf, String)> {
     let path = if path.is_dir() { path.join("cluster.yaml") } else { path.to_owned() };
-    let bytes = std::fs::read(&path).map_err(|error| {
+    let bytes = bytes(&path).map_err(|error| {
         Failure::new(Exit::NoInput, format!("cannot read the inventory {}", path.display()))
             .because(&error)
             .hint("Name it with -f FILE; examples/home/cluster.yaml is one to start from.")
     })?;
     let text = String::from_utf8(bytes).map_err(|error| not_utf8(&path, &error))?;
     Ok((path, text))
+}
+
+/// Somebody else's inventory is a file of theirs, and no link to one of ours.
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    if !operator::distrusts() {
+        return std::fs::read(path);
+    }
+    match path.symlink_metadata()?.is_symlink() {
+        true => Err(io::Error::other("it is a symbolic link, which --untrusted does not follow")),
+        false => file::read(path),
+    }
 }
 
 /// Says where a text ceases to be one.
@@ -80,9 +92,21 @@ type Load = fn(&[Source], &dyn Files) -> Result<Loaded, daedal_inventory::Diagno
 fn parse_with(path: PathBuf, text: String, keys: &KeyArgs, color: bool, load: Load) -> Outcome<Inventory> {
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     let settings = operator::settings()?;
-    let beside = Beside { folder: &folder, keys: keys.ring(), allow_outside: settings.allow_outside };
+    let policy = operator::distrusts().then(|| Policy::new(settings.untrusted));
+    let beside = Beside {
+        folder: &folder,
+        // What is encrypted is nothing to put into a patch of somebody else.
+        keys: if policy.is_some() { Keyring::given("", "--untrusted") } else { keys.ring() },
+        allow_outside: settings.allow_outside && policy.is_none(),
+        policy: policy.as_ref(),
+    };
     let source = Source { name: path.display().to_string(), text };
-    match load(&[source], &beside) {
+    let loaded = load(&[source], &beside);
+    if let Some(policy) = &policy {
+        loaded.iter().for_each(|loaded| policy.look(&loaded.cluster, &folder));
+        policy.verdict(&path)?;
+    }
+    match loaded {
         Ok(loaded) => {
             usable(&loaded.cluster, &path)?;
             Ok(Inventory { loaded, path, folder })
@@ -104,6 +128,7 @@ struct Beside<'a> {
     folder: &'a Path,
     keys: Keyring,
     allow_outside: bool,
+    policy: Option<&'a Policy>,
 }
 
 impl Beside<'_> {
@@ -133,7 +158,8 @@ impl Files for Beside<'_> {
     }
 
     fn variable(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
+        let allowed = self.policy.is_none_or(|policy| policy.variable(name));
+        std::env::var(name).ok().filter(|_| allowed)
     }
 
     fn knows(&self, word: &str) -> bool {

@@ -20,6 +20,7 @@ mod session;
 mod silence;
 mod table;
 mod timeline;
+mod untrusted;
 mod words;
 
 use std::process::ExitCode;
@@ -43,6 +44,10 @@ fn main() -> ExitCode {
             return code.into();
         }
     };
+    keep_memory_private(&cli.command);
+    if cli.global.untrusted {
+        operator::distrust();
+    }
     start_logging(cli.global.verbose);
     let color = console::wants_color(cli.global.color);
     let format = cli.global.output;
@@ -65,6 +70,19 @@ fn main() -> ExitCode {
             }
             failure.exit.into()
         }
+    }
+}
+
+/// Secrets are in our memory: no core dump may put them on a disk, and nobody but root may look at them. A lab has none, and what
+/// it runs may be debugged.
+fn keep_memory_private(command: &cli::Command) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Core);
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
+    #[cfg(target_os = "linux")]
+    if !matches!(command, cli::Command::Lab(_)) {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
 }
 

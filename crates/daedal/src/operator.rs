@@ -1,11 +1,26 @@
 //! The operator's own settings: what whoever runs the program allows an inventory, which somebody else may have written.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::untrusted::Listed;
+
+/// Whether the inventory is somebody else's. A fact of the whole run, decided by the command line alone.
+static UNTRUSTED: AtomicBool = AtomicBool::new(false);
+
+/// Takes every inventory of this run for somebody else's.
+pub fn distrust() {
+    UNTRUSTED.store(true, Ordering::Relaxed);
+}
+
+/// Whether every inventory of this run is somebody else's.
+pub fn distrusts() -> bool {
+    UNTRUSTED.load(Ordering::Relaxed)
+}
 
 /// A file with the settings, instead of the usual one.
 const SETTINGS: &str = "DAEDAL_SETTINGS";
@@ -16,6 +31,8 @@ const SETTINGS: &str = "DAEDAL_SETTINGS";
 pub struct Settings {
     /// Whether an inventory may name files outside its folder.
     pub allow_outside: bool,
+    /// What inventories of others may read and contact.
+    pub untrusted: Listed,
 }
 
 /// Reads the settings: the file that `DAEDAL_SETTINGS` names, or `daedal/settings.yaml` in the configuration folder, if it is there.
@@ -62,6 +79,9 @@ mod tests {
         assert_eq!(parse("").unwrap(), Settings::default());
         assert_eq!(parse("# nothing\n").unwrap(), Settings::default());
         assert!(parse("allowOutside: true\n").unwrap().allow_outside);
+        let listed =
+            parse("untrusted: {variables: [A], endpoints: ['https://a:8006'], networks: [10.0.0.0/16]}\n");
+        assert_eq!(listed.unwrap().untrusted.variables, ["A"]);
         for wrong in ["allowoutside: true\n", "allowOutside: maybe\n", "- a\n"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

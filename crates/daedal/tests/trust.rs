@@ -203,7 +203,7 @@ fn nothing_from_a_file_reaches_the_terminal_raw() {
 
     // Who holds a lock is written in a file, too.
     let lab = Lab::new();
-    let state = lab.dir().join("clusters/home");
+    let state = lab.dir().join("clusters/home/home");
     std::fs::create_dir_all(&state).unwrap();
     let owner = r#"{"who": "\u001b[2Jme\u009b", "machine": "\u202ehere", "pid": 1, "doing": "\u0007",
         "since": "2026-01-01T00:00:00Z"}"#;
@@ -240,4 +240,111 @@ fn nothing_from_a_peer_reaches_the_terminal_raw() {
         assert!(text.contains("owned"), "{more:?}: {text}");
         assert!(!text.contains(&"x".repeat(600)), "{more:?}: it is quoted at length");
     }
+}
+
+/// The settings of an operator who lets others change the home example.
+const LISTED: &str = "untrusted:
+  variables: [PROXMOX_TOKEN_SECRET]
+  endpoints: ['https://atlas.lan:8006']
+  networks: [10.0.0.0/16]
+";
+
+fn untrusted(replacements: &[(&str, &str)], args: &[&str], settings: &str) -> Output {
+    let inventory = Changed::new("home", replacements);
+    let own = tempfile::tempdir().unwrap();
+    std::fs::write(own.path().join("settings.yaml"), settings).unwrap();
+    command(args)
+        .arg("-f")
+        .arg(inventory.file())
+        .env("DAEDAL_SETTINGS", own.path().join("settings.yaml"))
+        .env("PROXMOX_TOKEN_SECRET", "s3cret-of-mine")
+        .env("AWS_SECRET_ACCESS_KEY", "another-s3cret")
+        .output()
+        .unwrap()
+}
+
+/// A merge request can change the inventory; what it reads and contacts is the operator's to say.
+#[test]
+fn an_untrusted_inventory_reads_and_contacts_only_what_is_listed() {
+    let check = |replacements: &[(&str, &str)]| untrusted(replacements, &["check", "--untrusted"], LISTED);
+    good(&check(&[]));
+    let pools = |more: &str| format!("  {more}\n\n  pools:");
+    let leak =
+        pools(r#"patches: [{inline: "machine: {nodeLabels: {a: \"${env.AWS_SECRET_ACCESS_KEY}\"}}"}]"#);
+    let proxy = pools("reach: {proxy: \"http://192.0.2.1:3128\"}");
+    let token = "secret: {env: PROXMOX_TOKEN_SECRET}";
+    for (replacement, why) in [
+        (("https://atlas.lan:8006", "https://evil.example:8006"), "https://evil.example:8006"),
+        (("https://atlas.lan:8006", "https://atlas.lan:8007"), "https://atlas.lan:8007"),
+        ((token, "secret: {env: AWS_SECRET_ACCESS_KEY}"), "AWS_SECRET_ACCESS_KEY"),
+        ((token, "secret: {file: ~/.ssh/id_ed25519}"), "outside the inventory's folder"),
+        ((token, "secret: {file: /proc/self/environ}"), "outside the inventory's folder"),
+        (("  pools:", leak.as_str()), "AWS_SECRET_ACCESS_KEY"),
+        (("  pools:", proxy.as_str()), "192.0.2.1:3128"),
+    ] {
+        let refused = check(&[replacement]);
+        let said = said(&refused);
+        assert_eq!(refused.status.code(), Some(77), "{replacement:?}: {said}");
+        assert!(said.contains(why) && !said.contains("s3cret"), "{replacement:?}: {said}");
+    }
+    let elsewhere = LISTED.replace("10.0.0.0/16", "10.9.0.0/16");
+    let refused = untrusted(&[], &["check", "--untrusted"], &elsewhere);
+    assert_eq!(refused.status.code(), Some(77), "{}", said(&refused));
+    assert!(said(&refused).contains("the address 10.0.0.11 is not in"), "{}", said(&refused));
+    // Without a list nothing is allowed.
+    assert_eq!(untrusted(&[], &["plan", "--untrusted"], "").status.code(), Some(77));
+}
+
+#[test]
+fn an_untrusted_inventory_changes_nothing() {
+    for args in [&["apply", "--yes"][..], &["destroy", "--confirm", "home"], &["outputs"], &["node", "list"]]
+    {
+        let run = untrusted(&[], &[args, &["--untrusted"]].concat(), LISTED);
+        assert_eq!(run.status.code(), Some(64), "{args:?}: {}", said(&run));
+    }
+    // A link to a file of the operator's is not read.
+    let top = tempfile::tempdir().unwrap();
+    std::fs::write(top.path().join("secret"), "token: s3cret-of-mine: x\n").unwrap();
+    symlink("secret", top.path().join("cluster.yaml")).unwrap();
+    let mut check = command(["check", "-f"]);
+    let run = check.arg(top.path().join("cluster.yaml")).env("DAEDAL_UNTRUSTED", "1").output().unwrap();
+    assert_eq!(run.status.code(), Some(66), "{}", said(&run));
+    assert!(!said(&run).contains("s3cret"), "{}", said(&run));
+}
+
+#[test]
+fn lock_and_journal_are_not_opened_through_links() {
+    let lab = Lab::new();
+    let state = lab.dir().join("clusters/home/home");
+    std::fs::create_dir_all(&state).unwrap();
+    let precious = lab.dir().join("precious");
+    std::fs::write(&precious, "precious").unwrap();
+    for name in ["lock", "journal.jsonl"] {
+        symlink(&precious, state.join(name)).unwrap();
+        let run = lab.run(&["apply", "--yes"], "home");
+        // Without a lock nothing is done; a journal is for people, and a run goes on without it.
+        let refused = !run.status.success() && said(&run).contains("symbolic link");
+        assert!(refused || name != "lock", "{}", said(&run));
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious", "{name}");
+        std::fs::remove_file(state.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn secrets_in_memory_are_nothing_to_dump() {
+    use std::io::BufRead as _;
+    let lab = Lab::new();
+    // Whatever the shell allows; exec keeps the process.
+    let ours = env!("CARGO_BIN_EXE_daedal");
+    let serve = format!("ulimit -c 1000; exec {ours} lab serve -o json --lab-dir \"$LAB\"");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &serve]).env("LAB", lab.dir()).stdout(std::process::Stdio::piped());
+    let mut child = shell.spawn().unwrap();
+    let said = std::io::BufReader::new(child.stdout.take().unwrap()).lines().next();
+    assert!(said.is_some(), "it answers once everything is set up");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
+    drop(lab);
+    child.wait().unwrap();
 }

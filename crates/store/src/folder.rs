@@ -2,8 +2,10 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::Error;
 
@@ -139,19 +141,29 @@ fn sync_parent(path: &Path) -> Result<(), Error> {
 
 /// Opens a private file for appending.
 pub(crate) fn append(path: &Path) -> Result<File, Error> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(io("open", path))
+    open_own(OpenOptions::new().append(true).create(true), path)
 }
 
 /// Opens (and makes) a private file without cutting it.
 pub(crate) fn open_or_make(path: &Path) -> Result<File, Error> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(io("open", path))
+    open_own(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
+}
+
+/// Opens a private file that is nowhere else: what a link or a second name leads to would be overwritten.
+fn open_own(options: &mut OpenOptions, path: &Path) -> Result<File, Error> {
+    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
+    let opened = options.mode(0o600).custom_flags(flags).open(path).and_then(|file| {
+        let metadata = file.metadata()?;
+        match metadata.is_file() && metadata.nlink() == 1 {
+            true => Ok(file),
+            false => Err(io::Error::other("it is not a file of its own, with one name")),
+        }
+    });
+    opened.map_err(|error| {
+        let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+        let error = if is_link { io::Error::other("it is a symbolic link") } else { error };
+        Error::Io { what: "open", path: path.to_owned(), source: error }
+    })
 }
 
 /// Whether nobody but the owner can read the file.
@@ -196,6 +208,25 @@ mod tests {
         write_new(&path, b"one").unwrap();
         assert!(matches!(write_new(&path, b"two"), Err(Error::SecretsExist { .. })));
         assert_eq!(fs::read(&path).unwrap(), b"one");
+    }
+
+    #[test]
+    fn neither_lock_nor_journal_is_opened_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let precious = folder.path().join("precious");
+        fs::write(&precious, b"precious").unwrap();
+        let (link, second) = (folder.path().join("lock"), folder.path().join("journal"));
+        std::os::unix::fs::symlink(&precious, &link).unwrap();
+        fs::hard_link(&precious, &second).unwrap();
+        for path in [&link, &second] {
+            for opened in [append(path), open_or_make(path)] {
+                assert!(matches!(opened, Err(Error::Io { what: "open", .. })), "{}", path.display());
+            }
+        }
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        fs::remove_file(&second).unwrap();
+        append(&second).unwrap();
+        append(&second).unwrap();
     }
 
     #[test]

@@ -33,6 +33,9 @@ use crate::failure::Outcome;
 /// Runs the command.
 pub async fn run(cli: Cli, color: bool) -> Outcome {
     let format = cli.global.output;
+    if cli.global.untrusted {
+        crate::untrusted::allows(&cli.command)?;
+    }
     match cli.command {
         Command::Init(args) => init::run(&args, format, color).await,
         Command::Check { target, live } => check::run(&target, live, format, color).await,
