@@ -170,6 +170,9 @@ pub enum Command {
         /// Do not ask.
         #[arg(short, long)]
         yes: bool,
+        /// Go on from this generation of the cluster although this store has not seen it.
+        #[arg(long, value_name = "GENERATION")]
+        onto: Option<u32>,
         /// Draw which step ran when, with the critical path marked, as SVG.
         #[arg(long, value_name = "FILE")]
         timeline: Option<PathBuf>,
@@ -188,6 +191,9 @@ pub enum Command {
         /// Show every node in full, also those that are alike.
         #[arg(long)]
         full: bool,
+        /// Destroy VMs although no secrets prove that they are yours; asks for the number of VMs unless it is given.
+        #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
+        without_secrets: Option<Option<usize>>,
     },
     /// Show every node from all three sides: Proxmox, Talos, Kubernetes.
     Status {

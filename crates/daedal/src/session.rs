@@ -114,7 +114,7 @@ impl Session {
 /// Takes a cluster's lock until it is dropped.
 pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
     let owner = Owner {
-        who: std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "someone".into()),
+        who: user_name(),
         machine: machine_name(),
         pid: std::process::id(),
         doing: doing.to_owned(),
@@ -260,6 +260,7 @@ fn parts(
     )
     .map_err(|e| bad(&e))?;
     Ok(Parts {
+        author: author(),
         proxmox,
         factory,
         nodes: access.dialer,
@@ -298,6 +299,20 @@ pub fn engine_failure(error: &daedal_engine::Error) -> Failure {
         Some(fix) => failure.hint(fix),
         None => failure,
     }
+}
+
+fn user_name() -> String {
+    std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "someone".into())
+}
+
+/// Who this is, in the letters that a mark may have.
+fn author() -> String {
+    let plain = |text: String| -> String {
+        let letters =
+            text.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' });
+        letters.take(40).collect()
+    };
+    format!("{}@{}", plain(user_name()), plain(machine_name()))
 }
 
 fn machine_name() -> String {

@@ -117,6 +117,9 @@ fn from_an_address_to_a_cluster() {
     ] {
         assert!(written.contains(wanted), "{written}");
     }
+    let uid = written.lines().find_map(|line| line.strip_prefix("  uid: ")).unwrap();
+    let uid: uuid::Uuid = uid.split_whitespace().next().unwrap().parse().unwrap();
+    assert_eq!(uid.get_version_num(), 4, "random, not made of the name: {uid}");
     assert!(!written.contains(&decrypted(here, &kept)));
     let ran = run(&served, here, &init, &[]);
     assert_eq!(ran.status.code(), Some(73), "{}", text(&ran.stderr));

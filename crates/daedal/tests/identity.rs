@@ -62,3 +62,129 @@ fn a_vm_whose_notes_were_overwritten_is_left_told_and_can_be_marked_again() {
     let said = good(&small.run(&lab, &["destroy", "--confirm", "home"]));
     assert!(said.contains("Cluster home is gone") && hands.vm(303).is_none(), "{said}");
 }
+
+/// The same inventory with a store of its own, as on another person's machine.
+fn elsewhere(lab: &Lab, name: &str) -> String {
+    lab.dir().with_file_name(name).display().to_string()
+}
+
+#[test]
+fn a_strangers_cluster_of_the_same_name_is_not_destroyed() {
+    let lab = Lab::new();
+    let small = Changed::new("home", SMALL);
+    good(&small.run(&lab, &["apply", "--yes"]));
+    let hands = Hands::on(&lab);
+    let vms = || [300, 303].map(|vmid| hands.vm(vmid).is_some());
+    assert!(hands.notes(300).contains(" secrets="), "{}", hands.notes(300));
+
+    // With an empty store nothing proves whose they are.
+    let empty = elsewhere(&lab, "empty");
+    let destroy = ["destroy", "--confirm", "home", "--state", &empty];
+    let refused = small.run(&lab, &destroy);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("nothing proves that 2 VMs are this store's") && said.contains("VM 300"), "{said}");
+    assert!(said.contains("--without-secrets"), "{said}");
+    // To say so is not enough: whoever does must know how many they are.
+    let unasked = small.run(&lab, &[&destroy[..], &["--without-secrets"]].concat());
+    assert_eq!(unasked.status.code(), Some(64), "{}", text(&unasked.stderr));
+    assert!(text(&unasked.stdout).contains("cp-1 (VM 300), worker-1 (VM 303)"), "{}", text(&unasked.stdout));
+    let wrong = small.run(&lab, &[&destroy[..], &["--without-secrets=5"]].concat());
+    assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+    assert_eq!(vms(), [true, true]);
+
+    // With secrets of another cluster they are proven to be somebody else's.
+    let other = Changed::new("home", &[SMALL, common::BESIDE, &[("name: work ", "name: home ")]].concat());
+    let theirs = elsewhere(&lab, "theirs");
+    let elsewhere = other.run(&lab, &["apply", "--yes", "--state", &theirs]);
+    let said = text(&elsewhere.stderr);
+    assert_eq!(elsewhere.status.code(), Some(1), "{said}");
+    assert!(said.contains("secrets of cluster home are not in the store"), "{said}");
+    assert_eq!(vms(), [true, true]);
+
+    let gone = good(&small.run(&lab, &[&destroy[..], &["--without-secrets=2"]].concat()));
+    assert!(gone.contains("Cluster home is gone"), "{gone}");
+    assert_eq!(vms(), [false, false]);
+}
+
+#[test]
+fn a_store_that_is_behind_is_told_and_does_not_go_on_by_a_mere_yes() {
+    let lab = Lab::new();
+    let first = Changed::new("home", SMALL);
+    good(&first.run(&lab, &["apply", "--yes"]));
+    let hands = Hands::on(&lab);
+    assert!(hands.notes(300).contains(" generation=1 "), "{}", hands.notes(300));
+    // A colleague's copy of the store and the inventory.
+    let (store, copy) = (lab.dir().join("clusters/home"), elsewhere(&lab, "copy"));
+    let copied = std::process::Command::new("cp").arg("-r").arg(&store).arg(&copy).status().unwrap();
+    assert!(copied.success());
+
+    let second = Changed::new("home", &[SMALL, &[("environment: lab ", "environment: two ")]].concat());
+    let third = Changed::new("home", &[SMALL, &[("environment: lab ", "environment: three ")]].concat());
+    let said = good(&second.run(&lab, &["apply", "--yes"]));
+    assert!(!said.contains("what this store knows"), "{said}");
+    good(&third.run(&lab, &["apply", "--yes"]));
+    assert!(hands.notes(300).contains(" generation=3 "), "{}", hands.notes(300));
+
+    // The copy would move the cluster back: it says so first of all.
+    let with_copy = |line: &[&str]| first.run(&lab, &[line, &["--state", &copy]].concat());
+    let plan = good(&with_copy(&["plan"]));
+    let top = plan.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        top.contains("generation 3 was applied by")
+            && top.contains("two generations after what this store knows"),
+        "{plan}"
+    );
+    let refused = with_copy(&["apply", "--yes"]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(64), "{said}");
+    assert!(said.contains("--onto 3"), "{said}");
+    let wrong = with_copy(&["apply", "--yes", "--onto", "2"]);
+    assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+    assert!(hands.vm(300).unwrap().1.tags.contains(&"three".to_owned()));
+
+    // Who applies what is there already agrees, and is asked nothing.
+    let agrees = third.run(&lab, &["apply", "--yes", "--state", &copy]);
+    good(&agrees);
+    let said = good(&with_copy(&["apply", "--yes"]));
+    assert!(!said.contains("what this store knows"), "{said}");
+    assert!(hands.notes(300).contains(" generation=4 "), "{}", hands.notes(300));
+    // Now the first one is behind, and says that it goes on.
+    let refused = second.run(&lab, &["apply", "--yes"]);
+    assert_eq!(refused.status.code(), Some(64), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("one generation after"), "{}", text(&refused.stderr));
+    good(&second.run(&lab, &["apply", "--yes", "--onto", "4"]));
+    assert!(hands.vm(300).unwrap().1.tags.contains(&"two".to_owned()));
+}
+
+#[test]
+fn a_protected_cluster_is_protected_in_proxmox_too() {
+    const PROTECTED: &[(&str, &str)] = &[("  environment: lab ", "  protect: true\n  environment: lab ")];
+    let lab = Lab::new();
+    let (open, protected) = (Changed::new("home", SMALL), Changed::new("home", &[SMALL, PROTECTED].concat()));
+    good(&protected.run(&lab, &["apply", "--yes"]));
+    let hands = Hands::on(&lab);
+    let flags = || [300, 303].map(|vmid| hands.vm(vmid).unwrap().1.protection);
+    assert_eq!(flags(), [true, true]);
+    let plan = protected.run(&lab, &["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+    // Taken off by hand, it comes back; what somebody else set, stays.
+    hands.set(300, "protection", "0");
+    good(&protected.run(&lab, &["apply", "--yes"]));
+    assert_eq!(flags(), [true, true]);
+    good(&open.run(&lab, &["apply", "--yes"]));
+    assert_eq!(flags(), [false, false]);
+    hands.set(303, "protection", "1");
+    let plan = open.run(&lab, &["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+    let destroy = open.run(&lab, &["destroy", "--confirm", "home"]);
+    assert_eq!(destroy.status.code(), Some(1), "{}", text(&destroy.stdout));
+    assert!(hands.vm(303).is_some() && hands.vm(300).is_none());
+    hands.set(303, "protection", "0");
+    good(&open.run(&lab, &["destroy", "--confirm", "home"]));
+    // What we set ourselves does not stand in the way of a destroy that is allowed.
+    good(&protected.run(&lab, &["apply", "--yes"]));
+    assert_eq!(flags(), [true, true]);
+    let said = good(&open.run(&lab, &["destroy", "--confirm", "home"]));
+    assert!(said.contains("Cluster home is gone"), "{said}");
+}

@@ -49,7 +49,22 @@ fn templates_are_listed_and_go_when_somebody_says_so() {
     let said = text(&run.stderr);
     assert_eq!(run.status.code(), Some(64), "{said}");
     assert!(said.contains("998") && said.contains("Give --yes"), "{said}");
-    let gone = after.json(&lab, &["templates", "prune", "--yes"]);
+    // A protected cluster keeps its templates, unless they are named as well; apply does not replace them either.
+    let guard = ("  environment: lab ", "  protect: true\n  environment: lab ");
+    let guarded = Changed::new("home", &[SMALL, &[CLONES, newer, guard]].concat());
+    let run = guarded.run(&lab, &["templates", "prune", "--yes"]);
+    assert_eq!(run.status.code(), Some(1), "{}", text(&run.stdout));
+    assert!(text(&run.stderr).contains("is protected"), "{}", text(&run.stderr));
+    let run = guarded.run(&lab, &["plan"]);
+    let said = text(&run.stdout);
+    assert!(said.contains("the cluster is protected") && !said.contains("destroy template"), "{said}");
+    // Neither do they go from a machine that has no secrets to prove whose they are.
+    let empty = lab.dir().with_file_name("empty").display().to_string();
+    let run = after.run(&lab, &["templates", "prune", "--yes", "--state", &empty]);
+    assert_eq!(run.status.code(), Some(1), "{}", text(&run.stdout));
+    assert!(text(&run.stderr).contains("nothing proves"), "{}", text(&run.stderr));
+    assert_eq!(after.json(&lab, &["templates", "list"]).as_array().unwrap().len(), 2);
+    let gone = guarded.json(&lab, &["templates", "prune", "--yes", "--protected"]);
     let told: Vec<_> = gone.as_array().unwrap().iter().map(|one| (&one["vmid"], &one["kept"])).collect();
     assert_eq!(told, [(&998.into(), &serde_json::Value::Null), (&999.into(), &serde_json::Value::Null)]);
     let said = good(&after.run(&lab, &["templates", "list"]));

@@ -16,6 +16,8 @@ use crate::error::Error;
 pub enum EffectKind {
     /// The secrets bundle is stored.
     StoreSecrets,
+    /// The generation that a run applies is recorded.
+    StoreGeneration,
     /// An image's size and digest are recorded.
     StorePin,
     /// The schematic is posted to the Image Factory.

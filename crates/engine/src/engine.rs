@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use daedal_dial::Dialer;
 use daedal_inventory::Cluster;
-use daedal_planner::Images;
+use daedal_planner::{Generation, Images, SecretsId, World};
 use daedal_store::Store;
 use daedal_talos::SecretsBundle;
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 
 use crate::addresses;
 use crate::clock::Clock;
-use crate::effects::Effects;
+use crate::effects::{EffectKind, Effects};
 use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::image;
@@ -39,6 +39,8 @@ pub struct Parts {
     pub store: Store,
     /// Folder for talosconfig, kubeconfig and the like.
     pub outputs: PathBuf,
+    /// Who applies, as `user@host`; stands in the marks on VMs.
+    pub author: String,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
     /// Where keys come from.
@@ -82,6 +84,23 @@ impl Engine {
         image::references(cluster)
     }
 
+    /// Records that whoever uses this store has seen what was applied last, and agrees.
+    pub async fn acknowledge(&self, world: &World) -> Result<(), Error> {
+        let Some(unseen) = world.unseen() else { return Ok(()) };
+        self.record(&unseen.newest).await
+    }
+
+    /// Records a generation before the first mark names it: a run that is cut short is never a stranger to its own store.
+    pub(crate) async fn record(&self, generation: &Generation) -> Result<(), Error> {
+        let Generation { number, by, at } = generation.clone();
+        let store = async {
+            let kept = daedal_store::Generation { number, by, at };
+            Ok::<_, Error>(self.parts.store.record_generation(kept).await?)
+        };
+        let what = format!("generation {number}");
+        self.parts.effects.perform(EffectKind::StoreGeneration, what, store).await
+    }
+
     /// The state of a cluster as a table.
     pub async fn status(&self, cluster: &Cluster) -> Result<StatusReport, Error> {
         // Without secrets the nodes cannot be asked; Proxmox can, and what it says is worth knowing.
@@ -106,10 +125,23 @@ impl Engine {
         kubernetes.client(&addresses::endpoint(&cluster.located(&found)))
     }
 
+    /// The id of the stored secrets; none if there are none.
+    pub(crate) async fn secrets_id(&self) -> Result<Option<SecretsId>, Error> {
+        Ok(self.stored_secrets().await?.as_ref().map(secrets_id))
+    }
+
     /// The stored secrets bundle; none if there never was one.
     pub(crate) async fn stored_secrets(&self) -> Result<Option<SecretsBundle>, Error> {
         let Some(bytes) = self.parts.store.secrets().await? else { return Ok(None) };
         let text = std::str::from_utf8(bytes.expose()).map_err(|source| Error::SecretsNotText { source })?;
         SecretsBundle::from_yaml(text).map(Some).map_err(|source| Error::BadSecrets { source })
     }
+}
+
+/// The id of secrets. It is made of what no rotation of an authority changes.
+pub(crate) fn secrets_id(secrets: &SecretsBundle) -> SecretsId {
+    let mut key = secrets.cluster_id.clone().into_bytes();
+    key.push(0);
+    key.extend(secrets.cluster_secret.expose().as_bytes());
+    SecretsId::derive(&key)
 }

@@ -192,6 +192,22 @@ pub enum Error {
         /// What would help.
         fix: Option<String>,
     },
+    /// Something of a protected cluster was to be destroyed.
+    #[error(
+        "cluster {cluster} is protected: none of its templates is destroyed while the inventory says `protect: true`"
+    )]
+    Protected {
+        /// Cluster name.
+        cluster: String,
+    },
+    /// Nothing proves that something is this store's.
+    #[error(
+        "the secrets of the cluster are not in the store, so nothing proves that {what} are this store's"
+    )]
+    NoProof {
+        /// What.
+        what: String,
+    },
     /// A token is there whose secret is not known.
     #[error("the token {id} exists, and its secret is not here")]
     TokenExists {
@@ -401,6 +417,12 @@ impl Error {
                 options.join(",")
             )),
             Self::Image { fix, .. } | Self::NoBackups { fix, .. } => fix.clone(),
+            Self::Protected { .. } => Some("if they should go all the same: --protected".to_owned()),
+            Self::NoProof { .. } => Some(
+                "bring the store's folder back, or import the secrets (daedal secrets import); if they are lost and \
+                 everything listed is yours: --without-secrets"
+                    .to_owned(),
+            ),
             Self::Proxmox(error) => match error.kind() {
                 // An entry for one VM would replace all that comes from its pool or from /vms.
                 Kind::Permission { path: Some(path), privilege: Some(privilege), .. } => {

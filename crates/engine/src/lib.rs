@@ -77,5 +77,5 @@ pub use privileges::{Grant, Scope, Use, vnet_zones};
 pub use report::{Report, StepReport, StepState};
 pub use run::Run;
 pub use status::{NodeStatus, Side as StatusSide, StatusReport, Unasked};
-pub use templates::{Pruned, TemplateRow};
+pub use templates::{Pruned, Pruning, TemplateRow};
 pub use vet::{SecondLook, vet};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use daedal_inventory::hardware::{Firmware, Hardware};
 use daedal_inventory::{Arch, BootConfig, Cluster, Node, Role};
 use daedal_planner::names::{media_file, media_volid, template_name};
-use daedal_planner::{Seat, Seats, TemplateMark, disk_serial, disk_slots, plain_options, seat};
+use daedal_planner::{Seat, Seats, Stamp, TemplateMark, disk_serial, disk_slots, plain_options, seat};
 use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, VmConfig, cdrom};
 
 pub(crate) use self::config::{
@@ -50,7 +50,7 @@ pub(crate) struct Sources<'a> {
 }
 
 /// The one call that makes a node's VM, marks and all.
-pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> CreateVm {
+pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>, stamp: &Stamp) -> CreateVm {
     let proxmox = &cluster.proxmox;
     let disk = match sources.image {
         Some(image) => NewDisk::import(&proxmox.disks_storage, image),
@@ -67,9 +67,10 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>) -> Create
         cores: node.cores,
         memory_mib: node.memory >> 20,
         on_boot: true,
+        protection: cluster.protect,
         // A token whose rights come through a pool may set tags only once the VM is in it.
         tags: if proxmox.pool.is_some() { Vec::new() } else { daedal_planner::names::tags(cluster, node) },
-        description: Some(daedal_planner::first_description(cluster, node)),
+        description: Some(daedal_planner::first_description(cluster, node, stamp)),
         smbios_uuid: Some(node.uuid.to_string()),
         disks: std::iter::once((SYSTEM_DISK.to_owned(), disk))
             .chain(extra_disks(cluster, node, &Seats::new()))
@@ -154,9 +155,22 @@ fn hardware(cluster: &Cluster, hardware: &Hardware, storage: &str) -> CreateVm {
 }
 
 /// The call that makes what becomes a role's template: the image and what Talos needs, and nothing of any node.
-pub(crate) fn template(cluster: &Cluster, role: Role, vmid: u32, image: &str, digest: &str) -> CreateVm {
+pub(crate) fn template(
+    cluster: &Cluster,
+    role: Role,
+    vmid: u32,
+    image: &str,
+    digest: &str,
+    stamp: &Stamp,
+) -> CreateVm {
     let proxmox = &cluster.proxmox;
-    let mark = TemplateMark { cluster: cluster.uuid, role, vmid, digest: digest.to_owned() };
+    let mark = TemplateMark {
+        cluster: cluster.uuid,
+        role,
+        vmid,
+        digest: digest.to_owned(),
+        secrets: stamp.secrets.clone(),
+    };
     let of_role = cluster.nodes.iter().find(|node| node.role == role);
     let schematic = image::references(cluster).shared.map(|image| image.schematic_id).unwrap_or_default();
     CreateVm {
@@ -191,6 +205,7 @@ pub(crate) fn installing_template(
     iso: &str,
     media: &str,
     digest: &str,
+    stamp: &Stamp,
 ) -> CreateVm {
     let storage = cluster.proxmox.templates_storage();
     let least = cluster.nodes.iter().filter(|other| other.role == node.role).map(|other| other.disk).min();
@@ -204,20 +219,23 @@ pub(crate) fn installing_template(
         boot_order: [SYSTEM_DISK, slots.boot, slots.media].map(str::to_owned).into(),
         nics: vec![nic(cluster, node)],
         start: true,
-        ..template(cluster, node.role, vmid, iso, digest)
+        ..template(cluster, node.role, vmid, iso, digest, stamp)
     }
 }
 
 /// What a clone must be told: everything that Proxmox invents (uuid, MAC) or takes from the template.
-pub(crate) fn clone_update(cluster: &Cluster, node: &Node) -> UpdateVm {
+pub(crate) fn clone_update(cluster: &Cluster, node: &Node, stamp: &Stamp) -> UpdateVm {
     let mut update = UpdateVm::new()
         .set("cores", node.cores)
         .set("memory", node.memory >> 20)
         .set("onboot", 1)
         .set("tags", daedal_planner::names::tags(cluster, node).join(";"))
-        .set("description", daedal_planner::first_description(cluster, node))
+        .set("description", daedal_planner::first_description(cluster, node, stamp))
         .set("smbios1", format!("uuid={}", node.uuid))
         .set(FIRST_NIC, nic(cluster, node).property_string());
+    if cluster.protect {
+        update = update.set("protection", 1);
+    }
     for (i, nic) in nics(cluster, node).iter().enumerate().skip(1) {
         update = update.set(format!("net{i}"), nic.property_string());
     }
@@ -225,7 +243,7 @@ pub(crate) fn clone_update(cluster: &Cluster, node: &Node) -> UpdateVm {
         update = update.set(slot, disk.property_string());
     }
     if cluster.boot.by_medium() {
-        let file = media_file(cluster, node);
+        let file = media_file(cluster, node, stamp.secrets.as_ref());
         let volid = media_volid(&cluster.proxmox.images_storage, &file);
         update = update.set(drives(cluster).media, cdrom(Some(&volid)));
     }

@@ -1,12 +1,12 @@
 //! Gives a VM back the mark that somebody removed or damaged, once everything else proves that it is the node's.
 
 use daedal_inventory::{Cluster, Node};
-use daedal_planner::{FoundMark, Judge, Mark, Ownership, remark};
+use daedal_planner::{FoundMark, Judge, Mark, Ownership, Stamp, remark};
 use daedal_proxmox::{UpdateVm, VmConfig};
 use serde::Serialize;
 
 use crate::effects::EffectKind;
-use crate::engine::Engine;
+use crate::engine::{Engine, secrets_id};
 use crate::error::Error;
 use crate::machine::FIRST_NIC;
 use crate::nodes::{Nodes, Probe};
@@ -57,7 +57,7 @@ impl Engine {
         let host = row.node.clone();
         let config = proxmox.vm_config(&host, vmid).await?;
         let not_ours = |why: String| Error::NotOurs { vmid, host: host.clone(), why };
-        match judged(&Judge::new(cluster), vmid, &config) {
+        match judged(&Judge::knowing(cluster, Some(secrets_id(&secrets))), vmid, &config) {
             Ownership::Ours { node: name, .. } if name == node.name => return Ok(None),
             Ownership::LookAlike { lost: true, .. } => {}
             other => return Err(crate::execute::vm::not_ours(vmid, host.clone(), other)),
@@ -82,7 +82,8 @@ impl Engine {
                 }
             }
         };
-        let mark = Mark { digest: UNKNOWN.to_owned(), ..Mark::of(cluster, node) };
+        let stamp = Stamp { secrets: Some(secrets_id(&secrets)), ..Stamp::default() };
+        let mark = Mark { digest: UNKNOWN.to_owned(), ..Mark::of(cluster, node, &stamp) };
         Ok(Some(LostMark {
             node: node.name.clone(),
             vmid,
@@ -147,6 +148,10 @@ mod tests {
             vmid: 300,
             generation: 1,
             digest: UNKNOWN.into(),
+            secrets: None,
+            by: None,
+            at: None,
+            protected: false,
             waiting: false,
         };
         let line = mark.line();

@@ -211,7 +211,7 @@ impl Engine {
             proxmox.vm_status(&host, node.vmid)
         )
         .map_err(told)?;
-        let judge = Judge::new(cluster);
+        let judge = Judge::knowing(cluster, self.secrets_id().await.unwrap_or_default());
         let (ownership, config) =
             whose(proxmox, &judge, cluster, &host, node.vmid, config).await.map_err(told)?;
         let (ownership, mark) = match ownership {

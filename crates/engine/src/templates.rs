@@ -1,7 +1,7 @@
 //! The templates that a cluster has made: which there are, whether they are of use, and how old ones go.
 
 use daedal_inventory::{Cluster, Role};
-use daedal_planner::{Ownership, World, template_digest};
+use daedal_planner::{Ownership, SecretsId, World, template_digest};
 use serde::Serialize;
 
 use crate::effects::EffectKind;
@@ -28,6 +28,17 @@ pub struct TemplateRow {
     pub running: bool,
     /// Our VMs whose disks are linked to it.
     pub linked: Vec<String>,
+}
+
+/// Which templates go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruning {
+    /// Also those that are current.
+    pub all: bool,
+    /// Also in a cluster that says `protect: true`.
+    pub protected: bool,
+    /// Also those of which no secrets prove that they are this store's.
+    pub without_secrets: bool,
 }
 
 /// What has become of a template that was to go.
@@ -77,15 +88,38 @@ impl Engine {
         ours.map(row).collect()
     }
 
+    /// The templates that would go.
+    pub async fn prunable_templates(
+        &self,
+        cluster: &Cluster,
+        pruning: Pruning,
+    ) -> Result<Vec<TemplateRow>, Error> {
+        let world = match pruning.without_secrets {
+            true => self.observe_with(cluster, None).await?,
+            false => self.observe(cluster).await?,
+        };
+        let rows = self.rows(cluster, &world).into_iter().filter(|row| pruning.all || !row.current);
+        let rows: Vec<TemplateRow> = rows.collect();
+        if !rows.is_empty() && cluster.protect && !pruning.protected {
+            return Err(Error::Protected { cluster: cluster.name.clone() });
+        }
+        if !rows.is_empty() && !world.secrets_stored && !pruning.without_secrets {
+            return Err(Error::NoProof { what: format!("{} of its templates", rows.len()) });
+        }
+        Ok(rows)
+    }
+
     /// Destroys templates that are of no use any more, incomplete ones among them, or with `all` every one that no disk is linked to. Each is proven to
     /// be ours once more before it goes; Proxmox itself refuses while somebody else's disk is linked to it.
-    pub async fn prune_templates(&self, cluster: &Cluster, all: bool) -> Result<Vec<Pruned>, Error> {
-        let world = self.observe(cluster).await?;
-        let going = self.rows(cluster, &world).into_iter().filter(|row| all || !row.current);
+    pub async fn prune_templates(&self, cluster: &Cluster, pruning: Pruning) -> Result<Vec<Pruned>, Error> {
+        let id = match pruning.without_secrets {
+            true => None,
+            false => self.secrets_id().await?,
+        };
         let mut pruned = Vec::new();
-        for template in going {
+        for template in self.prunable_templates(cluster, pruning).await? {
             let kept = match &template.linked[..] {
-                [] => self.drop_one(cluster, &template).await?,
+                [] => self.drop_one(cluster, &template, id.as_ref()).await?,
                 linked => Some(format!("the disks of {} are linked to it", linked.join(", "))),
             };
             pruned.push(Pruned { template, kept });
@@ -94,13 +128,18 @@ impl Engine {
     }
 
     /// Why it is still there; none if it is gone.
-    async fn drop_one(&self, cluster: &Cluster, template: &TemplateRow) -> Result<Option<String>, Error> {
+    async fn drop_one(
+        &self,
+        cluster: &Cluster,
+        template: &TemplateRow,
+        id: Option<&SecretsId>,
+    ) -> Result<Option<String>, Error> {
         let (proxmox, TemplateRow { vmid, host, .. }) = (&self.parts.proxmox, template);
         let config = match proxmox.vm_config(host, *vmid).await {
             Err(error) if error.is_vm_missing() => return Ok(None),
             config => config?,
         };
-        let judge = daedal_planner::Judge::new(cluster);
+        let judge = daedal_planner::Judge::knowing(cluster, id.cloned());
         let ours = crate::observe::guests::judged(&judge, *vmid, &config);
         if !matches!(ours, Ownership::Template { .. }) {
             return Ok(Some("it is no template of this cluster any more".to_owned()));

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::digest;
 use crate::hardware::HardwareView;
+use crate::mark::SecretsId;
 use crate::names;
 use crate::world::{
     ConfigView, EtcdView, GuestView, ImagePin, NodeView, Ownership, TalosView, VmConfig, World,
@@ -24,6 +25,8 @@ struct Basis<'w> {
     online: Vec<&'w str>,
     unlisted: Vec<&'w str>,
     secrets_stored: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secrets: Option<&'w SecretsId>,
     image_pins: &'w [ImagePin],
     endpoint_answers: bool,
     outputs_current: bool,
@@ -55,7 +58,11 @@ struct Config<'w> {
     iso: Option<&'w str>,
     base: Option<u32>,
     waiting: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unsigned: bool,
     protected: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    protected_by_us: bool,
     hardware: &'w HardwareView,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<&'w VmConfig>,
@@ -90,6 +97,7 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
         online: world.hosts.iter().filter(|(_, host)| host.online).map(|(name, _)| name.as_str()).collect(),
         unlisted: world.unlisted_hosts.iter().map(String::as_str).collect(),
         secrets_stored: world.secrets_stored,
+        secrets: world.secrets_id.as_ref(),
         image_pins: &world.image_pins,
         endpoint_answers: world.endpoint_answers,
         outputs_current: world.outputs_current,
@@ -99,7 +107,9 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
 fn guest(guest: &GuestView) -> Guest<'_> {
     let config = guest.config.as_ref().map(|config| {
         let VmConfig { cores, memory, disk, mac, bridge, vlan, tags, on_boot, .. } = config;
-        let VmConfig { media, iso, base, waiting, protected, hardware, runs, .. } = config;
+        let VmConfig {
+            media, iso, base, waiting, unsigned, protected, protected_by_us, hardware, runs, ..
+        } = config;
         Config {
             cores: *cores,
             memory: *memory,
@@ -113,7 +123,9 @@ fn guest(guest: &GuestView) -> Guest<'_> {
             iso: iso.as_deref(),
             base: *base,
             waiting: *waiting,
+            unsigned: *unsigned,
             protected: *protected,
+            protected_by_us: *protected_by_us,
             hardware,
             runs: runs.as_deref(),
         }

@@ -11,11 +11,23 @@ use crate::names;
 use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Quorum, StepId};
 use crate::survey::{Notes, Survey, claims, full_name, look_alike};
 use crate::volumes::{Place, Volumes};
-use crate::world::{Blind, EtcdView, GuestView, Ownership, World};
+use crate::world::{Blind, EtcdView, GuestView, Ownership, TalosView, World};
 
 /// Plans the end of the cluster: every VM that is ours, wherever it is, also of nodes no longer declared; and every
-/// config medium. Never anything under `protect: true`.
+/// config medium. Never anything under `protect: true`, and nothing without the secrets that prove it to be ours.
 pub fn plan_destroy(cluster: &Cluster, world: &World) -> Result<Plan, PlanError> {
+    if !cluster.protect {
+        proven(cluster, world)?;
+    }
+    plan(cluster, world, false)
+}
+
+/// Plans the same without that proof, for somebody who lost the secrets, looked at the VMs and said how many they are.
+pub fn plan_destroy_without_secrets(cluster: &Cluster, world: &World) -> Result<Plan, PlanError> {
+    plan(cluster, world, true)
+}
+
+fn plan(cluster: &Cluster, world: &World, without_secrets: bool) -> Result<Plan, PlanError> {
     if cluster.protect {
         return Err(PlanError::Protected { cluster: cluster.name.clone() });
     }
@@ -86,7 +98,8 @@ pub fn plan_destroy(cluster: &Cluster, world: &World) -> Result<Plan, PlanError>
         });
     }
     quorum.lowest = quorum.after;
-    media(cluster, &volumes, world, &used_by, &in_use, &order, &mut graph);
+    let used = Used { by: &used_by, anyhow: &in_use };
+    media(cluster, &volumes, world, used, &order, without_secrets, &mut graph);
     untouched(cluster, world, &mut notes);
 
     let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
@@ -97,7 +110,20 @@ pub fn plan_destroy(cluster: &Cluster, world: &World) -> Result<Plan, PlanError>
     }
     let hosts = rooms.budgets(&before, &on_host);
     let (steps, notes) = (graph.steps, notes.sorted());
-    Ok(Plan { nodes, steps, hosts, quorum, notes, ..Plan::empty(Purpose::Destroy, cluster, world) })
+    let plan = Plan::empty(Purpose::Destroy, cluster, world);
+    Ok(Plan { nodes, steps, hosts, quorum, notes, without_secrets, ..plan })
+}
+
+/// Refuses where VMs have this cluster's mark and no secrets prove that they are this store's.
+pub(crate) fn proven(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
+    let claims = claims(world);
+    let mut vms: Vec<&GuestView> = claims.values().flatten().copied().collect();
+    if world.secrets_stored || vms.is_empty() {
+        return Ok(());
+    }
+    vms.sort_by_key(|guest| guest.vmid);
+    let vms = vms.into_iter().map(full_name).collect();
+    Err(PlanError::Unproven { cluster: cluster.name.clone(), vms })
 }
 
 /// Why a VM of ours cannot be destroyed, and what would help.
@@ -120,6 +146,9 @@ pub(crate) fn obstacle(
             Some(format!("bring {} back", guest.host)),
         ));
     }
+    if let Some(text) = strangers(guest, world) {
+        return Some((text, None));
+    }
     match &guest.ownership {
         Ownership::HalfMade { task_running: true, .. } => None,
         Ownership::HalfMade { .. } => {
@@ -127,15 +156,32 @@ pub(crate) fn obstacle(
             Some((format!("{text}."), Some(fix)))
         }
         _ if guest.template => Some((format!("{who} was turned into a template. It is not touched."), None)),
-        _ if guest.config.as_ref().is_some_and(|config| config.protected) => Some((
-            format!("{who} is protected against removal in Proxmox. It is not touched."),
-            Some(format!("on {}: qm set {} --protection 0", guest.host, guest.vmid)),
-        )),
+        // What we set ourselves is taken off by the step.
+        _ if guest.config.as_ref().is_some_and(|config| config.protected && !config.protected_by_us) => {
+            Some((
+                format!("{who} is protected against removal in Proxmox. It is not touched."),
+                Some(format!("on {}: qm set {} --protection 0", guest.host, guest.vmid)),
+            ))
+        }
         _ => guest.lock.as_ref().map(|lock| {
             let text = format!("{who} is locked ({lock}) and cannot be destroyed now.");
             (text, Some("run again when the lock is gone".to_owned()))
         }),
     }
+}
+
+/// Why a VM is not taken for ours although its mark, which names no secrets, says so: what answers there knows others.
+fn strangers(guest: &GuestView, world: &World) -> Option<String> {
+    let Ownership::Ours { node, .. } = &guest.ownership else { return None };
+    let unsigned = guest.config.as_ref().is_some_and(|config| config.unsigned);
+    let other = world.nodes.get(node).is_some_and(|view| view.talos == TalosView::OtherCluster);
+    (unsigned && other).then(|| {
+        format!(
+            "{} has an old mark, which names no secrets, and what answers at its address does not know those of this \
+             store: it may be somebody else's. It is not touched.",
+            full_name(guest)
+        )
+    })
 }
 
 fn destroy(node: &str, guest: &GuestView, graph: &mut Graph) -> StepId {
@@ -156,18 +202,27 @@ fn destroy(node: &str, guest: &GuestView, graph: &mut Graph) -> StepId {
     graph.add_with(subject, Action::DestroyVm { vmid }, reason, [ready], Impact::Destroy)
 }
 
+/// Where config media are in drives.
+#[derive(Clone, Copy)]
+struct Used<'a> {
+    /// Of VMs that go, and the step after which they are gone.
+    by: &'a HashMap<Place, StepId>,
+    /// Of VMs that stay.
+    anyhow: &'a HashSet<Place>,
+}
+
 /// Every config medium of this cluster, once the VM that has it in its drive is gone.
 fn media(
     cluster: &Cluster,
     volumes: &Volumes<'_>,
     world: &World,
-    used_by: &HashMap<Place, StepId>,
-    in_use: &HashSet<Place>,
+    used: Used<'_>,
     order: &HashMap<&str, usize>,
+    without_secrets: bool,
     graph: &mut Graph,
 ) {
     // Foreign guests and look-alikes may have one in their drive, too.
-    let mut in_use = in_use.clone();
+    let mut in_use = used.anyhow.clone();
     for guest in world.guests.values() {
         let ours = matches!(guest.ownership, Ownership::Ours { .. } | Ownership::HalfMade { .. });
         if let Some(volid) =
@@ -185,12 +240,17 @@ fn media(
         .map(|(node, id)| (order.get_key_value(node).map_or("", |(name, _)| *name), id))
         .collect();
     for volume in volumes.all() {
-        let Some(node) = names::media_node(cluster, names::volid_file(&volume.volid)) else { continue };
+        let file = names::volid_file(&volume.volid);
+        let node = match without_secrets {
+            true => names::media_node(cluster, file),
+            false => names::own_media_node(cluster, world.secrets_id.as_ref(), file),
+        };
+        let Some(node) = node else { continue };
         let place = volumes.place(&volume.host, &volume.volid);
         if volume.content != "iso" || in_use.contains(&place) {
             continue;
         }
-        let needs = [used_by.get(&place).copied(), creating.get(node).copied()];
+        let needs = [used.by.get(&place).copied(), creating.get(node).copied()];
         let subject = Subject { node: order.contains_key(node).then_some(node), host: Some(&volume.host) };
         let action = Action::DeleteMedia { volid: volume.volid.clone() };
         graph.add(subject, action, "it holds keys", needs);

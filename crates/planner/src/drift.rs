@@ -52,6 +52,12 @@ pub(crate) fn drift(cluster: &Cluster, node: &Node, present: &Present<'_>, confi
     if !config.on_boot {
         quiet("onboot", "no".to_owned(), "yes".to_owned(), false);
     }
+    // A flag that somebody else set stays.
+    if cluster.protect && !config.protected {
+        quiet("protection", "no".to_owned(), "yes".to_owned(), false);
+    } else if !cluster.protect && config.protected && config.protected_by_us {
+        quiet("protection", "yes".to_owned(), "no".to_owned(), false);
+    }
     let declared = declared_hardware(cluster, node, &config.seats);
     let found = differences(&declared, &config.hardware, Some(&runs.hardware), running);
     drift.quiet.extend(found.changes);

@@ -52,6 +52,18 @@ pub enum PlanError {
         /// One of them.
         example: String,
     },
+    /// VMs carry this cluster's name, and nothing proves that they are this store's.
+    #[error(
+        "the secrets of cluster {cluster} are not in the store, so nothing proves that {} {} this store's ({}): bring \
+         the store's folder back, or import them (daedal secrets import)",
+        count(vms.len()), if vms.len() == 1 { "is" } else { "are" }, some_of(vms)
+    )]
+    Unproven {
+        /// Cluster name.
+        cluster: String,
+        /// The VMs, for people.
+        vms: Vec<String>,
+    },
     /// No secrets are stored, and a guest on one of our VMIDs may be a VM of this cluster.
     #[error(
         "the secrets of cluster {cluster} are not in the store, and {guest} may be one of its VMs ({why}), which would \
@@ -106,6 +118,11 @@ pub enum PlanError {
         /// `boot.config`.
         config: String,
     },
+}
+
+/// So many VMs.
+fn count(vms: usize) -> String {
+    format!("{vms} VM{}", if vms == 1 { "" } else { "s" })
 }
 
 /// The command that frees a VM whose create or clone died half-way, which no API token can. Without the last option the disks

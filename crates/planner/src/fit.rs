@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use daedal_inventory::Cluster;
 
 use crate::apply::{plan_apply, plan_restore};
-use crate::destroy::plan_destroy;
+use crate::destroy::{plan_destroy, plan_destroy_without_secrets};
 use crate::digest;
 use crate::error::PlanError;
 use crate::names::Images;
@@ -59,6 +59,7 @@ pub fn fits(plan: &Plan, cluster: &Cluster, images: &Images, world: &World) -> R
                 None => plan_apply(cluster, images, world),
             }
         }
+        Purpose::Destroy if plan.without_secrets => plan_destroy_without_secrets(cluster, world),
         Purpose::Destroy => plan_destroy(cluster, world),
         Purpose::Remove => {
             let nodes: Vec<String> = plan.nodes.iter().map(|node| node.name.clone()).collect();

@@ -24,9 +24,11 @@ mod error;
 mod fit;
 #[cfg(test)]
 mod fixture;
+mod generation;
 mod graph;
 mod hardware;
 mod image;
+mod judge;
 mod mark;
 pub mod names;
 mod placement;
@@ -45,7 +47,7 @@ mod world;
 pub use apply::{plan_apply, plan_restore};
 pub use capacity::{CLONE_FULL, lacks_linked_clones, storages_needed};
 pub use check::{Finding, Rule, check};
-pub use destroy::plan_destroy;
+pub use destroy::{plan_destroy, plan_destroy_without_secrets};
 pub use difference::{Difference, Stays};
 pub use digest::{intent, node_digest, plan_id, template_digest};
 pub use error::{
@@ -53,9 +55,11 @@ pub use error::{
     without_import,
 };
 pub use fit::{Unfit, fits};
+pub use generation::{Generation, Unseen};
 pub use hardware::{HardwareView, card_words, declared_hardware, disk_words, plain_options, properties};
+pub use judge::{Identity, Judge};
 pub use mark::{
-    CloneMark, FoundMark, Identity, Judge, Mark, TemplateMark, description, first_description, remark,
+    CloneMark, FoundMark, Mark, SecretsId, Stamp, TemplateMark, description, first_description, remark,
 };
 pub use names::{Content, ImageRef, Images};
 pub use plan::*;

@@ -1,13 +1,58 @@
-//! The ownership mark on a guest, and the judgement whose a guest is.
+//! The marks in guests' descriptions: whose a guest is, by which secrets, and who wrote it when.
 
-use std::collections::HashMap;
+use std::fmt;
+use std::iter::Peekable;
+use std::str::Split;
 
 use daedal_inventory::{Cluster, Node, Role};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::digest::node_digest;
-use crate::world::Ownership;
+use crate::generation::Generation;
+
+/// Names a cluster's secrets without telling anything of them: two stores with the same secrets have the same id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretsId(String);
+
+impl SecretsId {
+    /// The id of secrets: a digest of a key that has 256 random bits, so that nothing can be guessed from it.
+    pub fn derive(key: &[u8]) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(b"daedal: id of a cluster's secrets\0");
+        hasher.update(key);
+        let mut id = hex::encode(hasher.finalize());
+        id.truncate(16);
+        Self(id)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_id = text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        is_id.then(|| Self(text.to_owned()))
+    }
+
+    /// The first eight digits, for file names.
+    pub fn short(&self) -> &str {
+        self.0.get(..8).unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for SecretsId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What all marks that one run writes have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// The cluster's secrets.
+    pub secrets: Option<SecretsId>,
+    /// The apply that writes them.
+    pub generation: Option<Generation>,
+}
 
 /// The line of a guest's description that says whose it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,10 +64,22 @@ pub struct Mark {
     pub node: String,
     /// VMID it was made with: a copy or a restore under another one is not ours.
     pub vmid: u32,
-    /// How many times this node was made anew, from 1.
+    /// The generation of the cluster that wrote it, from 1.
     pub generation: u32,
     /// Digest of what was asked for.
     pub digest: String,
+    /// The secrets it was made with; none in marks of older versions.
+    #[serde(default)]
+    pub secrets: Option<SecretsId>,
+    /// Who wrote it, as `user@host`; none in marks of older versions.
+    #[serde(default)]
+    pub by: Option<String>,
+    /// When, in RFC 3339; none in marks of older versions.
+    #[serde(default)]
+    pub at: Option<String>,
+    /// Whether Proxmox's own protection flag was set by us.
+    #[serde(default)]
+    pub protected: bool,
     /// It still waits for its first config, which it gets in maintenance mode.
     #[serde(default)]
     pub waiting: bool,
@@ -30,51 +87,82 @@ pub struct Mark {
 
 /// What the line starts with.
 const PREFIX: &str = "daedal-mark ";
-/// What it ends with while the node waits for its first config.
-const WAITING: &str = " state=waiting";
 
 impl Mark {
-    /// The mark a node's VM gets when it is made.
-    pub fn of(cluster: &Cluster, node: &Node) -> Self {
+    /// The mark a node's VM has.
+    pub fn of(cluster: &Cluster, node: &Node, stamp: &Stamp) -> Self {
         Self {
             cluster: cluster.uuid,
             node: node.name.clone(),
             vmid: node.vmid,
-            generation: 1,
+            generation: stamp.generation.as_ref().map_or(1, |one| one.number),
             digest: node_digest(cluster, node),
+            secrets: stamp.secrets.clone(),
+            by: stamp.generation.as_ref().map(|one| one.by.clone()),
+            at: stamp.generation.as_ref().map(|one| one.at.clone()),
+            protected: false,
             waiting: false,
         }
     }
 
     /// The mark of a VM that is made now: on some boot paths it waits for its config then.
-    pub fn newborn(cluster: &Cluster, node: &Node) -> Self {
-        Self { waiting: cluster.boot.through_maintenance(), ..Self::of(cluster, node) }
+    pub fn newborn(cluster: &Cluster, node: &Node, stamp: &Stamp) -> Self {
+        let waiting = cluster.boot.through_maintenance();
+        Self { waiting, protected: cluster.protect, ..Self::of(cluster, node, stamp) }
     }
 
-    /// The line, without a line break.
+    /// The line, without a line break. Older versions wrote it without what is optional here.
     pub fn line(&self) -> String {
-        let state = if self.waiting { WAITING } else { "" };
-        format!(
-            "{PREFIX}cluster={} node={} vmid={} generation={} digest={}{state}",
+        let mut line = format!(
+            "{PREFIX}cluster={} node={} vmid={} generation={} digest={}",
             self.cluster, self.node, self.vmid, self.generation, self.digest
-        )
+        );
+        let mut add = |key: &str, value: Option<&dyn fmt::Display>| {
+            if let Some(value) = value {
+                line.push_str(&format!(" {key}={value}"));
+            }
+        };
+        add("secrets", self.secrets.as_ref().map(|id| id as &dyn fmt::Display));
+        add("by", self.by.as_ref().map(|by| by as &dyn fmt::Display));
+        add("at", self.at.as_ref().map(|at| at as &dyn fmt::Display));
+        add("protection", self.protected.then_some(&"ours" as &dyn fmt::Display));
+        add("state", self.waiting.then_some(&"waiting" as &dyn fmt::Display));
+        line
+    }
+
+    /// The same mark, written by another run.
+    pub fn again(self, stamp: &Stamp) -> Self {
+        let generation = stamp.generation.clone();
+        Self {
+            secrets: stamp.secrets.clone().or(self.secrets),
+            generation: generation.as_ref().map_or(self.generation, |one| one.number),
+            by: generation.as_ref().map(|one| one.by.clone()).or(self.by),
+            at: generation.map(|one| one.at).or(self.at),
+            ..self
+        }
+    }
+
+    /// The apply that wrote it; none in marks of older versions.
+    pub fn applied(&self) -> Option<Generation> {
+        let (by, at) = (self.by.clone()?, self.at.clone()?);
+        Some(Generation { number: self.generation, by, at })
     }
 
     /// Reads one line; none if it is not exactly what [`Mark::line`] writes.
     pub fn parse(line: &str) -> Option<Self> {
         let line = line.trim();
-        let (fields, waiting) = match line.strip_suffix(WAITING) {
-            Some(fields) => (fields, true),
-            None => (line, false),
-        };
-        let mut value = values(fields, PREFIX)?;
+        let mut words = Words::of(line, PREFIX)?;
         let mark = Self {
-            cluster: value("cluster")?.parse().ok()?,
-            node: value("node")?.to_owned(),
-            vmid: value("vmid")?.parse().ok()?,
-            generation: value("generation")?.parse().ok()?,
-            digest: value("digest")?.to_owned(),
-            waiting,
+            cluster: words.next("cluster")?.parse().ok()?,
+            node: words.next("node")?.to_owned(),
+            vmid: words.next("vmid")?.parse().ok()?,
+            generation: words.next("generation")?.parse().ok()?,
+            digest: words.next("digest")?.to_owned(),
+            secrets: words.next("secrets").and_then(SecretsId::parse),
+            by: words.next("by").map(str::to_owned),
+            at: words.next("at").map(str::to_owned),
+            protected: words.next("protection").is_some(),
+            waiting: words.next("state").is_some(),
         };
         (mark.line() == line).then_some(mark)
     }
@@ -110,6 +198,8 @@ pub struct TemplateMark {
     pub vmid: u32,
     /// Digest of what it is made of.
     pub digest: String,
+    /// The secrets of the cluster that made it; none in marks of older versions.
+    pub secrets: Option<SecretsId>,
 }
 
 impl TemplateMark {
@@ -119,22 +209,24 @@ impl TemplateMark {
     pub fn line(&self) -> String {
         let role = role_word(self.role);
         let Self { cluster, vmid, digest, .. } = self;
-        format!("{}cluster={cluster} role={role} vmid={vmid} digest={digest}", Self::PREFIX)
+        let secrets = secrets_word(self.secrets.as_ref());
+        format!("{}cluster={cluster} role={role} vmid={vmid} digest={digest}{secrets}", Self::PREFIX)
     }
 
     /// The only such line of a description, if it is exactly what [`TemplateMark::line`] writes.
     pub fn find(description: &str) -> Option<Self> {
         let line = only_line(description, Self::PREFIX)?;
-        let mut value = values(line, Self::PREFIX)?;
+        let mut words = Words::of(line, Self::PREFIX)?;
         let mark = Self {
-            cluster: value("cluster")?.parse().ok()?,
-            role: match value("role")? {
+            cluster: words.next("cluster")?.parse().ok()?,
+            role: match words.next("role")? {
                 "controlplane" => Role::ControlPlane,
                 "worker" => Role::Worker,
                 _ => return None,
             },
-            vmid: value("vmid")?.parse().ok()?,
-            digest: value("digest")?.to_owned(),
+            vmid: words.next("vmid")?.parse().ok()?,
+            digest: words.next("digest")?.to_owned(),
+            secrets: words.next("secrets").and_then(SecretsId::parse),
         };
         (mark.line() == line).then_some(mark)
     }
@@ -149,30 +241,35 @@ pub struct CloneMark {
     pub node: String,
     /// VMID it was cloned to.
     pub vmid: u32,
+    /// The cluster's secrets; none in marks of older versions.
+    pub secrets: Option<SecretsId>,
 }
 
 impl CloneMark {
     const PREFIX: &str = "daedal-clone ";
 
     /// The mark of a node's clone.
-    pub fn of(cluster: &Cluster, node: &Node) -> Self {
-        Self { cluster: cluster.uuid, node: node.name.clone(), vmid: node.vmid }
+    pub fn of(cluster: &Cluster, node: &Node, stamp: &Stamp) -> Self {
+        let secrets = stamp.secrets.clone();
+        Self { cluster: cluster.uuid, node: node.name.clone(), vmid: node.vmid, secrets }
     }
 
     /// The line, without a line break.
     pub fn line(&self) -> String {
-        let Self { cluster, node, vmid } = self;
-        format!("{}cluster={cluster} node={node} vmid={vmid}", Self::PREFIX)
+        let Self { cluster, node, vmid, secrets } = self;
+        let secrets = secrets_word(secrets.as_ref());
+        format!("{}cluster={cluster} node={node} vmid={vmid}{secrets}", Self::PREFIX)
     }
 
     /// The only such line of a description, if it is exactly what [`CloneMark::line`] writes.
     pub fn find(description: &str) -> Option<Self> {
         let line = only_line(description, Self::PREFIX)?;
-        let mut value = values(line, Self::PREFIX)?;
+        let mut words = Words::of(line, Self::PREFIX)?;
         let mark = Self {
-            cluster: value("cluster")?.parse().ok()?,
-            node: value("node")?.to_owned(),
-            vmid: value("vmid")?.parse().ok()?,
+            cluster: words.next("cluster")?.parse().ok()?,
+            node: words.next("node")?.to_owned(),
+            vmid: words.next("vmid")?.parse().ok()?,
+            secrets: words.next("secrets").and_then(SecretsId::parse),
         };
         (mark.line() == line).then_some(mark)
     }
@@ -188,10 +285,24 @@ fn only_line<'a>(description: &'a str, prefix: &'static str) -> Option<&'a str> 
     lines.next().filter(|_| lines.next().is_none())
 }
 
-/// Reads the values of a mark's line by their keys, in the order in which they stand there.
-fn values<'a>(line: &'a str, prefix: &str) -> Option<impl FnMut(&str) -> Option<&'a str>> {
-    let mut words = line.strip_prefix(prefix)?.split(' ');
-    Some(move |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('='))
+/// The words of a mark's line, each a key and its value, read in the order in which they stand there.
+struct Words<'a>(Peekable<Split<'a, char>>);
+
+impl<'a> Words<'a> {
+    fn of(line: &'a str, prefix: &str) -> Option<Self> {
+        Some(Self(line.strip_prefix(prefix)?.split(' ').peekable()))
+    }
+
+    /// The next word's value; none if it has another key.
+    fn next(&mut self, key: &str) -> Option<&'a str> {
+        let value = self.0.peek()?.strip_prefix(key)?.strip_prefix('=')?;
+        self.0.next();
+        Some(value)
+    }
+}
+
+fn secrets_word(secrets: Option<&SecretsId>) -> String {
+    secrets.map(|id| format!(" secrets={id}")).unwrap_or_default()
 }
 
 fn role_word(role: Role) -> &'static str {
@@ -213,13 +324,13 @@ pub enum FoundMark {
 }
 
 /// The whole description a node's VM has: a sentence for people, then the mark.
-pub fn description(cluster: &Cluster, node: &Node) -> String {
-    described(cluster, node, &Mark::of(cluster, node))
+pub fn description(cluster: &Cluster, node: &Node, stamp: &Stamp) -> String {
+    described(cluster, node, &Mark::of(cluster, node, stamp))
 }
 
 /// The description a node's VM is made with.
-pub fn first_description(cluster: &Cluster, node: &Node) -> String {
-    described(cluster, node, &Mark::newborn(cluster, node))
+pub fn first_description(cluster: &Cluster, node: &Node, stamp: &Stamp) -> String {
+    described(cluster, node, &Mark::newborn(cluster, node, stamp))
 }
 
 fn described(cluster: &Cluster, node: &Node, mark: &Mark) -> String {
@@ -235,129 +346,56 @@ fn described(cluster: &Cluster, node: &Node, mark: &Mark) -> String {
     )
 }
 
-/// What was read from a guest's own config (never from the stale resource list) to judge whose it is.
-#[derive(Clone, Copy, Debug)]
-pub struct Identity<'a> {
-    /// VMID.
-    pub vmid: u32,
-    /// Name.
-    pub name: &'a str,
-    /// Description.
-    pub description: &'a str,
-    /// SMBIOS uuid.
-    pub smbios: Option<Uuid>,
-    /// Tags.
-    pub tags: &'a [String],
-}
-
-/// Judges whose a guest is. Indexes the cluster once, so that ten thousand guests are judged in linear time.
-#[derive(Debug)]
-pub struct Judge<'a> {
-    cluster: &'a Cluster,
-    by_name: HashMap<&'a str, &'a Node>,
-    by_uuid: HashMap<Uuid, &'a Node>,
-    tag: String,
-}
-
-impl<'a> Judge<'a> {
-    /// A judge for this cluster.
-    pub fn new(cluster: &'a Cluster) -> Self {
-        Self {
-            cluster,
-            by_name: cluster.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
-            by_uuid: cluster.nodes.iter().map(|node| (node.uuid, node)).collect(),
-            tag: format!("daedal-{}", cluster.name),
-        }
-    }
-
-    /// Whose a guest is: ours only if mark, cluster uuid, VMID and SMBIOS uuid all agree. A guest that is still being
-    /// made shows nothing of this; its task tells (see [`Ownership::HalfMade`]).
-    pub fn judge(&self, guest: &Identity<'_>) -> Ownership {
-        let look_alike = |why: String| Ownership::LookAlike { why, lost: false };
-        let lost = |why: String| Ownership::LookAlike { why, lost: true };
-        let same_uuid = guest.smbios.and_then(|uuid| self.by_uuid.get(&uuid));
-        if let Some(mark) = TemplateMark::find(guest.description)
-            && mark.cluster == self.cluster.uuid
-            && same_uuid.is_none()
-        {
-            return match mark.vmid == guest.vmid {
-                true => Ownership::Template { role: mark.role, digest: mark.digest },
-                // What was cloned from it by hand inherits the description.
-                false => Ownership::Foreign,
-            };
-        }
-        // A clone gets its own uuid and mark in the call after the one that makes it.
-        if let Some(mark) = CloneMark::find(guest.description)
-            && mark.cluster == self.cluster.uuid
-            && mark.vmid == guest.vmid
-            && self.by_name.get(mark.node.as_str()).is_some_and(|node| node.vmid == guest.vmid)
-        {
-            return Ownership::HalfMade { node: mark.node, task_running: true, upid: String::new() };
-        }
-        match Mark::find(guest.description) {
-            FoundMark::One(mark) if mark.cluster == self.cluster.uuid => {
-                if mark.vmid != guest.vmid {
-                    look_alike(format!(
-                        "its mark was made for VMID {}, so it is a copy or a restore",
-                        mark.vmid
-                    ))
-                } else if guest.smbios != Some(self.smbios_uuid(&mark.node)) {
-                    look_alike(format!(
-                        "its mark says {} of this cluster but its SMBIOS uuid does not",
-                        mark.node
-                    ))
-                } else {
-                    Ownership::Ours { node: mark.node, digest: mark.digest }
-                }
-            }
-            FoundMark::One(mark) => same_uuid.map_or(Ownership::Foreign, |node| {
-                look_alike(format!(
-                    "it has the SMBIOS uuid of {} but its mark names cluster {}",
-                    node.name, mark.cluster
-                ))
-            }),
-            FoundMark::Damaged => lost("its mark is damaged or doubled".to_owned()),
-            FoundMark::None if guest.tags.contains(&self.tag) => {
-                lost(format!("it has the tag {} but no mark", self.tag))
-            }
-            FoundMark::None => same_uuid.map_or(Ownership::Foreign, |node| {
-                lost(format!("it has the SMBIOS uuid of {} but no mark", node.name))
-            }),
-        }
-    }
-
-    /// The SMBIOS uuid of a node of this cluster, declared or not.
-    pub fn smbios_uuid(&self, node: &str) -> Uuid {
-        match self.by_name.get(node) {
-            Some(node) => node.uuid,
-            None => Uuid::new_v5(&self.cluster.uuid, node.as_bytes()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture;
 
-    fn identity<'a>(
-        vmid: u32,
-        description: &'a str,
-        smbios: Option<Uuid>,
-        tags: &'a [String],
-    ) -> Identity<'a> {
-        Identity { vmid, name: "x", description, smbios, tags }
+    fn stamp() -> Stamp {
+        Stamp { secrets: Some(SecretsId::derive(b"a key")), ..Stamp::default() }
+    }
+
+    #[test]
+    fn marks_of_older_versions_are_read_and_newer_ones_say_more() {
+        let old = "daedal-mark cluster=00000000-0000-0000-0000-000000000007 node=cp-1 vmid=300 generation=1 digest=ab";
+        for line in [old.to_owned(), format!("{old} state=waiting")] {
+            let mark = Mark::parse(&line).unwrap();
+            assert_eq!((mark.secrets.as_ref(), mark.by.as_ref()), (None, None));
+            assert_eq!(mark.waiting, line.ends_with("waiting"));
+            let mark = Mark {
+                secrets: stamp().secrets,
+                by: Some("ann@desk".into()),
+                at: Some("2026-11-18T01:00:00Z".into()),
+                protected: true,
+                ..mark
+            };
+            let said = mark.line();
+            assert!(said.starts_with(&format!("{old} secrets=")), "{said}");
+            assert_eq!(Mark::parse(&said), Some(mark));
+        }
+        for broken in [" secrets=short", " secrets=", " at=x by=y", " state=other", " by="] {
+            let line = format!("{old}{broken}");
+            assert!(Mark::parse(&line).is_none_or(|mark| mark.line() == line && broken == " by="), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_id_tells_secrets_apart_and_nothing_of_them() {
+        let id = SecretsId::derive(b"a key");
+        assert_eq!(id, SecretsId::derive(b"a key"));
+        assert_ne!(id, SecretsId::derive(b"another"));
+        assert_eq!((id.to_string().len(), id.short().len()), (16, 8));
     }
 
     #[test]
     fn a_mark_survives_the_way_through_a_description() {
         let cluster = fixture::home();
         let node = &cluster.nodes[0];
-        let text = description(&cluster, node);
-        assert_eq!(Mark::find(&text), FoundMark::One(Mark::of(&cluster, node)));
+        let text = description(&cluster, node, &stamp());
+        assert_eq!(Mark::find(&text), FoundMark::One(Mark::of(&cluster, node, &stamp())));
         // Proxmox strips trailing white space; people add lines and carriage returns.
         let edited = format!("note to self\r\n{}\r\n\r\nmore", text.trim_end());
-        assert_eq!(Mark::find(&edited), FoundMark::One(Mark::of(&cluster, node)));
+        assert_eq!(Mark::find(&edited), FoundMark::One(Mark::of(&cluster, node, &stamp())));
     }
 
     #[test]
@@ -365,70 +403,22 @@ mod tests {
         let mut cluster = fixture::home();
         cluster.boot.config = daedal_inventory::BootConfig::Maintenance;
         let node = &cluster.nodes[0];
-        let first = format!("mine\n{}\nmore", first_description(&cluster, node));
+        let first = format!("mine\n{}\nmore", first_description(&cluster, node, &stamp()));
         let FoundMark::One(mark) = Mark::find(&first) else { panic!("{first}") };
         assert!(mark.waiting);
         let later = remark(&first, &Mark { waiting: false, ..mark });
-        assert_eq!(Mark::find(&later), FoundMark::One(Mark::of(&cluster, node)));
+        assert_eq!(Mark::find(&later), FoundMark::One(Mark::of(&cluster, node, &stamp())));
         assert!(later.starts_with("mine\n") && later.ends_with("\nmore"), "{later}");
-    }
-
-    #[test]
-    fn templates_and_unfinished_clones_have_marks_of_their_own() {
-        let cluster = fixture::home();
-        let judge = Judge::new(&cluster);
-        let node = &cluster.nodes[0];
-        let (role, digest) = (Role::Worker, "ab".repeat(16));
-        let template = TemplateMark { cluster: cluster.uuid, role, vmid: 999, digest: digest.clone() };
-        let text = format!("a template\n{}", template.line());
-        assert_eq!(TemplateMark::find(&text), Some(template));
-        assert_eq!(judge.judge(&identity(999, &text, None, &[])), Ownership::Template { role, digest });
-        assert_eq!(judge.judge(&identity(120, &text, None, &[])), Ownership::Foreign);
-        let clone = CloneMark::of(&cluster, node).line();
-        let half = judge.judge(&identity(300, &clone, Some(Uuid::nil()), &[]));
-        assert!(
-            matches!(&half, Ownership::HalfMade { node, task_running: true, .. } if node == "cp-1"),
-            "{half:?}"
-        );
-        assert_eq!(judge.judge(&identity(301, &clone, Some(Uuid::nil()), &[])), Ownership::Foreign);
     }
 
     #[test]
     fn a_broken_or_doubled_mark_is_damaged() {
         let cluster = fixture::home();
-        let line = Mark::of(&cluster, &cluster.nodes[0]).line();
+        let line = Mark::of(&cluster, &cluster.nodes[0], &stamp()).line();
         assert_eq!(Mark::find(&line.replace("vmid=300", "vmid=0300")), FoundMark::Damaged);
         assert_eq!(Mark::find(&line.replace(" generation=1", "")), FoundMark::Damaged);
         assert_eq!(Mark::find(&format!("{line}\n{line}")), FoundMark::Damaged);
         assert_eq!(Mark::find(&format!("{line} extra=1")), FoundMark::Damaged);
         assert_eq!(Mark::find("hello"), FoundMark::None);
-    }
-
-    #[test]
-    fn only_full_agreement_makes_a_guest_ours() {
-        let cluster = fixture::home();
-        let node = &cluster.nodes[0];
-        let text = description(&cluster, node);
-        let judge = Judge::new(&cluster);
-        let ours = judge.judge(&identity(300, &text, Some(node.uuid), &[]));
-        assert_eq!(ours, Ownership::Ours { node: "cp-1".into(), digest: node_digest(&cluster, node) });
-        for (what, guest) in [
-            ("restored under another VMID", identity(900, &text, Some(node.uuid), &[])),
-            ("cloned, so another uuid", identity(300, &text, Some(Uuid::nil()), &[])),
-            ("no uuid at all", identity(300, &text, None, &[])),
-            ("our uuid without a mark", identity(300, "", Some(node.uuid), &[])),
-            ("only our tag", identity(300, "", None, &["daedal-home".to_owned()])),
-        ] {
-            assert!(matches!(judge.judge(&guest), Ownership::LookAlike { .. }), "{what}");
-        }
-        let mut other = cluster.clone();
-        other.uuid = Uuid::from_u128(7);
-        let theirs = description(&other, node);
-        assert_eq!(judge.judge(&identity(300, &theirs, Some(Uuid::nil()), &[])), Ownership::Foreign);
-        assert!(matches!(
-            judge.judge(&identity(300, &theirs, Some(node.uuid), &[])),
-            Ownership::LookAlike { .. }
-        ));
-        assert_eq!(judge.judge(&identity(300, "a NAS", None, &["nas".to_owned()])), Ownership::Foreign);
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::digest::{hex12, node_digest};
+use crate::mark::SecretsId;
 
 /// What nodes boot from, as computed from the inventory by whoever knows the Image Factory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,14 +150,31 @@ pub fn media_volid(storage: &str, file: &str) -> String {
 ///
 /// Cluster and node names are DNS labels, which may contain `-` but never `.`; dots between the parts keep the node
 /// `2-cp` of cluster `home` apart from the node `cp` of cluster `home-2`. Eight digits of the cluster's uuid keep two
-/// clusters of one name apart.
-pub fn media_file(cluster: &Cluster, node: &Node) -> String {
-    media_file_of(cluster, &node.name, &node_digest(cluster, node))
+/// clusters of one name apart, eight of the secrets' id two stores that make the same cluster at once. A plan that is made
+/// before there are secrets leaves those out; see [`signed`].
+pub fn media_file(cluster: &Cluster, node: &Node, secrets: Option<&SecretsId>) -> String {
+    media_file_of(cluster, &node.name, &node_digest(cluster, node), secrets)
 }
 
 /// Like [`media_file`], for a digest at hand.
-pub fn media_file_of(cluster: &Cluster, node: &str, digest: &str) -> String {
-    format!("daedal-{}.{node}.{}-{}.iso", cluster.name, uuid8(cluster.uuid), hex12(digest))
+pub fn media_file_of(cluster: &Cluster, node: &str, digest: &str, secrets: Option<&SecretsId>) -> String {
+    let file = format!("daedal-{}.{node}.{}-{}.iso", cluster.name, uuid8(cluster.uuid), hex12(digest));
+    match secrets {
+        Some(secrets) => signed(&file, secrets),
+        None => file,
+    }
+}
+
+/// The name of a config medium (or its volume id) with the id of secrets that are known by now.
+pub fn signed(file: &str, secrets: &SecretsId) -> String {
+    format!("{}-{}.iso", file.trim_end_matches(".iso"), secrets.short())
+}
+
+/// Like [`media_node`], but none if the file was made with other secrets than these, or with any where there are none.
+pub fn own_media_node<'a>(cluster: &Cluster, secrets: Option<&SecretsId>, file: &'a str) -> Option<&'a str> {
+    let node = media_node(cluster, file)?;
+    let id = file.trim_end_matches(".iso").rsplit('.').next()?.split('-').nth(2);
+    id.is_none_or(|id| secrets.is_some_and(|secrets| secrets.short() == id)).then_some(node)
 }
 
 /// Which node of this cluster a config medium was made for; none if the file is not one of this cluster's.
@@ -164,13 +182,19 @@ pub fn media_node<'a>(cluster: &Cluster, file: &'a str) -> Option<&'a str> {
     let rest = file.strip_prefix("daedal-")?.strip_suffix(".iso")?;
     let mut parts = rest.split('.');
     let (name, node, id) = (parts.next()?, parts.next()?, parts.next()?);
-    let (owner, digest) = id.split_once('-')?;
+    let mut words = id.split('-');
+    let (owner, digest, secrets) = (words.next()?, words.next()?, words.next());
+    let is_hex = |text: &str, length: usize| {
+        text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
     let ours = parts.next().is_none()
+        && words.next().is_none()
         && name == cluster.name
         && !node.is_empty()
         && owner == uuid8(cluster.uuid)
-        && digest.len() == 12
-        && digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        && is_hex(digest, 12)
+        // Older versions wrote no id of the secrets.
+        && secrets.is_none_or(|secrets| is_hex(secrets, 8));
     ours.then_some(node)
 }
 
@@ -211,19 +235,35 @@ mod tests {
         home2.name = "home-2".into();
         let mut twin = fixture::home();
         twin.uuid = Uuid::from_u128(7);
-        let file = media_file(&home, &home.nodes[0]);
+        let file = media_file(&home, &home.nodes[0], None);
         assert_eq!(media_node(&home, &file), Some("cp-1"));
         assert_eq!(media_node(&home2, &file), None);
         assert_eq!(media_node(&twin, &file), None);
         let mut odd = home.nodes[0].clone();
         odd.name = "2-cp-1".into();
-        let odd_file = media_file(&home, &odd);
+        let odd_file = media_file(&home, &odd, None);
         assert_eq!(media_node(&home, &odd_file), Some("2-cp-1"));
         assert_eq!(media_node(&home2, &odd_file), None);
         for foreign in ["debian.iso", "daedal-home.iso", "daedal-home.cp-1.0-1.iso", "daedal-home.cp-1.iso"] {
             assert_eq!(media_node(&home, foreign), None, "{foreign}");
         }
         assert_eq!(volid_file(&media_volid("local", &file)), file);
+    }
+
+    #[test]
+    fn media_of_other_secrets_are_somebody_elses() {
+        let home = fixture::home();
+        let (mine, theirs) = (SecretsId::derive(b"mine"), SecretsId::derive(b"theirs"));
+        let unsigned = media_file(&home, &home.nodes[0], None);
+        let file = media_file(&home, &home.nodes[0], Some(&mine));
+        assert_eq!(signed(&unsigned, &mine), file);
+        assert_eq!(signed(&media_volid("local", &unsigned), &mine), media_volid("local", &file));
+        assert_eq!(media_node(&home, &file), Some("cp-1"));
+        assert_eq!(own_media_node(&home, Some(&mine), &file), Some("cp-1"));
+        for secrets in [Some(&theirs), None] {
+            assert_eq!(own_media_node(&home, secrets, &file), None);
+            assert_eq!(own_media_node(&home, secrets, &unsigned), Some("cp-1"), "of an older version");
+        }
     }
 
     #[test]
@@ -240,7 +280,7 @@ mod tests {
         let mut home = fixture::home();
         home.boot.from = daedal_inventory::BootFrom::Iso;
         home.boot.iso = Some("nas:iso/talos.iso".into());
-        let medium = media_volid("local", &media_file(&home, &home.nodes[0]));
+        let medium = media_volid("local", &media_file(&home, &home.nodes[0], None));
         for (volid, is) in [
             ("local:iso/talos-v1.11.3-613e1592b2da-nocloud-amd64.iso", true),
             ("local:iso/talos-v1.13.0-beta.1-613e1592b2da-metal-arm64.iso", true),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::difference::Difference;
+use crate::generation::Unseen;
 use crate::names::Content;
 use crate::world::World;
 use crate::{basis, digest};
@@ -40,6 +41,12 @@ pub struct Plan {
     pub intent: String,
     /// SHA-256 of what the plan relies on in the world; a saved plan is refused when it no longer fits.
     pub basis: String,
+    /// A generation that is newer than what the store knows: this plan may undo it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Unseen>,
+    /// Whether VMs are destroyed of which no secrets prove that they are this store's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_secrets: bool,
     /// What runs there: versions, for people.
     #[serde(default)]
     pub versions: Versions,
@@ -72,6 +79,8 @@ impl Plan {
             uuid: cluster.uuid,
             intent: digest::intent(cluster),
             basis: basis::basis(cluster, world),
+            behind: world.unseen(),
+            without_secrets: false,
             versions: Versions {
                 talos: format!("v{}", cluster.talos.version),
                 kubernetes: format!("v{}", cluster.kubernetes.version),
@@ -535,6 +544,11 @@ pub enum Level {
 }
 
 impl Plan {
+    /// Whether it changes the cluster itself, not only files on this machine.
+    pub fn touches_cluster(&self) -> bool {
+        self.steps.iter().any(|step| step.node.is_some() || step.host.is_some())
+    }
+
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use daedal_inventory::{Cluster, Role};
 
 use crate::capacity::Rooms;
-use crate::destroy::obstacle;
+use crate::destroy::{obstacle, proven};
 use crate::error::{PlanError, some_of};
 use crate::graph::{Graph, Subject};
 use crate::names;
@@ -42,6 +42,7 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
     if let Some(node) = removal.nodes.iter().find(|name| cluster.node(name).is_some()) {
         return Err(PlanError::StillDeclared { cluster: cluster.name.clone(), node: node.clone() });
     }
+    proven(cluster, world)?;
     let survey = Survey::new(cluster, world);
     let before = Rooms::count(cluster, world, &survey);
     let mut rooms = before.clone();
@@ -328,7 +329,8 @@ fn steps(
             done = Some(graph.add_with(subject, action, reason, [done], Impact::Destroy));
         }
         for volume in volumes.all() {
-            let of = names::media_node(cluster, names::volid_file(&volume.volid));
+            let secrets = world.secrets_id.as_ref();
+            let of = names::own_media_node(cluster, secrets, names::volid_file(&volume.volid));
             let place = volumes.place(&volume.host, &volume.volid);
             let used = world.guests.values().any(|guest| {
                 let medium = guest.config.as_ref().and_then(|config| config.media.as_deref());

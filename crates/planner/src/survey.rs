@@ -265,7 +265,9 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
         ),
     };
     notes.problem(node.name.clone(), text, Some(fix));
-    State::Blocked { suspect, keep_media: suspect, host: None }
+    // What is somebody else's for sure wants no medium of ours.
+    let theirs = matches!(guest.ownership, Ownership::LookAlike { lost: false, .. });
+    State::Blocked { suspect, keep_media: suspect && !theirs, host: None }
 }
 
 /// Whether a node runs at another address than the declared one, where nobody answers.

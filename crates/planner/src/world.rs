@@ -8,7 +8,9 @@ use daedal_inventory::{Arch, Boot, Cluster, Node, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{freeing, freeing_unseen};
+use crate::generation::Generation;
 use crate::hardware::{self, HardwareView};
+use crate::mark::SecretsId;
 use crate::names;
 use crate::plan::{DocumentChange, RunningVersions};
 use crate::slots::Seats;
@@ -43,6 +45,15 @@ pub struct World {
     pub former: BTreeMap<String, FormerView>,
     /// Whether the secrets bundle is in the store.
     pub secrets_stored: bool,
+    /// The secrets that marks were judged by; none where there are none, or they were left aside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets_id: Option<SecretsId>,
+    /// The generations that the marks on our VMs name, each once, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub applied: Vec<Generation>,
+    /// The newest generation that the store knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known: Option<Generation>,
     /// What is known of the images, once they were seen: size and SHA-256.
     pub image_pins: Vec<ImagePin>,
     /// Bytes of the disk in the image that is declared by its volume: the smallest, where hosts have different ones. None
@@ -366,8 +377,14 @@ pub struct VmConfig {
     pub base: Option<u32>,
     /// Its mark says that it still waits for its first config, which it gets in maintenance mode.
     pub waiting: bool,
+    /// Its mark is of an older version and names no secrets.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unsigned: bool,
     /// Proxmox's own protection flag: neither the VM nor its disks can be removed.
     pub protected: bool,
+    /// Its mark says that we set that flag, so that we may take it off.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub protected_by_us: bool,
     /// Its other hardware; empty where it was not read. Volumes of other owners are not part of it.
     pub hardware: HardwareView,
     /// What its SCSI slots hold, the system disk's aside.

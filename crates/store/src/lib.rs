@@ -13,6 +13,7 @@
 
 mod error;
 mod folder;
+mod generation;
 mod journal;
 mod keyring;
 mod lock;
@@ -23,6 +24,7 @@ mod store;
 
 pub use error::Error;
 pub use folder::{make_private_folder, remove_private, write_private};
+pub use generation::Generation;
 pub use journal::{Entry, Journal};
 pub use keyring::{ENCRYPTED, Keyring};
 pub use lock::{Lock, Owner};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::folder;
+use crate::generation::Generation;
 use crate::journal::Journal;
 use crate::keyring::{ENCRYPTED, Keyring};
 use crate::lock::{Lock, Owner};
@@ -212,6 +213,29 @@ impl Store {
         .await
     }
 
+    /// The newest generation of the cluster that was applied with this store, or onto which somebody said to go.
+    pub async fn generation(&self) -> Result<Option<Generation>, Error> {
+        let store = self.clone();
+        blocking(move || match store.read_sealed(GENERATION)? {
+            None => Ok(None),
+            Some(text) => serde_json::from_slice(text.expose())
+                .map(Some)
+                .map_err(|error| Error::Damaged { path: store.path(GENERATION), why: error.to_string() }),
+        })
+        .await
+    }
+
+    /// Records a generation, in place of the one before. To be called under the lock.
+    pub async fn record_generation(&self, generation: Generation) -> Result<(), Error> {
+        let store = self.clone();
+        blocking(move || {
+            folder::make_private_folder(store.place())?;
+            let text = serde_json::to_vec_pretty(&generation).unwrap_or_default();
+            folder::write_private(&store.path(GENERATION), &seal::seal(&store.identity, &text))
+        })
+        .await
+    }
+
     fn encrypted(&self, secret: &SecretBytes) -> Result<Vec<u8>, Error> {
         let sealed = SecretBytes::new(seal::seal(&self.identity, secret.expose()));
         self.keys.encrypt(sealed.expose())
@@ -252,6 +276,7 @@ const SECRETS: &str = "secrets.yaml.age";
 /// What older versions wrote.
 const PLAIN_SECRETS: &str = "secrets.yaml";
 const PINS: &str = "images.json";
+const GENERATION: &str = "generation.json";
 
 /// File work waits for disks; it is kept off the threads that serve the network.
 async fn blocking<T: Send + 'static>(
@@ -288,6 +313,18 @@ mod tests {
         let again = store.replace_secrets(&old, "secrets-until-then.yaml").await;
         assert!(again.is_err());
         assert_eq!(store.secrets().await.unwrap(), Some(new));
+    }
+
+    #[tokio::test]
+    async fn the_newest_generation_is_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let store = store(root.path());
+        assert_eq!(store.generation().await.unwrap(), None);
+        for number in [1, 2] {
+            let one = Generation { number, by: "ann@desk".into(), at: "2026-11-18T01:00:00Z".into() };
+            store.record_generation(one.clone()).await.unwrap();
+            assert_eq!(store.generation().await.unwrap(), Some(one));
+        }
     }
 
     fn owner(who: &str) -> Owner {

@@ -8,12 +8,12 @@ use daedal_planner::{Action, Level, Ownership, Plan, Purpose, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::execute::{self, Canvas};
-use crate::commands::{outputs, plan, saved};
+use crate::commands::{generation, outputs, plan, saved};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::KeyArgs;
-use crate::session::Session;
+use crate::session::{Session, engine_failure};
 use crate::words::count;
 
 /// What the command was told besides the target.
@@ -24,6 +24,8 @@ pub struct Options {
     pub expect: Option<String>,
     /// Do not ask.
     pub yes: bool,
+    /// The generation to go on from.
+    pub onto: Option<u32>,
     /// Where to draw the run.
     pub timeline: Option<PathBuf>,
     /// Tell every node in full.
@@ -53,10 +55,15 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
     }
     if plan.is_empty() {
         plan::tell_unchanged(&plan, format);
+        agree(&session, &world, &plan).await?;
         if let Some(path) = options.timeline.as_deref() {
             Canvas::open(path)?.draw_nothing(&plan.cluster)?;
         }
         return Ok(plan::verdict(&plan));
+    }
+    match plan.touches_cluster() {
+        true => generation::go_on(&world, options.onto, &command(&target, "apply"))?,
+        false => agree(&session, &world, &plan).await?,
     }
     if !options.yes && options.saved.is_none() {
         consent_to(
@@ -127,6 +134,14 @@ async fn follow_up(
     let report = execute::execute(session, &world, &plan, format, color).await?;
     execute::conclude(&plan, &report, &command(target, "apply"))?;
     Ok(Some((plan, report)))
+}
+
+/// Where the plan changes nothing, this inventory says the same as whatever somebody else applied: the store knows it from now on.
+async fn agree(session: &Session, world: &World, plan: &Plan) -> Outcome<()> {
+    if plan::has_problems(plan) {
+        return Ok(());
+    }
+    session.engine.acknowledge(world).await.map_err(|error| engine_failure(&error))
 }
 
 /// A saved plan is executed as exactly that, or not at all.

@@ -13,8 +13,10 @@ use crate::words::count;
 
 /// What the command was told besides the target.
 pub struct Options {
-    /// The cluster's name, if it was given.
+    /// The cluster's name.
     pub confirm: Option<String>,
+    /// Whether VMs go of which no secrets prove whose they are, and how many they are.
+    pub without_secrets: Option<Option<usize>>,
     /// Tell every node in full.
     pub full: bool,
 }
@@ -23,8 +25,9 @@ pub struct Options {
 pub async fn run(target: &Target, options: Options, format: Format, color: bool) -> Outcome {
     let session = Session::open_lacking(target, color).await?;
     let _lock = session.lock("destroy").await?;
-    let world = session.observe().await?;
-    let plan = plan::for_destroy(&session, &world)?;
+    let proven = options.without_secrets.is_none();
+    let world = observe(&session, proven).await?;
+    let plan = plan_for(&session, &world, proven, target)?;
     if format == Format::Text {
         plan::show(&plan, target, options.full, format, color);
     }
@@ -38,11 +41,15 @@ pub async fn run(target: &Target, options: Options, format: Format, color: bool)
         }
         return Ok(plan::verdict(&plan));
     }
+    if let Some(number) = options.without_secrets {
+        count_vms(&plan, number)?;
+    }
     consent(&plan, options.confirm)?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
     execute::conclude(&plan, &report, &apply::command(target, "destroy"))?;
     // Only a look afterwards tells what is gone.
-    let after = plan::for_destroy(&session, &session.observe().await?)?;
+    let after = observe(&session, proven).await?;
+    let after = plan_for(&session, &after, proven, target)?;
     let left = left(&after);
     let forgotten = left.is_empty() && forget_outputs(&session).await?;
     match format {
@@ -59,6 +66,50 @@ pub async fn run(target: &Target, options: Options, format: Format, color: bool)
         }
     }
     Ok(if left.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// Looks at the world, with the secrets in the store or without them.
+async fn observe(session: &Session, proven: bool) -> Outcome<World> {
+    match proven {
+        true => session.observe().await,
+        false => {
+            let looked = session.engine.observe_with(&session.cluster, None).await;
+            looked.map_err(|error| engine_failure(&error))
+        }
+    }
+}
+
+fn plan_for(session: &Session, world: &World, proven: bool, target: &Target) -> Outcome<Plan> {
+    if !proven {
+        return plan::for_destroy_without_secrets(session, world);
+    }
+    let refused = |failure: Failure| match world.secrets_stored {
+        true => failure,
+        false => failure.hint(format!(
+            "If the secrets are lost and every VM listed is yours: {}",
+            apply::command(target, "destroy --without-secrets")
+        )),
+    };
+    plan::for_destroy(session, world).map_err(refused)
+}
+
+/// Whoever has no secrets must have looked at what goes: the number of VMs is not told, but asked for.
+fn count_vms(plan: &Plan, given: Option<usize>) -> Outcome<()> {
+    let vms = plan.nodes.iter().filter(|node| node.fate == Fate::Destroy).count();
+    let given = match given {
+        Some(number) => number.to_string(),
+        None => {
+            let question = "No secrets prove that these VMs are yours. Type how many VMs the plan destroys:";
+            console::ask(question).ok_or_else(|| {
+                Failure::new(Exit::Usage, "nothing was destroyed: there is nobody to ask")
+                    .hint("Give --without-secrets=NUMBER, the number of VMs that the plan destroys")
+            })?
+        }
+    };
+    if given == vms.to_string() {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Failed, format!("nothing was destroyed: the plan does not destroy {given} VMs")))
 }
 
 /// What a plan to destroy cannot destroy, or what still has to be, by name.

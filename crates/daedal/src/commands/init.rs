@@ -262,6 +262,7 @@ fn draft(
     let free: u64 = hosts.iter().filter_map(|host| survey.hosts.get(host)).map(|host| host.free_memory).sum();
     let draft = Draft {
         name: args.name.clone(),
+        uid: uuid::Builder::from_random_bytes(rand::random()).into_uuid(),
         endpoint: contact.endpoint.clone(),
         token,
         secret,

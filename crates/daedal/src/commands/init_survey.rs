@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use daedal_proxmox::{Client, Error, Resource};
 use ipnet::{IpNet, Ipv4Net};
+use uuid::Uuid;
 
 /// What was seen.
 #[derive(Clone, Debug, Default)]
@@ -217,6 +218,8 @@ pub fn addresses(network: Ipv4Net, taken: &BTreeSet<Ipv4Addr>, workers: u32) -> 
 pub struct Draft {
     /// The cluster's name.
     pub name: String,
+    /// What tells this cluster from every other of that name.
+    pub uid: Uuid,
     /// Where Proxmox answers.
     pub endpoint: String,
     /// The token's id.
@@ -291,6 +294,10 @@ impl Draft {
         put("");
         put("metadata:");
         put(&format!("  name: {:<20} # every VM carries it as a tag", self.name));
+        put(&format!(
+            "  uid: {} # tells it from every other cluster of that name; never change it",
+            self.uid
+        ));
         put("");
         put("spec:");
         put("  talos:");
@@ -413,6 +420,7 @@ mod tests {
             let network = "10.0.0.0/24".parse().unwrap();
             let draft = Draft {
                 name: "home".into(),
+                uid: Uuid::from_u128(7),
                 endpoint: "https://atlas.lan:8006".into(),
                 token: "daedal@pve!cli".into(),
                 secret: "{env: PROXMOX_TOKEN_SECRET}".into(),

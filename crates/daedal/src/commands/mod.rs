@@ -6,6 +6,7 @@ mod check;
 pub(crate) mod completions;
 mod destroy;
 mod execute;
+mod generation;
 pub(crate) mod helm;
 pub(crate) mod init;
 mod init_survey;
@@ -46,12 +47,12 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
             let options = plan::Options { detailed_exitcode, save, full };
             plan::run(&target, &options, format, color).await
         }
-        Command::Apply { target, saved, expect, yes, timeline, full } => {
-            let options = apply::Options { saved, expect, yes, timeline, full };
+        Command::Apply { target, saved, expect, yes, onto, timeline, full } => {
+            let options = apply::Options { saved, expect, yes, onto, timeline, full };
             apply::run(target, &options, format, color).await
         }
-        Command::Destroy { target, confirm, full } => {
-            let options = destroy::Options { confirm, full };
+        Command::Destroy { target, confirm, without_secrets, full } => {
+            let options = destroy::Options { confirm, without_secrets, full };
             destroy::run(&target, options, format, color).await
         }
         Command::Status { target, detailed_exitcode } => {

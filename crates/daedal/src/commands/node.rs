@@ -34,6 +34,9 @@ pub enum NodeCommand {
         /// Do not ask.
         #[arg(short, long)]
         yes: bool,
+        /// Go on from this generation of the cluster although this store has not seen it.
+        #[arg(long, value_name = "GENERATION")]
+        onto: Option<u32>,
         /// Only show what would be done.
         #[arg(long)]
         plan_only: bool,
@@ -70,9 +73,9 @@ pub enum NodeCommand {
 pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome {
     match command {
         NodeCommand::List { target } => node_list::run(target, format, color).await,
-        NodeCommand::Remove { names, target, yes, plan_only, no_drain, full } => {
-            let options =
-                node_remove::Options { yes: *yes, plan_only: *plan_only, drain: !no_drain, full: *full };
+        NodeCommand::Remove { names, target, yes, onto, plan_only, no_drain, full } => {
+            let (yes, onto, plan_only, full) = (*yes, *onto, *plan_only, *full);
+            let options = node_remove::Options { yes, onto, plan_only, drain: !no_drain, full };
             node_remove::run(names, target, &options, format, color).await
         }
         NodeCommand::Mark { name, target, yes } => node_mark::run(name, target, *yes, format, color).await,

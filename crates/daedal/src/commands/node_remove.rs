@@ -3,17 +3,19 @@
 use daedal_planner::{Fate, Removal, World};
 
 use crate::cli::{Format, Target};
-use crate::commands::{apply, execute, plan};
+use crate::commands::{apply, execute, generation, plan};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::session::Session;
+use crate::session::{Session, engine_failure};
 use crate::words::count;
 
 /// What the command was told besides names and target.
 pub struct Options {
     /// Do not ask.
     pub yes: bool,
+    /// The generation to go on from.
+    pub onto: Option<u32>,
     /// Only show what would be done.
     pub plan_only: bool,
     /// Evict pods first.
@@ -55,11 +57,13 @@ pub async fn run(
         plan::tell_unchanged(&plan, format);
         return Ok(verdict);
     }
+    let again = apply::command(target, &format!("node remove {}", names.join(" ")));
+    generation::go_on(&world, options.onto, &again)?;
+    session.engine.acknowledge(&world).await.map_err(|error| engine_failure(&error))?;
     if !options.yes {
         apply::consent_to(&plan, "Give --yes.")?;
     }
     let report = execute::execute(&session, &world, &plan, format, color).await?;
-    let again = apply::command(target, &format!("node remove {}", names.join(" ")));
     execute::conclude(&plan, &report, &again)?;
     let gone: Vec<&str> = (plan.nodes.iter().filter(|node| node.fate == Fate::Destroy))
         .map(|node| node.name.as_str())

@@ -138,6 +138,13 @@ pub fn for_destroy(session: &Session, world: &World) -> Outcome<Plan> {
     judged(session, world, plan)
 }
 
+/// A plan to remove the cluster although no secrets prove whose it is, judged by the checker.
+pub fn for_destroy_without_secrets(session: &Session, world: &World) -> Outcome<Plan> {
+    let plan = daedal_planner::plan_destroy_without_secrets(&session.cluster, world)
+        .map_err(|error| refused(&error))?;
+    judged(session, world, plan)
+}
+
 /// A plan to take nodes out that are no longer declared, judged by the checker.
 pub fn for_removal(session: &Session, world: &World, removal: &Removal<'_>) -> Outcome<Plan> {
     let plan =

@@ -1,7 +1,7 @@
 //! `daedal templates list|prune`: what VMs are cloned from, and how what is left over goes.
 
 use clap::Subcommand;
-use daedal_engine::TemplateRow;
+use daedal_engine::{Pruning, TemplateRow};
 use daedal_inventory::Role;
 
 use crate::cli::{Format, Target};
@@ -28,6 +28,12 @@ pub enum TemplatesCommand {
         /// Also those that are current.
         #[arg(long)]
         all: bool,
+        /// Also in a cluster that says `protect: true`.
+        #[arg(long)]
+        protected: bool,
+        /// Destroy templates although no secrets prove that they are yours; asks for their number unless it is given.
+        #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
+        without_secrets: Option<Option<usize>>,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
@@ -48,28 +54,63 @@ pub async fn run(command: &TemplatesCommand, format: Format, color: bool) -> Out
             }
             Ok(Exit::Done)
         }
-        TemplatesCommand::Prune { target, all, yes } => prune(target, *all, *yes, format, color).await,
+        TemplatesCommand::Prune { target, all, protected, without_secrets, yes } => {
+            let (all, protected) = (*all, *protected);
+            let pruning = Pruning { all, protected, without_secrets: without_secrets.is_some() };
+            let consent = Consent { yes: *yes, number: without_secrets.flatten() };
+            prune(target, pruning, &consent, format, color).await
+        }
     }
 }
 
-async fn prune(target: &Target, all: bool, yes: bool, format: Format, color: bool) -> Outcome {
-    let session = Session::open(target, color).await?;
-    let _lock = session.lock("templates prune").await?;
-    let rows = session.engine.templates(&session.cluster).await.map_err(|error| engine_failure(&error))?;
-    let going: Vec<TemplateRow> =
-        rows.into_iter().filter(|row| (all || !row.current) && row.linked.is_empty()).collect();
-    if !going.is_empty() && !yes {
-        console::progress(render(&going).trim_end());
-        let answer = console::ask("Destroy these templates? [y/N]").ok_or_else(|| {
-            Failure::new(Exit::Usage, "nothing was destroyed: there is nobody to ask").hint("Give --yes")
-        })?;
-        if !matches!(answer.trim(), "y" | "yes") {
-            return Err(Failure::new(Exit::Failed, "nothing was destroyed"));
+/// What was said in advance.
+struct Consent {
+    yes: bool,
+    number: Option<usize>,
+}
+
+impl Consent {
+    /// Asks for what was not said. Whoever has no secrets must say how many templates go.
+    fn to(&self, going: &[TemplateRow], pruning: Pruning) -> Outcome<()> {
+        let nobody = |hint: &str| {
+            Failure::new(Exit::Usage, "nothing was destroyed: there is nobody to ask").hint(hint.to_owned())
+        };
+        if going.is_empty() || (self.yes && !pruning.without_secrets) {
+            return Ok(());
+        }
+        console::progress(render(going).trim_end());
+        if !self.yes {
+            let answer =
+                console::ask("Destroy these templates? [y/N]").ok_or_else(|| nobody("Give --yes"))?;
+            if !matches!(answer.trim(), "y" | "yes") {
+                return Err(Failure::new(Exit::Failed, "nothing was destroyed"));
+            }
+        }
+        if !pruning.without_secrets {
+            return Ok(());
+        }
+        let number = match self.number {
+            Some(number) => number.to_string(),
+            None => console::ask("No secrets prove that these templates are yours. Type how many they are:")
+                .ok_or_else(|| nobody("Give --without-secrets=NUMBER, the number of templates"))?,
+        };
+        match number == going.len().to_string() {
+            true => Ok(()),
+            false => Err(Failure::new(Exit::Failed, "nothing was destroyed: that is not their number")),
         }
     }
+}
+
+async fn prune(target: &Target, pruning: Pruning, consent: &Consent, format: Format, color: bool) -> Outcome {
+    let session = Session::open(target, color).await?;
+    let _lock = session.lock("templates prune").await?;
+    let rows = session.engine.prunable_templates(&session.cluster, pruning).await;
+    let rows = rows.map_err(|error| engine_failure(&error))?;
+    let going: Vec<TemplateRow> = rows.into_iter().filter(|row| row.linked.is_empty()).collect();
+    consent.to(&going, pruning)?;
     let pruned = session
         .engine
-        .prune_templates(&session.cluster, all)
+        .prune_templates(&session.cluster, pruning)
         .await
         .map_err(|error| engine_failure(&error))?;
     match format {

@@ -253,6 +253,8 @@ mod tests {
             uuid: uuid::Uuid::nil(),
             intent: String::new(),
             basis: String::new(),
+            behind: None,
+            without_secrets: false,
             steps: vec![
                 step(0, Some("cp-1"), Action::StartVm { vmid: 300 }),
                 step(1, Some("cp-1"), Action::AwaitApi),

@@ -180,6 +180,7 @@ fn engine(
     let keys = Keyring::in_file(folder.join("key.txt"));
     keys.make()?;
     Ok(Engine::new(Parts {
+        author: "bench@here".into(),
         proxmox,
         factory: daedal_image_factory::Factory::new(&cluster.talos.factory, dialer.clone(), &trust)?,
         nodes: dialer.clone(),

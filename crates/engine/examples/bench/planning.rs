@@ -161,6 +161,8 @@ fn guest(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
             iso: None,
             base: None,
             waiting: false,
+            unsigned: false,
+            protected_by_us: false,
             protected: false,
             runs: None,
             hardware: daedal_planner::declared_hardware(cluster, node, &daedal_planner::Seats::default()),

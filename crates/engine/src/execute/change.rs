@@ -1,8 +1,9 @@
 //! Changes of a VM that is there: hardware, further disks, media and the mark.
 
+use daedal_inventory::Node;
 use daedal_planner::names::{self, is_boot_iso, media_node, volid_file};
 use daedal_planner::{Change, FoundMark, Mark, Step, disk_slots, remark};
-use daedal_proxmox::{Kind, UpdateVm, cdrom};
+use daedal_proxmox::{Kind, UpdateVm, VmConfig, cdrom};
 
 use crate::effects::EffectKind;
 use crate::error::Error;
@@ -38,7 +39,9 @@ impl Executor<'_> {
                     "tags" => names::tags(self.cluster, node).join(";"),
                     "onboot" => "1".to_owned(),
                     "name" => node.name.clone(),
-                    "description" => daedal_planner::description(self.cluster, node),
+                    "protection" => u8::from(self.cluster.protect).to_string(),
+                    // Written below: whatever changes, the mark says who did it last.
+                    "description" => continue,
                     FIRST_NIC => {
                         // What the user set on the NIC by hand stays; the MAC is always sent, or Proxmox makes one up.
                         let wanted = machine::nic(self.cluster, node);
@@ -63,15 +66,30 @@ impl Executor<'_> {
                 };
                 update = update.set(&change.option, value);
             }
-            if changes.iter().any(|change| change.option == "cores") && mine.config.sockets > 1 {
-                update = update.set("sockets", 1);
-            }
-            if update.set.is_empty() && update.delete.is_empty() {
+            if update.set.is_empty() && update.delete.is_empty() && !changes_option(changes, "description") {
                 return Ok(Outcome::Done);
+            }
+            update = update.set("description", self.marked(node, &mine.config, changes));
+            if changes_option(changes, "cores") && mine.config.sockets > 1 {
+                update = update.set("sockets", 1);
             }
             self.put_config(vmid, &mine.host, EffectKind::UpdateVm, &update).await
         })
         .await
+    }
+
+    /// The notes of a VM with the mark that it has from now on: it says who changed it last, and with a new description also
+    /// what it is made from. What people wrote stays.
+    fn marked(&self, node: &Node, config: &VmConfig, changes: &[Change]) -> String {
+        let (notes, stamp) = (config.description.as_deref().unwrap_or_default(), self.stamp());
+        let now = Mark::of(self.cluster, node, &stamp);
+        let FoundMark::One(old) = Mark::find(notes) else {
+            return daedal_planner::description(self.cluster, node, &stamp);
+        };
+        let digest = if changes_option(changes, "description") { now.digest } else { old.digest.clone() };
+        let protected =
+            if changes_option(changes, "protection") { self.cluster.protect } else { old.protected };
+        remark(notes, &Mark { digest, protected, ..old.again(&stamp) })
     }
 
     /// Grows a disk that is not the system's to its declared size. What is in its slot by now may be somebody else's.
@@ -125,7 +143,7 @@ impl Executor<'_> {
             {
                 // Which config it has is known for sure only if it was given just now.
                 let given = if self.was_given(vmid) {
-                    Mark::of(self.cluster, node).digest
+                    Mark::of(self.cluster, node, &self.stamp()).digest
                 } else {
                     mark.digest.clone()
                 };
@@ -174,4 +192,8 @@ fn not_plugged(error: &daedal_proxmox::Error, vmid: u32, host: &str) -> Option<E
         why: why.join("; "),
         options,
     })
+}
+
+fn changes_option(changes: &[Change], option: &str) -> bool {
+    changes.iter().any(|change| change.option == option)
 }

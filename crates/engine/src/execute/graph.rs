@@ -38,8 +38,12 @@ pub(crate) trait Worker: Sync {
     fn work<'a>(&'a self, step: &'a Step) -> Work<'a>;
     /// Where the step must be inside while it works.
     fn turnstile(&self, step: &Step) -> Option<Arc<Turnstile>>;
+    /// What a step waits for before its turn, holding nothing; how it ended if it must not begin.
+    fn before<'a>(&'a self, step: &'a Step) -> Pin<Box<dyn Future<Output = Option<Ended>> + Send + 'a>>;
     /// Called when a step begins and when it has ended.
     fn note(&self, step: &Step, ended: Option<&Ended>);
+    /// Called when a step failed: what waits for another before its turn must not wait in vain.
+    fn failed(&self);
     /// Whether the peer that a step gave up on answers again.
     fn is_back<'a>(&'a self, step: &'a Step) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
 }
@@ -136,6 +140,7 @@ pub(crate) async fn run(worker: &dyn Worker, plan: &Plan, run: &Run, began: Time
                 report.cancelled = true;
             }
             Ended::Failed { error, fix, peer } => {
+                worker.failed();
                 let took = finished.end.duration_since(finished.start.unwrap_or(finished.end));
                 let one = GaveUp { id: finished.id, error, fix, took };
                 let tries = comebacks.entry(finished.id).or_insert(0u32);
@@ -188,7 +193,12 @@ async fn one(
 ) -> Finished {
     let id = step.id;
     let stopped = |start| Finished { id, start, end: Instant::now(), ended: Ended::Stopped };
-    let turnstile = worker.turnstile(step);
+    let refused = tokio::select! {
+        biased;
+        () = run.stop.cancelled() => return stopped(None),
+        refused = worker.before(step) => refused,
+    };
+    let turnstile = worker.turnstile(step).filter(|_| refused.is_none());
     let inside = match &turnstile {
         None => None,
         Some(turnstile) => tokio::select! {
@@ -205,7 +215,10 @@ async fn one(
     run.tell(Event::StepStarted { step: id, node: node.clone(), stage });
     worker.note(step, None);
     working.lock().unwrap_or_else(PoisonError::into_inner).insert(id, start);
-    let ended = worker.work(step).await;
+    let ended = match refused {
+        Some(refused) => refused,
+        None => worker.work(step).await,
+    };
     drop(inside);
     working.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
     worker.note(step, Some(&ended));
@@ -335,11 +348,17 @@ mod tests {
             step.host.is_some().then(|| self.one_at_a_time.clone())
         }
 
+        fn before<'a>(&'a self, _: &'a Step) -> Pin<Box<dyn Future<Output = Option<Ended>> + Send + 'a>> {
+            Box::pin(std::future::ready(None))
+        }
+
         fn note(&self, _: &Step, _: Option<&Ended>) {}
 
         fn is_back<'a>(&'a self, _: &'a Step) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
             Box::pin(async { Instant::now() >= self.back })
         }
+
+        fn failed(&self) {}
     }
 
     fn plan(steps: &[(&[StepId], &str, bool)]) -> Plan {
@@ -363,6 +382,8 @@ mod tests {
             uuid: uuid::Uuid::nil(),
             intent: String::new(),
             basis: String::new(),
+            behind: None,
+            without_secrets: false,
             versions: Default::default(),
             nodes: Vec::new(),
             steps,

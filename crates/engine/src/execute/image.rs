@@ -17,6 +17,15 @@ use crate::{image, machine};
 impl Executor<'_> {
     /// Makes the secrets, stores them, reads them back. Until that has happened nothing that depends on them exists.
     pub(super) async fn create_secrets(&self) -> Result<Outcome, Error> {
+        let outcome = self.store_secrets().await?;
+        // From now on, marks name these secrets, and those that name others are somebody else's.
+        if let Some(id) = self.engine.secrets_id().await? {
+            self.judge.learn(id);
+        }
+        Ok(outcome)
+    }
+
+    async fn store_secrets(&self) -> Result<Outcome, Error> {
         let parts = &self.engine.parts;
         if self.engine.stored_secrets().await?.is_some() {
             return Ok(Outcome::AlreadyDone);
@@ -171,7 +180,8 @@ impl Executor<'_> {
         file: &str,
     ) -> Result<Outcome, Error> {
         let node = self.node(step)?;
-        if file != media_file(self.cluster, node) {
+        let file = &*self.medium(file);
+        if file != media_file(self.cluster, node, self.judge.secrets()) {
             return Err(Error::Plan { why: format!("`{file}` is not the config media of {}", node.name) });
         }
         let upload =

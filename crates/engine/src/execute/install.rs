@@ -86,11 +86,19 @@ impl Executor<'_> {
         // Nobody needs these keys afterwards.
         let secrets = self.new_secrets().await?;
         let nodes = Nodes::new(parts, &secrets)?;
-        let file = media_file_of(self.cluster, &builder.name, make.digest);
+        let file = media_file_of(self.cluster, &builder.name, make.digest, self.judge.secrets());
         let (volid, bytes) = (media_volid(storage, &file), machine::media(self.cluster, builder, &secrets)?);
         self.put_media(step, storage, &Upload::iso(&file, bytes.to_vec())).await?;
         let role = Node { role: make.role, ..builder.clone() };
-        let spec = machine::installing_template(self.cluster, &role, vmid, make.iso, &volid, make.digest);
+        let spec = machine::installing_template(
+            self.cluster,
+            &role,
+            vmid,
+            make.iso,
+            &volid,
+            make.digest,
+            &self.stamp(),
+        );
         let call = async { Ok(proxmox.create_vm(host, &spec).await?) };
         let upid = self.perform(EffectKind::CreateVm, vmid, host, call).await?;
         self.finish(step, &upid, &format!("create VM {vmid}")).await?;

@@ -1,6 +1,7 @@
 //! Executes a plan: every step finds out what is already done, and reads the world again where it cannot know.
 
 mod change;
+mod claim;
 mod cluster;
 mod config;
 mod console;
@@ -23,13 +24,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_inventory::{Cluster, Node};
-use daedal_planner::{Action, Judge, Plan, Purpose, Step, StepId, World};
+use daedal_planner::{Action, Generation, Judge, Plan, Purpose, Stamp, Step, StepId, World};
 use daedal_proxmox::TaskWatcher;
 use daedal_store::{Entry, Journal};
 use daedal_talos::SecretsBundle;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::{OnceCell, Semaphore};
 
+use self::claim::Claim;
 use self::install::Install;
 use self::turnstile::Turnstile;
 use crate::addresses::{self, Addresses};
@@ -73,6 +76,9 @@ impl Engine {
             return Err(Error::Plan { why: format!("the checker refuses it: {first}{more}") });
         }
         let executor = Executor::new(self, cluster, world, plan, run)?;
+        if let Some(generation) = &executor.generation {
+            self.record(generation).await?;
+        }
         executor.journal("run begun", &format!("{:?} {}", plan.purpose, plan.cluster), "");
         let began = self.parts.clock.now();
         let report = tokio::select! {
@@ -109,6 +115,10 @@ pub(crate) struct Executor<'a> {
     nodes: OnceCell<Nodes>,
     kubernetes: OnceCell<Kubernetes>,
     by_name: HashMap<&'a str, &'a Node>,
+    /// The generation that this run applies; none where it changes nothing for good.
+    generation: Option<Generation>,
+    /// Whose the cluster is that this run begins.
+    pub(crate) claim: Claim,
     /// VMs this very run made: known to be ours without asking again.
     fresh: Mutex<BTreeSet<u32>>,
     /// VMs this very run gave the declared config.
@@ -138,7 +148,7 @@ impl<'a> Executor<'a> {
             world,
             plan,
             run,
-            judge: Judge::new(cluster),
+            judge: Judge::knowing(cluster, world.secrets_id.clone()),
             tasks: TaskWatcher::new(&engine.parts.proxmox),
             readiness: Readiness::default(),
             roll: Roll::new(cluster, world, addresses.clone()),
@@ -149,6 +159,12 @@ impl<'a> Executor<'a> {
             nodes: OnceCell::new(),
             kubernetes: OnceCell::new(),
             by_name: cluster.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
+            generation: (plan.purpose == Purpose::Apply && plan.touches_cluster()).then(|| Generation {
+                number: world.next_generation(),
+                by: engine.parts.author.clone(),
+                at: engine.parts.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            }),
+            claim: Claim::of(plan, world),
             fresh: Mutex::default(),
             given: Mutex::default(),
             starting: Mutex::default(),
@@ -180,16 +196,23 @@ impl<'a> Executor<'a> {
             }
             Action::DropTemplate { vmid } => self.drop_template(step, *vmid).await,
             Action::CreateVm { vmid, template: Some(template), .. } => {
-                self.clone_vm(step, *vmid, template).await
+                let made = self.clone_vm(step, *vmid, template).await;
+                let media = match &step.action {
+                    Action::CreateVm { media: Some(media), .. } => Some(self.medium(media)),
+                    _ => None,
+                };
+                self.unless_theirs(step, media.as_deref(), made).await
             }
             Action::CreateVm { vmid, image, iso, media, .. } => {
+                let media = media.as_deref().map(|media| self.medium(media));
                 let (image, iso, media) = (image.as_deref(), iso.as_deref(), media.as_deref());
-                self.create_vm(step, *vmid, Sources { image, iso, media }).await
+                let made = self.create_vm(step, *vmid, Sources { image, iso, media }).await;
+                self.unless_theirs(step, media, made).await
             }
             Action::AwaitCreate { vmid, upid } => self.await_create(step, *vmid, upid).await,
             Action::GrowDisk { vmid, size } => self.grow_disk(step, *vmid, *size).await,
             Action::UpdateVm { vmid, changes } => self.update_vm(step, *vmid, changes).await,
-            Action::AttachMedia { vmid, media } => self.attach_media(step, *vmid, media).await,
+            Action::AttachMedia { vmid, media } => self.attach_media(step, *vmid, &self.medium(media)).await,
             Action::StartVm { vmid } => self.start_vm(step, *vmid).await,
             Action::RestartVm { vmid } => self.restart_vm(step, *vmid).await,
             Action::GiveConfig { vmid, console } => Box::pin(self.give_config(step, *vmid, *console)).await,
@@ -202,7 +225,7 @@ impl<'a> Executor<'a> {
             Action::AwaitEndpoint => self.await_endpoint(step).await,
             Action::AwaitReady => self.await_ready(step).await,
             Action::EjectMedia { vmid } | Action::MarkConfigured { vmid } => self.settle(step, *vmid).await,
-            Action::DeleteMedia { volid } => self.delete_media(step, volid).await,
+            Action::DeleteMedia { volid } => self.delete_media(step, &self.medium(volid)).await,
             Action::WriteOutputs => self.write_outputs().await,
             Action::Cordon => self.cordon(step).await,
             Action::Drain => self.drain(step).await,
@@ -216,6 +239,20 @@ impl<'a> Executor<'a> {
                 self.stop_vm(step, *vmid).await
             }
             Action::DestroyVm { vmid } => self.destroy_vm(step, *vmid).await,
+        }
+    }
+
+    /// What all marks that this run writes have in common.
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { secrets: self.judge.secrets().cloned(), generation: self.generation.clone() }
+    }
+
+    /// A medium's name or volume id as it is called: a plan that was made before there were secrets does not know their id.
+    pub(crate) fn medium<'s>(&self, named: &'s str) -> Cow<'s, str> {
+        let there = || self.world.volumes.iter().any(|volume| volume.volid == named);
+        match (self.judge.secrets(), &self.world.secrets_id) {
+            (Some(secrets), None) if !there() => Cow::Owned(daedal_planner::names::signed(named, secrets)),
+            _ => Cow::Borrowed(named),
         }
     }
 
@@ -366,8 +403,19 @@ impl Worker for Executor<'_> {
         })
     }
 
+    fn before<'s>(&'s self, step: &'s Step) -> BoxFuture<'s, Option<Ended>> {
+        Box::pin(async move {
+            let error = self.claim.settled(step).await?;
+            Some(Ended::Failed { error, fix: None, peer: false })
+        })
+    }
+
     fn turnstile(&self, step: &Step) -> Option<Arc<Turnstile>> {
         self.turnstiles.of(step)
+    }
+
+    fn failed(&self) {
+        self.claim.open();
     }
 
     fn note(&self, step: &Step, ended: Option<&Ended>) {

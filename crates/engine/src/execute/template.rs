@@ -22,7 +22,7 @@ impl Executor<'_> {
         digest: &str,
     ) -> Result<Outcome, Error> {
         let (host, proxmox) = (self.host(step)?, &self.engine.parts.proxmox);
-        let spec = &machine::template(self.cluster, role, vmid, image, digest);
+        let spec = &machine::template(self.cluster, role, vmid, image, digest, &self.stamp());
         self.persist(step, |_| async move {
             let mut outcome = Outcome::AlreadyDone;
             loop {
@@ -121,7 +121,7 @@ impl Executor<'_> {
         let clone = &CloneVm {
             newid: vmid,
             name: node.name.clone(),
-            description: Some(CloneMark::of(self.cluster, node).line()),
+            description: Some(CloneMark::of(self.cluster, node, &self.stamp()).line()),
             full: of.full,
             // A full clone may be elsewhere than its template.
             storage: self
@@ -139,7 +139,10 @@ impl Executor<'_> {
             }
             let call = async { Ok(proxmox.clone_vm(&of.host, of.vmid, clone).await?) };
             match self.perform(EffectKind::CloneVm, vmid, host, call).await {
-                Ok(upid) => self.finish(step, &upid, &format!("clone VM {vmid}")).await?,
+                Ok(upid) => {
+                    self.claim.taken(step);
+                    self.finish(step, &upid, &format!("clone VM {vmid}")).await?;
+                }
                 Err(Error::Proxmox(error)) if error.is_already_exists() => {
                     let found = self.inspect_created(step, vmid, Reserved::NotByUs).await?;
                     return found.ok_or(Error::Proxmox(error));
@@ -162,7 +165,7 @@ impl Executor<'_> {
         seen: Option<&VmConfig>,
     ) -> Result<(), Error> {
         let node = self.node(step)?;
-        let mut update: UpdateVm = machine::clone_update(self.cluster, node);
+        let mut update: UpdateVm = machine::clone_update(self.cluster, node, &self.stamp());
         if let Some(config) = seen {
             update = update.digest(&config.digest);
         }

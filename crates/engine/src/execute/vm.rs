@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use daedal_planner::names::{self, media_node, volid_file};
-use daedal_planner::{Ownership, Purpose, Step};
+use daedal_planner::{FoundMark, Mark, Ownership, Purpose, Step};
 use daedal_proxmox::{Kind, Missing, UpdateVm, Upid, VmConfig};
 use tokio::time::Instant;
 
@@ -42,7 +42,7 @@ impl Executor<'_> {
         sources: Sources<'_>,
     ) -> Result<Outcome, Error> {
         let (node, host) = (self.node(step)?, self.host(step)?);
-        let mut spec = machine::vm(self.cluster, node, sources);
+        let mut spec = machine::vm(self.cluster, node, sources, &self.stamp());
         if let Some(image) = sources.image {
             spec.start = self.is_large_enough(image, node.disk).await?;
         }
@@ -53,7 +53,10 @@ impl Executor<'_> {
             }
             let call = async { Ok(self.engine.parts.proxmox.create_vm(host, spec).await?) };
             match self.perform(EffectKind::CreateVm, vmid, host, call).await {
-                Ok(upid) => self.finish(step, &upid, &format!("create VM {vmid}")).await?,
+                Ok(upid) => {
+                    self.claim.taken(step);
+                    self.finish(step, &upid, &format!("create VM {vmid}")).await?;
+                }
                 Err(Error::Proxmox(error)) if error.is_already_exists() => {
                     // Refused, our call reserved nothing; an earlier try may have.
                     let reserved = if again { Reserved::MaybeByUs } else { Reserved::NotByUs };
@@ -70,6 +73,28 @@ impl Executor<'_> {
             Ok(Outcome::Done)
         })
         .await
+    }
+
+    /// Where a create found somebody else's VM, its medium is of no use and goes, and so does the claim to the cluster.
+    pub(super) async fn unless_theirs(
+        &self,
+        step: &Step,
+        media: Option<&str>,
+        made: Result<Outcome, Error>,
+    ) -> Result<Outcome, Error> {
+        let Err(error @ Error::NotOurs { .. }) = made else {
+            if made.is_ok() {
+                self.claim.taken(step);
+            }
+            return made;
+        };
+        self.claim.lost(step, &chain(&error));
+        if let Some(media) = media.filter(|_| self.judge.secrets().is_some())
+            && let Err(left) = self.delete_media(step, media).await
+        {
+            tracing::warn!(error = %chain(&left), media, "the config medium could not be deleted");
+        }
+        Err(error)
     }
 
     pub(super) async fn await_create(&self, step: &Step, vmid: u32, upid: &str) -> Result<Outcome, Error> {
@@ -349,6 +374,7 @@ impl Executor<'_> {
                 return Ok(if again { Outcome::Done } else { Outcome::AlreadyDone });
             };
             let host = &mine.host;
+            self.unprotect(vmid, &mine).await?;
             let call = async { Ok(self.engine.parts.proxmox.destroy_vm(host, vmid, true).await?) };
             let destroyed = match self.perform(EffectKind::DestroyVm, vmid, host, call).await {
                 Ok(upid) => self.finish(step, &upid, &format!("destroy VM {vmid}")).await,
@@ -361,6 +387,18 @@ impl Executor<'_> {
             }
         })
         .await
+    }
+
+    /// Takes Proxmox's own protection off a VM that is about to go, if we set it.
+    async fn unprotect(&self, vmid: u32, mine: &Mine) -> Result<(), Error> {
+        let notes = mine.config.description.as_deref().unwrap_or_default();
+        let by_us = matches!(Mark::find(notes), FoundMark::One(mark) if mark.protected);
+        if !mine.config.protection || !by_us {
+            return Ok(());
+        }
+        let update = UpdateVm::new().set("protection", 0).digest(&mine.config.digest);
+        let call = async { Ok(self.engine.parts.proxmox.update_vm(&mine.host, vmid, &update).await?) };
+        self.perform(EffectKind::UpdateVm, vmid, &mine.host, call).await
     }
 
     pub(super) async fn delete_media(&self, step: &Step, volid: &str) -> Result<Outcome, Error> {

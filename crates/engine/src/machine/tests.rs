@@ -52,7 +52,7 @@ fn a_vm_is_asked_for_as_talos_wants_it() {
     let cluster = cluster();
     let node = &cluster.nodes[0];
     let (image, media) = (Some("local:import/talos.qcow2"), Some("local:iso/cp-1.iso"));
-    let params = vm(&cluster, node, Sources { image, media, iso: None }).params();
+    let params = vm(&cluster, node, Sources { image, media, iso: None }, &Stamp::default()).params();
     let (mac, uuid) = (&node.mac, &node.uuid);
     let expected = [
         ("agent", "enabled=1".to_owned()),
@@ -61,7 +61,7 @@ fn a_vm_is_asked_for_as_talos_wants_it() {
         ("boot", "order=scsi0;ide2".to_owned()),
         ("cores", "4".to_owned()),
         ("cpu", "x86-64-v2-AES".to_owned()),
-        ("description", daedal_planner::description(&cluster, node)),
+        ("description", daedal_planner::description(&cluster, node, &Stamp::default())),
         ("efidisk0", "local-lvm:1,efitype=4m,pre-enrolled-keys=0".to_owned()),
         ("ide2", "local:iso/cp-1.iso,media=cdrom".to_owned()),
         ("machine", "q35".to_owned()),
@@ -115,7 +115,7 @@ fn hardware_is_asked_for_as_declared() {
         routes: Vec::new(),
         bonded: false,
     }];
-    let params = vm(&cluster, &cluster.nodes[0], Sources::default()).params();
+    let params = vm(&cluster, &cluster.nodes[0], Sources::default(), &Stamp::default()).params();
     for (option, value) in [
         ("machine", Some("pc")),
         ("bios", Some("seabios")),
@@ -213,7 +213,8 @@ fn first_document(text: &str) -> &str {
 fn a_vm_that_installs_itself_has_an_empty_disk_and_two_drives() {
     let cluster = cluster();
     let (iso, media) = (Some("local:iso/talos.iso"), Some("local:iso/cp-1.iso"));
-    let params = vm(&cluster, &cluster.nodes[0], Sources { image: None, iso, media }).params();
+    let params =
+        vm(&cluster, &cluster.nodes[0], Sources { image: None, iso, media }, &Stamp::default()).params();
     assert_eq!(params.get("scsi0"), Some("local-lvm:40,discard=on,iothread=1,ssd=1"));
     assert_eq!(params.get("ide0"), Some("local:iso/talos.iso,media=cdrom"));
     assert_eq!(params.get("ide2"), Some("local:iso/cp-1.iso,media=cdrom"));

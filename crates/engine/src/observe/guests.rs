@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use daedal_inventory::Cluster;
 use daedal_planner::names::is_template_name;
 use daedal_planner::{
-    FoundMark, GuestView, HardwareView, Identity, Judge, Mark, Ownership, Seat, VmConfig, asked_size,
-    card_words, disk_words, properties,
+    FoundMark, Generation, GuestView, HardwareView, Identity, Judge, Mark, Ownership, Seat, VmConfig,
+    asked_size, card_words, disk_words, properties,
 };
 use daedal_proxmox::{
     Client, Kind, Resource, TaskFilter, TaskOutcome, TaskRow, TaskState, VmConfig as RawConfig, VmRow,
@@ -19,6 +19,15 @@ use crate::limits::Limits;
 use crate::machine::{self, Drives, FIRST_NIC, SYSTEM_DISK};
 use crate::observe::{Blinds, unseen};
 
+/// What was found of the guests.
+pub(crate) struct Found {
+    pub(crate) guests: BTreeMap<u32, GuestView>,
+    /// Hosts that did not list theirs.
+    pub(crate) unlisted: BTreeSet<String>,
+    /// The generations that the marks on our VMs name.
+    pub(crate) applied: Vec<Generation>,
+}
+
 /// Looks at all guests; reads the config of those that could be ours. Also names the hosts that did not list theirs.
 pub(crate) async fn look(
     proxmox: &Client,
@@ -27,7 +36,7 @@ pub(crate) async fn look(
     resources: &[Resource],
     limits: &Limits,
     blinds: &Blinds,
-) -> (BTreeMap<u32, GuestView>, BTreeSet<String>) {
+) -> Found {
     let tag = format!("daedal-{}", cluster.name);
     let templates = cluster.templates().map(|(vmid, ..)| vmid);
     let vmids: BTreeSet<u32> = cluster.nodes.iter().map(|node| node.vmid).chain(templates).collect();
@@ -112,8 +121,11 @@ pub(crate) async fn look(
         .buffer_unordered(limits.probes)
         .collect()
         .await;
+    let mut applied: Vec<Generation> = Vec::new();
     for (vmid, ownership, config) in looked {
         let Some(guest) = guests.get_mut(&vmid) else { continue };
+        let mark = config.as_ref().and_then(mark).filter(|_| matches!(ownership, Ownership::Ours { .. }));
+        applied.extend(mark.and_then(|mark| mark.applied()));
         if let Ownership::Unreadable { why } = &ownership {
             blinds.say(format!("VM {vmid} on host {}", guest.host), why.clone());
         }
@@ -131,7 +143,17 @@ pub(crate) async fn look(
     for guest in unseen::look(proxmox, cluster, &heard, &guests, blinds).await {
         guests.insert(guest.vmid, guest);
     }
-    (guests, unheard.into_iter().map(str::to_owned).collect())
+    applied.sort_by(|a, b| (a.number, &a.at, &a.by).cmp(&(b.number, &b.at, &b.by)));
+    applied.dedup();
+    Found { guests, unlisted: unheard.into_iter().map(str::to_owned).collect(), applied }
+}
+
+/// The one mark in a VM's notes.
+fn mark(config: &RawConfig) -> Option<Mark> {
+    match Mark::find(config.description.as_deref().unwrap_or_default()) {
+        FoundMark::One(mark) => Some(mark),
+        FoundMark::None | FoundMark::Damaged => None,
+    }
 }
 
 /// Whose a VM is, from its config and, while that shows nothing but `lock: create`, from its tasks. Also returns the
@@ -253,6 +275,7 @@ pub(crate) fn judged(judge: &Judge<'_>, vmid: u32, config: &RawConfig) -> Owners
 /// The parts of a config that are compared, and what of them the running VM has otherwise.
 fn compared(vmid: u32, config: &RawConfig, drives: Drives) -> VmConfig {
     let nic = config.nics.get(FIRST_NIC);
+    let mark = mark(config);
     VmConfig {
         cores: config.vcpus(),
         memory: config.memory_mib << 20,
@@ -265,10 +288,9 @@ fn compared(vmid: u32, config: &RawConfig, drives: Drives) -> VmConfig {
         media: config.cdroms.get(drives.media).cloned().flatten(),
         iso: config.cdroms.get(drives.boot).cloned().flatten(),
         base: config.disks.get(SYSTEM_DISK).and_then(|disk| base(&disk.volid)),
-        waiting: matches!(
-            Mark::find(config.description.as_deref().unwrap_or_default()),
-            FoundMark::One(mark) if mark.waiting
-        ),
+        waiting: mark.as_ref().is_some_and(|mark| mark.waiting),
+        unsigned: mark.as_ref().is_some_and(|mark| mark.secrets.is_none()),
+        protected_by_us: mark.is_some_and(|mark| mark.protected),
         protected: config.protection,
         hardware: hardware(vmid, config),
         seats: machine::seats(vmid, config),

@@ -14,7 +14,8 @@ use std::net::IpAddr;
 
 use daedal_inventory::{Arch, Cluster, Node};
 use daedal_planner::{
-    Blind, GuestView, HostView, ImagePin, Judge, Ownership, StorageView, VolumeView, World,
+    Blind, Generation, GuestView, HostView, ImagePin, Judge, Ownership, SecretsId, StorageView, VolumeView,
+    World,
 };
 use daedal_proxmox::{Client, Resource, imports_disk_images, permitted, release};
 use daedal_talos::SecretsBundle;
@@ -22,7 +23,7 @@ use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
 use crate::addresses;
-use crate::engine::Engine;
+use crate::engine::{Engine, secrets_id};
 use crate::error::{Error, chain};
 use crate::outputs::Hosts;
 use crate::privileges;
@@ -56,14 +57,25 @@ impl Engine {
     /// error; whatever else cannot be seen is named in [`World::blind`].
     pub async fn observe(&self, cluster: &Cluster) -> Result<World, Error> {
         let secrets = self.stored_secrets().await?;
-        self.observe_with(cluster, secrets).await
+        let id = secrets.as_ref().map(secrets_id);
+        self.look(cluster, secrets, id).await
     }
 
-    /// Looks with other secrets than the stored ones: what answers to them is what runs on them.
+    /// Looks with other secrets than the stored ones, or with none: what answers to them is what runs on them. Which secrets
+    /// a mark names does not matter then.
     pub async fn observe_with(
         &self,
         cluster: &Cluster,
         secrets: Option<SecretsBundle>,
+    ) -> Result<World, Error> {
+        self.look(cluster, secrets, None).await
+    }
+
+    async fn look(
+        &self,
+        cluster: &Cluster,
+        secrets: Option<SecretsBundle>,
+        id: Option<SecretsId>,
     ) -> Result<World, Error> {
         let proxmox = &self.parts.proxmox;
         let blinds = Blinds::default();
@@ -74,14 +86,15 @@ impl Engine {
         world.hosts = hosts(&resources, &declared);
         disks::find_disabled(proxmox, cluster, &mut world.hosts).await;
 
-        let judge = Judge::new(cluster);
-        let ((guests, unlisted), volumes, disks) = tokio::join!(
+        let judge = Judge::knowing(cluster, id.clone());
+        let (guests::Found { guests, unlisted, applied }, volumes, disks) = tokio::join!(
             guests::look(proxmox, &judge, cluster, &resources, &self.parts.limits, &blinds),
             volumes(proxmox, cluster, &world.hosts, &blinds),
             disks::look(proxmox, cluster, &world.hosts, &blinds),
         );
         world.disks = disks;
         world.guests = guests;
+        world.applied = applied;
         // A VM of ours may have been moved to a host that is not declared.
         let holding = world
             .guests
@@ -131,6 +144,11 @@ impl Engine {
             }));
         }
         world.secrets_stored = secrets.is_some();
+        world.secrets_id = id;
+        world.known = self.parts.store.generation().await?.map(|kept| {
+            let daedal_store::Generation { number, by, at } = kept;
+            Generation { number, by, at }
+        });
         world.addresses = self.find(cluster, &world).await;
         let cluster = &*cluster.located(&world.addresses);
         if let Some(secrets) = secrets {

@@ -23,6 +23,7 @@ mod privileges;
 mod quorum;
 mod realities;
 mod removal;
+mod rivals;
 mod scale;
 mod stopping;
 mod storages;

@@ -62,7 +62,7 @@ async fn a_foreign_vm_on_our_number_is_told_and_never_touched() {
 async fn a_look_alike_is_never_touched() {
     let bench = Bench::new(1, 1);
     let node = &bench.cluster.nodes[1];
-    let description = daedal_planner::description(&bench.cluster, node);
+    let description = daedal_planner::description(&bench.cluster, node, &daedal_planner::Stamp::default());
     let config = [
         ("name", "worker-1"),
         ("tags", "daedal;daedal-home;lab"),

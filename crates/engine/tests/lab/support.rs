@@ -180,6 +180,28 @@ impl Bench {
 
     /// The same whose calls to Proxmox somebody else watches.
     pub fn engine_watched(&self, network: Dialer, effects: Effects, observer: Arc<dyn Observer>) -> Engine {
+        Engine::new(self.parts(network, effects, observer))
+    }
+
+    /// Somebody else's process on the same datacenter, with a store and secrets of its own.
+    pub fn rival(&self, folder: &Path, effects: Effects) -> Engine {
+        let keys = daedal_store::Keyring::in_file(folder.join("key.txt"));
+        keys.make().unwrap();
+        let uuid = self.cluster.uuid.to_string();
+        Engine::new(Parts {
+            store: Store::in_folder(folder.join("store"), &self.cluster.name, uuid, keys),
+            outputs: folder.join("outputs"),
+            new_secrets: Arc::new(|_, _| {
+                let cluster_secret =
+                    daedal_talos::Secret::new("cml2YWwgcml2YWwgcml2YWwgcml2YWwgcml2YWwhISE=");
+                Ok(SecretsBundle { cluster_secret, ..secrets().clone() })
+            }),
+            author: "rival@mill".into(),
+            ..self.parts(self.lab.dialer(), effects, self.counter.clone())
+        })
+    }
+
+    fn parts(&self, network: Dialer, effects: Effects, observer: Arc<dyn Observer>) -> Parts {
         let trust = Trust::Ca(self.lab.pki().ca_pem().to_owned());
         let token = Token::new(TOKEN, CANARY).unwrap();
         let proxmox = Client::builder(&self.cluster.proxmox.endpoint, token)
@@ -190,18 +212,19 @@ impl Bench {
             .unwrap();
         let factory =
             daedal_image_factory::Factory::new(&self.cluster.talos.factory, network.clone(), &trust).unwrap();
-        Engine::new(Parts {
+        Parts {
             proxmox,
             factory,
             nodes: network,
             store: self.store(),
             outputs: self.outputs(),
+            author: "tester@bench".into(),
             clock: Arc::new(LabClock(self.lab.pace())),
             entropy: Entropy::from_seed([7; 32]),
             new_secrets: Arc::new(|_, _| Ok(secrets().clone())),
             effects,
             limits: Limits::default(),
-        })
+        }
     }
 
     pub fn store(&self) -> Store {

@@ -1,5 +1,6 @@
 //! Templates and their clones: made, shared, replaced, listed, pruned.
 
+use daedal_engine::Pruning;
 use daedal_lab::proxmox::StorageSpec;
 use daedal_planner::Action;
 
@@ -98,7 +99,11 @@ async fn linked_clones_on_thick_lvm_are_refused_at_once() {
 async fn a_thin_pool_lets_a_template_go_before_its_clones() {
     let bench = Bench::booting(TEMPLATE, 1, 0);
     assert_done(&bench.apply().await, "apply");
-    let gone = bench.engine().prune_templates(&bench.cluster, true).await.unwrap();
+    let gone = bench
+        .engine()
+        .prune_templates(&bench.cluster, Pruning { all: true, ..Pruning::default() })
+        .await
+        .unwrap();
     assert!(!gone.is_empty() && gone.iter().all(|one| one.kept.is_none()), "{gone:#?}");
     bench.assert_converged("prune").await;
 }
@@ -112,9 +117,13 @@ async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
         rows.iter().map(|row| (row.vmid, row.current, row.linked.len())).collect();
     assert_eq!(told.iter().map(|row| row.2).sum::<usize>(), 2, "{rows:#?}");
     assert!(told.iter().all(|row| row.1), "{rows:#?}");
-    assert_eq!(bench.engine().prune_templates(&bench.cluster, false).await.unwrap(), []);
+    assert_eq!(bench.engine().prune_templates(&bench.cluster, Pruning::default()).await.unwrap(), []);
     // Not even when asked for all: the nodes' disks are linked to them.
-    let kept = bench.engine().prune_templates(&bench.cluster, true).await.unwrap();
+    let kept = bench
+        .engine()
+        .prune_templates(&bench.cluster, Pruning { all: true, ..Pruning::default() })
+        .await
+        .unwrap();
     assert!(
         kept.iter().all(|one| one.kept.as_ref().is_some_and(|why| why.contains("are linked to it"))),
         "{kept:#?}"
@@ -126,14 +135,14 @@ async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
     assert!(
         bench
             .engine()
-            .prune_templates(&bench.cluster, false)
+            .prune_templates(&bench.cluster, Pruning::default())
             .await
             .unwrap()
             .iter()
             .all(|one| one.kept.is_some())
     );
     assert_done(&bench.destroy().await, "destroy");
-    let gone = bench.engine().prune_templates(&bench.cluster, false).await.unwrap();
+    let gone = bench.engine().prune_templates(&bench.cluster, Pruning::default()).await.unwrap();
     assert!(gone.len() == rows.len() && gone.iter().all(|one| one.kept.is_none()), "{gone:#?}");
     assert_eq!(bench.lab.datacenter().vms(), []);
 }
@@ -190,7 +199,7 @@ async fn an_incomplete_template_is_listed_stopped_and_pruned() {
     assert!(notes.iter().any(|note| note.text.contains("incomplete template")), "{notes:#?}");
 
     bench.cluster = cluster_booting("{}", 1, 0);
-    let gone = bench.engine().prune_templates(&bench.cluster, false).await.unwrap();
+    let gone = bench.engine().prune_templates(&bench.cluster, Pruning::default()).await.unwrap();
     assert!(gone.len() == 1 && gone[0].kept.is_none(), "{gone:#?}");
     assert_eq!(bench.lab.datacenter().vms(), []);
 }

@@ -206,11 +206,14 @@ impl<'w> Planner<'w> {
             self.differ(node, option, [to, from], Stays::held(*why), Some(fix));
         }
         let mut changes = drift.quiet;
+        // A mark of an older version gets the id of the secrets, once the node itself proved that it has them.
+        let unsigned = config.unsigned && up && current && self.world.secrets_id.is_some();
         // A mark speaks of the whole config, versions and all.
-        let mark = (!current && sight.view.versions.is_none()).then(|| Change {
+        let outdated = !current && sight.view.versions.is_none();
+        let mark = (outdated || unsigned).then(|| Change {
             option: "description".to_owned(),
-            from: digest.to_owned(),
-            to: wanted_digest,
+            from: if current { "a mark without the id of the secrets".to_owned() } else { digest.to_owned() },
+            to: if current { "a mark with it".to_owned() } else { wanted_digest },
             needs_restart: false,
         });
         if let ConfigView::Differs { running, declared, reboot, changes } = seen {
@@ -386,7 +389,12 @@ impl<'w> Planner<'w> {
 
     /// Volume id and file name of the medium a node gets now.
     pub(super) fn medium_of(&self, node: &Node) -> (String, String) {
-        let file = names::media_file_of(self.cluster, &node.name, self.digests.of(node));
+        let file = names::media_file_of(
+            self.cluster,
+            &node.name,
+            self.digests.of(node),
+            self.world.secrets_id.as_ref(),
+        );
         (names::media_volid(&self.cluster.proxmox.images_storage, &file), file)
     }
 

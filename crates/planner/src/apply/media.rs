@@ -28,9 +28,8 @@ impl<'w> Planner<'w> {
         }
         let declared: HashSet<&str> = survey.nodes.iter().map(|sight| sight.node.name.as_str()).collect();
         for volume in self.volumes.all() {
-            let Some(node) = names::media_node(self.cluster, names::volid_file(&volume.volid)) else {
-                continue;
-            };
+            let (file, secrets) = (names::volid_file(&volume.volid), self.world.secrets_id.as_ref());
+            let Some(node) = names::own_media_node(self.cluster, secrets, file) else { continue };
             let known = self.known_media.contains(&self.volumes.place(&volume.host, &volume.volid));
             if volume.content != "iso" || keep.contains(node) || known {
                 continue;

@@ -73,6 +73,15 @@ impl<'w> Planner<'w> {
                     }
                 }
                 Ownership::Template { .. } if guest.lock.as_deref() == Some("create") => None,
+                Ownership::Template { .. } if cluster.protect => {
+                    let text = format!(
+                        "{who} is made of something else than is declared now, and the cluster is protected \
+                         (`protect: true`). It is not replaced, and nothing is cloned."
+                    );
+                    let fix = "daedal templates prune --protected, then apply again".to_owned();
+                    self.notes.problem(about, text, Some(fix));
+                    return None;
+                }
                 Ownership::Template { .. } => {
                     let linked = self.world.guests.values().filter(|other| {
                         other.config.as_ref().is_some_and(|config| config.base == Some(vmid))
@@ -108,7 +117,7 @@ impl<'w> Planner<'w> {
         let through = cluster.boot.installs_templates().then(|| node.name.clone());
         let action = Action::MakeTemplate { vmid, role, image: volid, digest, through };
         let reason = "clones are made from it; it holds no config and no identity";
-        let made = self.graph.add(subject, action, reason, [ready, dropped]);
+        let made = self.graph.add(subject, action, reason, [ready, dropped, self.secrets]);
         Some((clone, Some(made)))
     }
 }

@@ -149,8 +149,7 @@ impl Checker<'_> {
     pub(super) fn upload(&mut self, step: &Step, storage: &str, file: &str) {
         self.secrets_before(step);
         let Some(node) = self.declared(step) else { return };
-        let right = file == names::media_file_of(self.cluster, &node.name, self.digests.of(node))
-            && storage == self.cluster.proxmox.images_storage;
+        let right = file == self.media_file(node) && storage == self.cluster.proxmox.images_storage;
         self.demand(right, Rule::Ownership, step, "The file is not this node's medium");
         let host = step.host.as_deref().unwrap_or_default();
         let place = self.files.place(host, &names::media_volid(storage, file));

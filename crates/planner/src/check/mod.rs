@@ -15,6 +15,7 @@ use std::fmt;
 use daedal_inventory::{Cluster, Node, Role};
 
 use crate::digest;
+use crate::names;
 use crate::plan::{Action, Impact, Plan, Purpose, Step, StepId};
 use crate::world::{GuestView, Ownership, TalosView, World};
 
@@ -187,6 +188,12 @@ impl<'a> Checker<'a> {
             })
     }
 
+    /// What the medium that a node gets now is called.
+    fn media_file(&self, node: &Node) -> String {
+        let secrets = self.world.secrets_id.as_ref();
+        names::media_file_of(self.cluster, &node.name, self.digests.of(node), secrets)
+    }
+
     fn identity(&mut self) {
         let plan = self.plan;
         if plan.format != crate::plan::FORMAT {
@@ -205,6 +212,25 @@ impl<'a> Checker<'a> {
         }
         if plan.intent != digest::intent(self.cluster) {
             self.find(Rule::Identity, None, "The inventory is not the one the plan was made from.");
+        }
+        let existing = |step: &&Step| {
+            let (Action::StopVm { vmid }
+            | Action::DestroyVm { vmid }
+            | Action::DropTemplate { vmid }
+            | Action::UpdateVm { vmid, .. }
+            | Action::GrowDisk { vmid, .. }
+            | Action::EjectMedia { vmid }) = &step.action
+            else {
+                return false;
+            };
+            self.world.guests.contains_key(vmid)
+        };
+        if !self.world.secrets_stored
+            && !plan.without_secrets
+            && let Some(step) = plan.steps.iter().find(existing)
+        {
+            let text = "An existing VM is touched, and no secrets prove that it is ours.";
+            self.find(Rule::Secrets, Some(step), text);
         }
         if plan.purpose != Purpose::Apply && self.cluster.protect {
             self.find(

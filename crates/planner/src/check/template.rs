@@ -89,6 +89,13 @@ impl Checker<'_> {
             .values()
             .any(|guest| guest.config.as_ref().is_some_and(|config| config.base == Some(vmid)));
         self.demand(!linked, Rule::Destruction, step, "A VM's disk is linked to the template");
+        let protected = self.cluster.protect;
+        self.demand(
+            !protected,
+            Rule::Destruction,
+            step,
+            "The cluster is protected, and so are its templates",
+        );
         let again = self.plan.steps[step.id as usize + 1..].iter().any(|s| {
             matches!(s.action, Action::MakeTemplate { vmid: made, .. } if made == vmid)
                 && s.needs.contains(&step.id)

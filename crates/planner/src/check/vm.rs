@@ -9,7 +9,8 @@ use crate::plan::{Action, Change, CloneOf, Impact, Purpose, RunningVersions, Ste
 use crate::world::{ConfigView, EtcdView, Ownership, TalosView};
 
 /// Options an update may change.
-const UPDATABLE: [&str; 7] = ["cores", "memory", "name", "tags", "onboot", "net0", "description"];
+const UPDATABLE: [&str; 8] =
+    ["cores", "memory", "name", "tags", "onboot", "protection", "net0", "description"];
 
 /// The VMID a step acts on.
 pub(super) fn vmid(action: &Action) -> Option<u32> {
@@ -125,7 +126,7 @@ impl Checker<'_> {
         self.demand(of_path, Rule::Creation, step, "The VM is not made as its boot path says");
         if let Some(media) = media {
             let storage = &self.cluster.proxmox.images_storage;
-            let file = names::media_file_of(self.cluster, &node.name, self.digests.of(node));
+            let file = self.media_file(node);
             let right = media == names::media_volid(storage, &file);
             self.demand(right, Rule::Creation, step, "The medium is not this node's");
             let uploaded = self.uploaded_before(step, host, media);
@@ -223,7 +224,7 @@ impl Checker<'_> {
     pub(super) fn attach(&mut self, step: &Step, vmid: u32, media: &str) {
         self.owned(step, vmid);
         let Some(node) = self.declared(step) else { return };
-        let file = names::media_file_of(self.cluster, &node.name, self.digests.of(node));
+        let file = self.media_file(node);
         let right = media == names::media_volid(&self.cluster.proxmox.images_storage, &file);
         self.demand(right, Rule::Creation, step, "The medium is not this node's");
         let up = is_up(self.world, &node.name);

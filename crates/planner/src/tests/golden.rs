@@ -296,7 +296,7 @@ fn destroy() {
     sim.world.volumes.push(VolumeView {
         host: "atlas".into(),
         storage: "local".into(),
-        volid: names::media_volid("local", &names::media_file(&cluster, &old)),
+        volid: names::media_volid("local", &names::media_file(&cluster, &old, None)),
         content: "iso".into(),
         size: 1,
     });

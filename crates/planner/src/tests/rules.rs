@@ -196,7 +196,7 @@ fn media_of_others_stay() {
             size: 1,
         });
     };
-    volume(names::media_file(&other, &other.nodes[0]));
+    volume(names::media_file(&other, &other.nodes[0], None));
     volume("debian.iso".into());
     volume("daedal-home.iso".into());
     assert!(sim.plan().is_empty());
@@ -208,7 +208,7 @@ fn media_of_others_stay() {
 #[test]
 fn a_medium_in_a_strangers_drive_stays() {
     let mut sim = made();
-    let volid = names::media_volid("local", &names::media_file(&sim.cluster, &sim.cluster.nodes[0]));
+    let volid = names::media_volid("local", &names::media_file(&sim.cluster, &sim.cluster.nodes[0], None));
     sim.world.volumes.push(VolumeView {
         host: "atlas".into(),
         storage: "local".into(),

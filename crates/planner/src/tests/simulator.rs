@@ -180,7 +180,7 @@ impl Sim {
     pub(crate) fn made_vm(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
         let (path, storage) = (&cluster.boot, &cluster.proxmox.images_storage);
         let iso = crate::fixture::images(cluster).of(&node.name).map(|image| image.volid(storage));
-        let medium = names::media_volid(storage, &names::media_file(cluster, node));
+        let medium = names::media_volid(storage, &names::media_file(cluster, node, None));
         let config = VmConfig {
             cores: node.cores,
             memory: node.memory,
@@ -194,7 +194,9 @@ impl Sim {
             iso: path.iso.clone().or(iso).filter(|_| path.installs()),
             base: None,
             waiting: path.through_maintenance(),
-            protected: false,
+            unsigned: false,
+            protected: cluster.protect,
+            protected_by_us: cluster.protect,
             hardware: crate::hardware::declared_hardware(cluster, node, &Default::default()),
             seats: Default::default(),
             runs: None,
@@ -249,7 +251,7 @@ impl Sim {
             Action::DeleteImage { volid } => self.drop_volume(&host, volid),
             Action::UploadMedia { storage, file } => {
                 assert!(self.world.secrets_stored, "media made of secrets that are not stored");
-                assert_eq!(*file, names::media_file(&self.cluster, &self.node(step)));
+                assert_eq!(*file, names::media_file(&self.cluster, &self.node(step), None));
                 self.put_volume(&host, &names::media_volid(storage, file), "iso", 400 << 10);
             }
             Action::CreateVm { vmid, image, iso, template, media, digest } => {
@@ -444,6 +446,10 @@ impl Sim {
                 "tags" => config.tags = names::tags(&cluster, &node),
                 "onboot" => config.on_boot = true,
                 "name" => guest.name.clone_from(&node.name),
+                "protection" => {
+                    config.protected = cluster.protect;
+                    config.protected_by_us = cluster.protect;
+                }
                 "net0" => {
                     config.mac = node.mac.clone();
                     config.bridge = cluster.proxmox.bridge.clone();

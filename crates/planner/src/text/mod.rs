@@ -51,6 +51,7 @@ pub fn render(plan: &Plan, options: RenderOptions) -> String {
         page.nothing_to_do();
         return page.text;
     }
+    page.behind();
     page.header();
     page.notes();
     page.hosts();
@@ -74,6 +75,18 @@ impl<'p> Page<'p> {
     fn line(&mut self, line: impl AsRef<str>) {
         self.text.push_str(line.as_ref().trim_end());
         self.text.push('\n');
+    }
+
+    /// On top of everything: somebody else was here, and this plan may undo what they did.
+    fn behind(&mut self) {
+        let behind = self.plan.behind.as_ref().filter(|_| self.plan.touches_cluster());
+        let Some(unseen) = behind else { return };
+        let text = format!("Cluster {}: {}. This plan may undo it.", self.plan.cluster, unseen.words());
+        for line in wrap(&text, self.width) {
+            let line = self.paint.styled(&line, Style::Yellow);
+            self.line(line);
+        }
+        self.line("");
     }
 
     fn header(&mut self) {

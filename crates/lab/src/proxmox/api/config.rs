@@ -235,6 +235,15 @@ impl Change {
         let vm = state.vm_mut(host, self.vmid)?;
         vm.pending.remove(name);
         let Some(value) = vm.config.get(name).cloned() else { return Ok(()) };
+        if vm.config.get("protection").is_some_and(|flag| flag == "1") {
+            let what = match name.starts_with("unused") {
+                true => Some(format!("unused disk '{value}'")),
+                false => vmconfig::is_drive(name).then(|| format!("drive '{name}'")),
+            };
+            if let Some(what) = what {
+                return Err(Fail::internal(format!("can't remove {what} - protection mode enabled")));
+            }
+        }
         if name.starts_with("unused") {
             vm.config.remove(name);
             if let Some(volume) =

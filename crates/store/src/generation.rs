@@ -1,0 +1,15 @@
+//! Who applied a cluster last, as far as a store knows.
+
+use serde::{Deserialize, Serialize};
+
+/// One apply that changed a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Generation {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Who, as `user@host`.
+    pub by: String,
+    /// When it began, in RFC 3339.
+    pub at: String,
+}
