@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::Error;
 use crate::folder;
 use crate::generation::Generation;
@@ -194,44 +197,48 @@ impl Store {
     pub async fn record_pin(&self, pin: Pin) -> Result<(), Error> {
         let mut pins = self.pins().await?;
         pins.insert(pin.file.clone(), pin);
-        let store = self.clone();
-        blocking(move || {
-            folder::make_private_folder(store.place())?;
-            let text = serde_json::to_vec_pretty(&pins).unwrap_or_default();
-            folder::write_private(&store.path(PINS), &seal::seal(&store.identity, &text))
-        })
-        .await
+        self.write_document(PINS, pins).await
     }
 
     async fn pins(&self) -> Result<BTreeMap<String, Pin>, Error> {
-        let store = self.clone();
-        blocking(move || match store.read_sealed(PINS)? {
-            None => Ok(BTreeMap::new()),
-            Some(text) => serde_json::from_slice(text.expose())
-                .map_err(|error| Error::Damaged { path: store.path(PINS), why: error.to_string() }),
-        })
-        .await
+        Ok(self.read_document(PINS).await?.unwrap_or_default())
     }
 
     /// The newest generation of the cluster that was applied with this store, or onto which somebody said to go.
     pub async fn generation(&self) -> Result<Option<Generation>, Error> {
-        let store = self.clone();
-        blocking(move || match store.read_sealed(GENERATION)? {
-            None => Ok(None),
-            Some(text) => serde_json::from_slice(text.expose())
-                .map(Some)
-                .map_err(|error| Error::Damaged { path: store.path(GENERATION), why: error.to_string() }),
-        })
-        .await
+        self.read_document(GENERATION).await
     }
 
     /// Records a generation, in place of the one before. To be called under the lock.
     pub async fn record_generation(&self, generation: Generation) -> Result<(), Error> {
+        self.write_document(GENERATION, generation).await
+    }
+
+    /// A sealed document by its file's name; none if there is none.
+    async fn read_document<T>(&self, name: &'static str) -> Result<Option<T>, Error>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let store = self.clone();
+        blocking(move || match store.read_sealed(name)? {
+            None => Ok(None),
+            Some(text) => serde_json::from_slice(text.expose())
+                .map(Some)
+                .map_err(|error| Error::Damaged { path: store.path(name), why: error.to_string() }),
+        })
+        .await
+    }
+
+    /// Seals a document, in place of what had the name.
+    async fn write_document<T>(&self, name: &'static str, document: T) -> Result<(), Error>
+    where
+        T: Serialize + Send + 'static,
+    {
         let store = self.clone();
         blocking(move || {
             folder::make_private_folder(store.place())?;
-            let text = serde_json::to_vec_pretty(&generation).unwrap_or_default();
-            folder::write_private(&store.path(GENERATION), &seal::seal(&store.identity, &text))
+            let text = serde_json::to_vec_pretty(&document).unwrap_or_default();
+            folder::write_private(&store.path(name), &seal::seal(&store.identity, &text))
         })
         .await
     }
