@@ -41,7 +41,6 @@ pub mod nocloud;
 mod pem;
 pub mod pki;
 pub mod proto;
-mod rsa_key;
 mod secret;
 mod secrets;
 mod yaml;

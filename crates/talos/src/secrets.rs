@@ -20,7 +20,6 @@ use zeroize::Zeroizing;
 use crate::{
     Error, Result, pem,
     pki::{CertificateAuthority, KeyKind, PrivateKey},
-    rsa_key,
     secret::Secret,
 };
 
@@ -107,7 +106,7 @@ impl SecretsBundle {
         let k8s_aggregator = authority(KeyKind::P256, None)?;
         let os = authority(KeyKind::Ed25519, Some("talos"))?;
         let service_account =
-            rsa_key::generate(rng, service_account_key_bits).map_err(Error::ServiceAccountKey)?;
+            daedal_keys::new_rsa(rng, service_account_key_bits).map_err(Error::ServiceAccountKey)?;
         let service_account = service_account
             .to_pkcs1_der()
             .map_err(|error| Error::Key { reason: format!("the RSA key cannot be encoded ({error})") })?;

@@ -3,7 +3,6 @@
 mod der;
 mod issue;
 mod keys;
-mod primes;
 
 use std::rc::Rc;
 
@@ -19,7 +18,7 @@ pub(super) fn functions() -> Vec<Entry> {
     vec![
         fixed("genPrivateKey", &[Str], gen_private_key),
         fixed("genCA", &[Str, Int], |exec, args| {
-            let key = new_rsa(exec, 2048);
+            let key = new_rsa(exec, 2048)?;
             issue(exec, &text(args, 0), None, int(args, 1), &key, None, true)
         }),
         fixed("genCAWithKey", &[Str, Int, Str], |exec, args| {
@@ -27,7 +26,7 @@ pub(super) fn functions() -> Vec<Entry> {
             issue(exec, &text(args, 0), None, int(args, 1), &key, None, true)
         }),
         fixed("genSelfSignedCert", &[Str, List, List, Int], |exec, args| {
-            let key = new_rsa(exec, 2048);
+            let key = new_rsa(exec, 2048)?;
             let names = alternative_names(&args[1], &args[2])?;
             issue(exec, &text(args, 0), Some(names), int(args, 3), &key, None, false)
         }),
@@ -37,7 +36,7 @@ pub(super) fn functions() -> Vec<Entry> {
             issue(exec, &text(args, 0), Some(names), int(args, 3), &key, None, false)
         }),
         fixed("genSignedCert", &[Str, List, List, Int, Certificate], |exec, args| {
-            let key = new_rsa(exec, 2048);
+            let key = new_rsa(exec, 2048)?;
             let names = alternative_names(&args[1], &args[2])?;
             issue(exec, &text(args, 0), Some(names), int(args, 3), &key, Some(pair(&args[4])?), false)
         }),
@@ -70,8 +69,8 @@ fn pair(value: &Value) -> Result<(String, String), FuncError> {
     Ok((part("Cert"), part("Key")))
 }
 
-fn new_rsa(exec: &Exec<'_>, bits: usize) -> Key {
-    Key::new_rsa(exec.env.random.borrow_mut().generator(), bits)
+fn new_rsa(exec: &Exec<'_>, bits: usize) -> Result<Key, FuncError> {
+    Ok(Key::new_rsa(exec.env.random.borrow_mut().generator(), bits)?)
 }
 
 fn read_key(pem: &str) -> Result<Key, FuncError> {
@@ -81,7 +80,7 @@ fn read_key(pem: &str) -> Result<Key, FuncError> {
 fn gen_private_key(exec: &mut Exec<'_>, args: &mut [Value]) -> FuncResult {
     let kind = text(args, 0);
     let key = match kind.as_str() {
-        "" | "rsa" => new_rsa(exec, 4096),
+        "" | "rsa" => new_rsa(exec, 4096)?,
         "ecdsa" => Key::new_ecdsa(exec.env.random.borrow_mut().generator()),
         "ed25519" => Key::new_ed25519(exec.env.random.borrow_mut().generator()),
         "dsa" => return Err("DSA keys are obsolete and not supported".into()),

@@ -7,7 +7,7 @@ use rustls::{RootCertStore, server::WebPkiClientVerifier};
 use rustls_pki_types::UnixTime;
 
 use super::*;
-use crate::{rsa_key, secrets::tests::now};
+use crate::secrets::tests::now;
 
 /// An authority as an older PKI has it.
 pub(crate) struct Old {
@@ -45,7 +45,7 @@ fn p384_sec1(pkcs8: &[u8]) -> Vec<u8> {
 /// One authority for every kind and encoding of a key; two calls give different keys.
 fn made(seed: u64) -> Vec<Old> {
     let rng = &mut StdRng::seed_from_u64(seed);
-    let rsa = rsa_key::generate(rng, 2048).unwrap();
+    let rsa = daedal_keys::new_rsa(rng, 2048).unwrap();
     let p384 = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap().serialize_der();
     let p256 = p256::SecretKey::random(rng);
     let generic = |der: &[u8]| pem::encode("PRIVATE KEY", der);
@@ -143,7 +143,7 @@ fn what_is_not_supported_is_said_to_be_so_and_what_is_broken_to_be_broken() {
     let pkcs8 = [&head[..], &[0x23, 4, 0x51], &sec1[..81]].concat();
     let x25519 =
         [&[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x6e, 4, 0x22, 4, 0x20][..], &[1; 32]].concat();
-    let short = rsa_key::generate(&mut StdRng::seed_from_u64(4), 1024).unwrap();
+    let short = daedal_keys::new_rsa(&mut StdRng::seed_from_u64(4), 1024).unwrap();
     let short = pem::encode("RSA PRIVATE KEY", short.to_pkcs1_der().unwrap().as_bytes());
     for (key, words) in [
         (pem::encode("EC PRIVATE KEY", &sec1), "P-521 are not supported"),

@@ -1,13 +1,11 @@
 //! Private keys: read, written and used for signing as Go does.
 
-use num_bigint_dig::BigUint;
 use rand::rngs::StdRng;
 use rsa::pkcs1::{DecodeRsaPrivateKey as _, EncodeRsaPrivateKey as _, EncodeRsaPublicKey as _};
 use rsa::pkcs8::DecodePrivateKey as _;
 use sha2::{Digest as _, Sha256};
 
 use super::der::{self, INTEGER, NULL, OCTET_STRING, OID, Reader, SEQUENCE, element, sequence};
-use super::primes;
 
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const RSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
@@ -19,8 +17,6 @@ const SHA256_INFO: &[u8] = &[
     0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00,
     0x04, 0x20,
 ];
-
-const EXPONENT: u32 = 65_537;
 
 /// The parameters of an elliptic curve: its name in keys, that of signatures by it, and the length of a private key.
 struct Curve {
@@ -56,14 +52,9 @@ pub(super) enum Key {
 
 impl Key {
     /// A new RSA key.
-    pub(super) fn new_rsa(random: &mut StdRng, bits: usize) -> Key {
-        loop {
-            let [p, q] = primes::pair(random, bits / 2);
-            // One in 65,537 primes does not go with the exponent, and two may be the same.
-            if let Ok(key) = rsa::RsaPrivateKey::from_p_q(p, q, BigUint::from(EXPONENT)) {
-                return Key::Rsa(Box::new(key));
-            }
-        }
+    pub(super) fn new_rsa(random: &mut StdRng, bits: usize) -> Result<Key, String> {
+        let key = daedal_keys::new_rsa(random, bits).map_err(|e| e.to_string())?;
+        Ok(Key::Rsa(Box::new(key)))
     }
 
     /// A new key on the curve P-256.

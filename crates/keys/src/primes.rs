@@ -1,13 +1,13 @@
 //! Random primes for RSA keys: a sieve by small primes, and few Miller-Rabin rounds for what passes it.
 
 use std::sync::OnceLock;
+use std::thread;
 
 use num_bigint_dig::BigUint;
 use num_bigint_dig::prime::probably_prime_miller_rabin;
 use rand::rngs::StdRng;
-use rand::{Rng as _, RngCore as _, SeedableRng as _};
-
-use crate::parallel;
+use rand::{CryptoRng, Rng as _, RngCore, SeedableRng as _};
+use zeroize::Zeroizing;
 
 /// Small primes are those up to here. Larger ones cost more than the rounds they save.
 const SMALL: u16 = u16::MAX;
@@ -17,11 +17,20 @@ const WINDOW: usize = 1 << 13;
 const ROUNDS: usize = 5;
 
 /// Two primes of that many bits, searched at the same time. Their product has twice as many bits.
-pub(super) fn pair(random: &mut StdRng, bits: usize) -> [BigUint; 2] {
-    let seeds: [[u8; 32]; 2] = [random.r#gen(), random.r#gen()];
-    let search = |seed| prime(&mut StdRng::from_seed(seed), bits);
-    let (p, q) = parallel::both(|| search(seeds[0]), || search(seeds[1]));
-    [p, q]
+pub(super) fn pair<R: RngCore + CryptoRng>(random: &mut R, bits: usize) -> rsa::Result<[BigUint; 2]> {
+    let seeds: [Zeroizing<[u8; 32]>; 2] = [Zeroizing::new(random.r#gen()), Zeroizing::new(random.r#gen())];
+    let search = |seed: &[u8; 32]| prime(&mut StdRng::from_seed(*seed), bits);
+    thread::scope(|scope| {
+        let helper = thread::Builder::new().spawn_scoped(scope, || search(&seeds[1]));
+        let p = search(&seeds[0]);
+        let q = match helper.map(thread::ScopedJoinHandle::join) {
+            Ok(Ok(q)) => q,
+            Ok(Err(_)) => return Err(rsa::Error::Internal),
+            // No thread could be started.
+            Err(_) => search(&seeds[1]),
+        };
+        Ok([p, q])
+    })
 }
 
 /// A prime of that many bits whose two highest are set.
@@ -41,7 +50,7 @@ fn prime(random: &mut StdRng, bits: usize) -> BigUint {
 
 /// A random odd number of that many bits, a multiple of eight, whose two highest are set.
 fn candidate(random: &mut StdRng, bits: usize) -> BigUint {
-    let mut bytes = vec![0; bits / 8];
+    let mut bytes = Zeroizing::new(vec![0; bits / 8]);
     random.fill_bytes(&mut bytes);
     if let Some(first) = bytes.first_mut() {
         *first |= 0b1100_0000;
@@ -98,11 +107,11 @@ mod tests {
     fn primes_are_prime_of_the_right_size_and_follow_from_the_seed() {
         assert_eq!(small_primes()[..4], [3, 5, 7, 11]);
         assert_eq!((small_primes().len(), small_primes().last()), (6541, Some(&65_521)));
-        let [p, q] = pair(&mut StdRng::from_seed([5; 32]), 512);
+        let [p, q] = pair(&mut StdRng::from_seed([5; 32]), 512).unwrap();
         assert_eq!([&p, &q].map(BigUint::bits), [512, 512]);
         assert_eq!((&p * &q).bits(), 1024);
         assert!(p != q && probably_prime(&p, 20) && probably_prime(&q, 20));
-        assert_eq!(pair(&mut StdRng::from_seed([5; 32]), 512), [p, q]);
+        assert_eq!(pair(&mut StdRng::from_seed([5; 32]), 512).unwrap(), [p, q]);
     }
 
     #[test]
