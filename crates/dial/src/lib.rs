@@ -6,7 +6,7 @@
 //! - [`Direct`] dials by TCP, [`Proxy`] through HTTP CONNECT or SOCKS5 (the proxy resolves the name),
 //!   [`Timeout`] bounds any of them.
 //! - [`Trust`] says how a TLS server proves itself and makes the `rustls` configuration for it; [`tls_connect`] runs the
-//!   handshake over any stream. Only the `ring` provider is used, and it is named explicitly: nothing needs installing.
+//!   handshake over any stream; [`judged_by`] is for certificates that are known by themselves. Only the `ring` provider is used, and it is named explicitly: nothing needs installing.
 //! - [`Bounded`] ends an answer where a peer says too much.
 //! - [`Connector`] is the same as a `tower` service, for hyper, tonic and kube; [`http1`] one connection of it.
 
@@ -17,6 +17,7 @@ mod proxy;
 mod target;
 mod timeout;
 mod tls;
+mod verifier;
 
 use std::{future::Future, io, pin::Pin, sync::Arc};
 
@@ -32,6 +33,7 @@ pub use tls::{
     Fingerprint, Trust, TrustError, is_of_another_authority, provider, server_name, shown_fingerprint,
     tls_connect, tls_error,
 };
+pub use verifier::judged_by;
 
 /// A bidirectional byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}

@@ -2,16 +2,12 @@
 
 use std::{error::Error as StdError, fmt, io, str::FromStr, sync::Arc};
 
-use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject};
+use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider};
+use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject};
 use sha2::{Digest, Sha256};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::{Dialer, Stream, Target};
+use crate::{Dialer, Stream, Target, judged_by};
 
 /// How a TLS server proves who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,9 +49,8 @@ pub fn provider() -> Arc<CryptoProvider> {
 impl Trust {
     /// A client configuration that trusts so, without client certificate and without ALPN.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, TrustError> {
-        let provider = provider();
         let builder =
-            ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+            ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
         let config = match self {
             Self::System => {
                 let mut roots = RootCertStore::empty();
@@ -76,13 +71,16 @@ impl Trust {
                 }
                 builder.with_root_certificates(roots).with_no_client_auth()
             }
-            Self::Fingerprint(pin) => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Pinned { pin: Some(*pin), provider }))
-                .with_no_client_auth(),
+            Self::Fingerprint(pin) => {
+                let pin = *pin;
+                builder
+                    .dangerous()
+                    .with_custom_certificate_verifier(judged_by(move |shown| is_pinned(shown, pin)))
+                    .with_no_client_auth()
+            }
             Self::Insecure => builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Pinned { pin: None, provider }))
+                .with_custom_certificate_verifier(judged_by(|_| Ok(())))
                 .with_no_client_auth(),
         };
         Ok(Arc::new(config))
@@ -202,51 +200,13 @@ pub async fn shown_fingerprint(dialer: &Dialer, target: &Target) -> io::Result<F
     shown.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the server shows no certificate"))
 }
 
-/// Accepts one certificate (or, without pin, any), but never a server that cannot sign with its key.
-#[derive(Debug)]
-struct Pinned {
-    pin: Option<Fingerprint>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        match self.pin {
-            Some(pin) if pin != Fingerprint::of(end_entity) => Err(rustls::Error::General(format!(
-                "the server's certificate has fingerprint {}, but {pin} is pinned",
-                Fingerprint::of(end_entity)
-            ))),
-            _ => Ok(ServerCertVerified::assertion()),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+/// Whether a certificate is the pinned one.
+fn is_pinned(certificate: &CertificateDer<'_>, pin: Fingerprint) -> Result<(), rustls::Error> {
+    match Fingerprint::of(certificate) {
+        shown if shown == pin => Ok(()),
+        shown => Err(rustls::Error::General(format!(
+            "the server's certificate has fingerprint {shown}, but {pin} is pinned"
+        ))),
     }
 }
 

@@ -8,15 +8,11 @@ use std::{
     time::Duration,
 };
 
-use daedal_dial::{BoxStream, Dialer, Target, tls_error};
+use daedal_dial::{BoxStream, Dialer, Target, judged_by, provider, tls_error};
 use jiff::Timestamp;
 use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    },
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    ClientConfig, RootCertStore,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier as _},
     time_provider::{DefaultTimeProvider, TimeProvider},
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
@@ -57,10 +53,6 @@ fn time_provider(clock: Option<&Clock>) -> Arc<dyn TimeProvider> {
     }
 }
 
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
-}
-
 fn roots(authority: &str) -> Result<Arc<RootCertStore>> {
     let mut roots = RootCertStore::empty();
     let certificate = pki::certificate_from_pem(authority)?;
@@ -92,12 +84,21 @@ pub(crate) fn without_identity(
     clock: Option<&Clock>,
 ) -> Result<(Arc<ClientConfig>, Seen)> {
     let seen = Seen::default();
-    let verifier = PinVerifier { pin: pin.map(str::to_owned), seen: seen.clone(), provider: provider() };
+    let (pin, shown) = (pin.map(str::to_owned), seen.clone());
+    let verifier = judged_by(move |certificate| {
+        use rustls::CertificateError as Fault;
+        let fingerprint = pki::spki_fingerprint(certificate).map_err(|_| Fault::BadEncoding)?;
+        if pin.as_ref().is_some_and(|pin| *pin != fingerprint) {
+            return Err(Fault::ApplicationVerificationFailure.into());
+        }
+        *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(certificate.clone().into_owned());
+        Ok(())
+    });
     let mut config = ClientConfig::builder_with_details(provider(), time_provider(clock))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| crate::Error::Certificate { reason: error.to_string() })?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok((Arc::new(config), seen))
@@ -121,56 +122,6 @@ pub(crate) fn is_issued_by(certificate: &CertificateDer<'_>, authority: &str) ->
                 | rustls::CertificateError::NotValidForNameContext { .. }
         )),
         Err(_) => Ok(false),
-    }
-}
-
-#[derive(Debug)]
-struct PinVerifier {
-    pin: Option<String>,
-    seen: Seen,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for PinVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
-        let fingerprint = pki::spki_fingerprint(end_entity)
-            .map_err(|_| rustls::Error::InvalidCertificate(rustls::CertificateError::BadEncoding))?;
-        if self.pin.as_ref().is_some_and(|pin| *pin != fingerprint) {
-            return Err(rustls::Error::InvalidCertificate(
-                rustls::CertificateError::ApplicationVerificationFailure,
-            ));
-        }
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.clone().into_owned());
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
