@@ -223,13 +223,32 @@ fn another_key(served: &Served, here: &Path) {
     std::fs::write(&key, new).unwrap();
 }
 
+/// The numbers in a line.
+fn numbers(line: &str) -> [usize; 4] {
+    let numbers: Vec<usize> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    numbers.try_into().unwrap_or_else(|_| panic!("{line}"))
+}
+
 /// Firewall, high availability and backups: off until asked for, there once asked for, gone when told.
 fn on_request(served: &Served, here: &Path, setup: &[&str], root: &[(&str, &str)]) {
     let asked =
         |words: &[&str]| run(served, here, &[&["proxmox"][..], words, &["-f", "cluster.yaml"]].concat(), &[]);
-    let untouched = |said: &str| said.lines().all(|line| line.starts_with("there "));
+    // The last line counts what was done, and what was there.
+    let counts = |said: &str| said.lines().last().unwrap_or_default().to_owned();
+    let untouched = |said: &str| {
+        let mut lines = said.lines().rev();
+        let nothing = lines.next().is_some_and(|line| line.starts_with("0 created, 0 changed, 0 removed, "));
+        nothing && lines.all(|line| ["there ", "off ", "absent "].iter().any(|word| line.starts_with(word)))
+    };
     let said = good(&asked(&["firewall", "--allow", "80,443"]));
     assert!(said.contains("turned on  firewall of cp-1"), "{said}");
+    let firewalls = said.matches("turned on  firewall of ").count();
+    // Of each VM the IP set and at least five rules are new, its options and its network card are other than before.
+    let [created, changed, removed, left] = numbers(&counts(&said));
+    assert!(created > 5 * firewalls && changed == 2 * firewalls && removed + left == 0, "{said}");
+    let off = good(&asked(&["firewall", "--off"]));
+    assert_eq!(numbers(&counts(&off)), [0, changed, created, 0], "{off}");
+    good(&asked(&["firewall", "--allow", "80,443"]));
     let said = good(&asked(&["firewall", "--allow", "80,443"]));
     assert!(untouched(&said), "{said}");
     // What touches the whole datacenter takes privileges that the account was not given.
@@ -251,6 +270,11 @@ fn on_request(served: &Served, here: &Path, setup: &[&str], root: &[(&str, &str)
     }
     let said = good(&asked(&["backup-job", "--storage", "local", "--keep", "3"]));
     assert!(said.starts_with("changed "), "{said}");
+    assert_eq!(counts(&said), "0 created, 1 changed, 0 removed, 0 left as found.");
+    let said = good(&asked(&["backup-job", "--storage", "local", "--keep", "3", "-o", "json"]));
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let none = serde_json::json!({"created": 0, "changed": 0, "removed": 0, "left": 1});
+    assert_eq!((&json["counts"], &json["steps"][0]["done"]), (&none, &serde_json::Value::Null), "{json}");
     for (words, first) in [
         (["firewall", "--off"], "turned off firewall of cp-1"),
         (["ha", "--off"], "removed    HA resource vm:"),

@@ -130,6 +130,7 @@ fn hardware_that_waits_for_a_restart_is_a_difference_and_shown_apart() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("restart VM 303"), "{said}");
     assert!(said.contains("Restarts worker-1."), "{said}");
+    assert!(said.ends_with("1 to change, 0 to destroy, 1 VM to restart."), "{said}");
     good(&allowed.run(&lab, &["apply", "--yes"]));
     let (code, said) = planned(&allowed, &lab);
     assert_eq!(code, Some(0), "{said}");

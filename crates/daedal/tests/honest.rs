@@ -101,6 +101,51 @@ fn a_dead_create_that_the_token_may_not_see_is_told() {
     assert!(said.contains("nothing of cluster home is left to destroy"), "{said}");
 }
 
+/// What a problem blocks is not built around silently: the plan says what apply leaves out, and so do the exit codes.
+#[test]
+fn a_blocked_node_is_told_before_the_summary_and_by_the_exit_code() {
+    let lab = Lab::new();
+    let home = Changed::new("home", &[]);
+    let plain =
+        |run: &std::process::Output| text(&run.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    good(&home.run(&lab, &["plan"]));
+    let stranger = |vmid: &str| {
+        lab.tamper(|world| {
+            let config = serde_json::json!({"name": "nas"});
+            world["datacenter"]["vms"][vmid] =
+                serde_json::json!({"host": "atlas", "config": config, "pending": {}, "running": null});
+        });
+    };
+    stranger("301");
+    let leaves_out = "apply leaves out cp-2 (see Problems). The cluster gets 2 of 3 control planes.";
+    let plan = home.run(&lab, &["plan"]);
+    let said = plain(&plan);
+    assert_eq!(plan.status.code(), Some(1), "{said}");
+    let end = format!("{leaves_out} 4 to create, 0 to change, 0 to destroy, 1 blocked.");
+    assert!(said.ends_with(&end), "{said}");
+    // Scripts that ask for it learn that there is something to do.
+    let plan = home.run(&lab, &["plan", "--detailed-exitcode", "-o", "json"]);
+    assert_eq!(plan.status.code(), Some(2), "{}", text(&plan.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&plan.stdout).unwrap();
+    let counts = serde_json::json!({"create": 4, "change": 0, "destroy": 0, "restart": 0, "blocked": 1});
+    assert_eq!(json["counts"]["vms"], counts, "{}", json["counts"]);
+
+    // Apply says it, too, and is no success. Then nothing else is to be done, and it still is none.
+    stranger("303");
+    let small = Changed::new("home", SMALL);
+    let leaves_out = "apply leaves out worker-1 (see Problems). The cluster gets 0 of 1 worker.";
+    let apply = small.run(&lab, &["apply", "--yes"]);
+    let said = plain(&apply);
+    assert_eq!(apply.status.code(), Some(1), "{said}");
+    assert!(said.contains(leaves_out) && said.contains("Cluster home is incomplete"), "{said}");
+    for command in [&["plan"][..], &["plan", "--detailed-exitcode"], &["apply", "--yes"]] {
+        let run = small.run(&lab, command);
+        let said = plain(&run);
+        assert_eq!(run.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("{leaves_out} No changes: nothing can be done")), "{said}");
+    }
+}
+
 /// A volume that Proxmox CSI attached is somebody else's: no difference, no advice, and it outlives the VM.
 #[test]
 fn a_volume_of_another_owner_is_not_ours_to_compare() {

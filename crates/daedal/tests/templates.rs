@@ -58,6 +58,13 @@ fn templates_are_listed_and_go_when_somebody_says_so() {
     let run = guarded.run(&lab, &["plan"]);
     let said = text(&run.stdout);
     assert!(said.contains("the cluster is protected") && !said.contains("destroy template"), "{said}");
+    // Unprotected, they would be replaced, which is counted and not called the deletion of a file.
+    let planned = after.json(&lab, &["plan"]);
+    let templates = serde_json::json!({"create": 0, "replace": 2, "destroy": 0});
+    assert_eq!(planned["counts"]["templates"], templates, "{}", planned["counts"]);
+    let said = good(&after.run(&lab, &["plan"]));
+    assert!(said.contains("Replaces templates 998, 999.") && !said.contains("image file"), "{said}");
+    assert!(said.trim_end().ends_with("0 to destroy, 2 templates to replace."), "{said}");
     // Neither do they go from a machine that has no secrets to prove whose they are.
     let empty = lab.dir().with_file_name("empty").display().to_string();
     let run = after.run(&lab, &["templates", "prune", "--yes", "--state", &empty]);

@@ -9,7 +9,7 @@ use daedal_planner::{Ownership, World};
 use daedal_proxmox::{FirewallRule, Kept, Options, UpdateVm, release};
 use futures::future::BoxFuture;
 
-use crate::account::Ensured;
+use crate::account::{Ensured, Tally};
 use crate::effects::EffectKind;
 use crate::engine::{Engine, Parts};
 use crate::error::Error;
@@ -50,12 +50,17 @@ impl Engine {
         let mut all = Vec::new();
         for (node, host) in self.ours(cluster).await? {
             let firewall = Firewall { parts: &self.parts, node, host: &host };
-            let changed = match on {
+            let (turned, counts) = match on {
                 true => firewall.guard(cluster, ports).await?,
                 false => firewall.unguard().await?,
             };
             let what = format!("firewall of {} (VM {})", node.name, node.vmid);
-            all.push(Ensured::new(what, changed.then_some(if on { "turned on" } else { "turned off" })));
+            let done = match (turned, on) {
+                (true, true) => Some("turned on"),
+                (true, false) => Some("turned off"),
+                (false, _) => (!counts.unchanged()).then_some("changed"),
+            };
+            all.push(Ensured::new(what, done).counted(counts, if on { "there" } else { "off" }));
         }
         Ok(all)
     }
@@ -227,18 +232,19 @@ impl<'a> Shelf<'a> {
 
     async fn ensure(&self, id: &str, wanted: &Options) -> Result<Ensured, Error> {
         let proxmox = &self.parts.proxmox;
-        let done = match self.known.get(id) {
+        let none = Tally::default();
+        let (done, counts) = match self.known.get(id) {
             None => {
                 self.change(id, proxmox.create_kept(self.kind, id, wanted)).await?;
-                Some("created")
+                (Some("created"), Tally { created: 1, ..none })
             }
             Some(there) if wanted.iter().any(|(name, value)| there.get(name) != Some(value)) => {
                 self.change(id, proxmox.update_kept(self.kind, id, wanted)).await?;
-                Some("changed")
+                (Some("changed"), Tally { changed: 1, ..none })
             }
-            Some(_) => None,
+            Some(_) => (None, Tally { left: 1, ..none }),
         };
-        Ok(Ensured::new(format!("{} {id}", self.kind.name()), done))
+        Ok(Ensured::new(format!("{} {id}", self.kind.name()), done).counted(counts, "there"))
     }
 
     async fn remove(&self, id: &str) -> Result<Ensured, Error> {
@@ -246,7 +252,9 @@ impl<'a> Shelf<'a> {
         if there {
             self.change(id, self.parts.proxmox.delete_kept(self.kind, id)).await?;
         }
-        Ok(Ensured::new(format!("{} {id}", self.kind.name()), there.then_some("removed")))
+        let counts = Tally { removed: usize::from(there), ..Tally::default() };
+        let what = format!("{} {id}", self.kind.name());
+        Ok(Ensured::new(what, there.then_some("removed")).counted(counts, "absent"))
     }
 }
 
@@ -283,6 +291,11 @@ fn is_mine(rule: &&FirewallRule) -> bool {
     rule.comment.as_ref().is_some_and(|comment| comment.starts_with("daedal: "))
 }
 
+/// One object that was there before.
+fn one(changed: bool) -> Tally {
+    Tally { changed: usize::from(changed), left: usize::from(!changed), ..Tally::default() }
+}
+
 /// Addresses of everything in the cluster.
 fn members(cluster: &Cluster) -> BTreeSet<String> {
     // Where DHCP gives them any address, they may be anywhere in their network.
@@ -310,78 +323,91 @@ impl Firewall<'_> {
         self.parts.effects.proxmox(EffectKind::SetFirewall, what, call)
     }
 
-    async fn guard(&self, cluster: &Cluster, ports: &[u16]) -> Result<bool, Error> {
+    /// Turns it on. Whether it was off, and what became of its objects: the set, the rules, the options, the network card.
+    async fn guard(&self, cluster: &Cluster, ports: &[u16]) -> Result<(bool, Tally), Error> {
         let (proxmox, host, vmid) = (&self.parts.proxmox, self.host, self.node.vmid);
-        let mut changed = false;
-        if !proxmox.ipsets(host, vmid).await?.iter().any(|name| name == SET) {
-            self.change("the set", proxmox.create_ipset(host, vmid, SET)).await?;
-            changed = true;
-        }
-        let there: BTreeSet<String> = proxmox.ipset(host, vmid, SET).await?.into_iter().collect();
-        let wanted = members(cluster);
-        for cidr in wanted.difference(&there) {
-            self.change(cidr, proxmox.add_to_ipset(host, vmid, SET, cidr)).await?;
-            changed = true;
-        }
-        for cidr in there.difference(&wanted) {
-            self.change(cidr, proxmox.take_from_ipset(host, vmid, SET, cidr)).await?;
-            changed = true;
-        }
+        let set = self.fill_set(&members(cluster)).await?;
         // Rules of others stay; ours are re-created when they differ.
         let wanted = rules(self.node, ports);
         let known = proxmox.firewall_rules(host, vmid).await?;
         let bare = |rule: &FirewallRule| FirewallRule { pos: None, ..rule.clone() };
+        let mut rules = Tally { left: wanted.len(), ..Tally::default() };
         if known.iter().filter(is_mine).map(bare).collect::<Vec<_>>() != wanted {
             // The new ones go first, so that no moment is without them. Proxmox puts each before all others.
             for (pos, rule) in wanted.iter().enumerate().rev() {
                 self.change(format!("new rule {pos}"), proxmox.add_firewall_rule(host, vmid, rule)).await?;
             }
-            self.delete_rules(&known, wanted.len() as u64).await?;
-            changed = true;
+            let removed = self.delete_rules(&known, wanted.len() as u64).await?;
+            rules = Tally { created: wanted.len(), removed, ..Tally::default() };
         }
         let options: Options = [("enable", "1"), ("policy_in", "DROP"), ("policy_out", "ACCEPT")]
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         let there: BTreeMap<String, String> = proxmox.firewall_options(host, vmid).await?;
-        if options.iter().any(|(name, value)| there.get(name) != Some(value)) {
+        let differ = options.iter().any(|(name, value)| there.get(name) != Some(value));
+        if differ {
             self.change("the options", proxmox.set_firewall_options(host, vmid, &options)).await?;
-            changed = true;
         }
         // Last of all: only now does anything filter.
-        Ok(self.filtered(true).await? || changed)
+        let turned = self.filtered(true).await?;
+        Ok((turned, [set, rules, one(differ), one(turned)].into_iter().sum()))
     }
 
-    /// Turns it off, and takes away what [`Firewall::guard`] made.
-    async fn unguard(&self) -> Result<bool, Error> {
+    /// The IP set with just these addresses.
+    async fn fill_set(&self, wanted: &BTreeSet<String>) -> Result<Tally, Error> {
         let (proxmox, host, vmid) = (&self.parts.proxmox, self.host, self.node.vmid);
-        let mut changed = self.filtered(false).await?;
+        let exists = proxmox.ipsets(host, vmid).await?.iter().any(|name| name == SET);
+        if !exists {
+            self.change("the set", proxmox.create_ipset(host, vmid, SET)).await?;
+        }
+        let there: BTreeSet<String> = proxmox.ipset(host, vmid, SET).await?.into_iter().collect();
+        for cidr in wanted.difference(&there) {
+            self.change(cidr, proxmox.add_to_ipset(host, vmid, SET, cidr)).await?;
+        }
+        for cidr in there.difference(wanted) {
+            self.change(cidr, proxmox.take_from_ipset(host, vmid, SET, cidr)).await?;
+        }
+        Ok(match exists {
+            true => one(there != *wanted),
+            false => Tally { created: 1, ..Tally::default() },
+        })
+    }
+
+    /// Turns it off, and takes away what [`Firewall::guard`] made. Whether it was on, and what became of its objects.
+    async fn unguard(&self) -> Result<(bool, Tally), Error> {
+        let (proxmox, host, vmid) = (&self.parts.proxmox, self.host, self.node.vmid);
+        let turned = self.filtered(false).await?;
         let there = proxmox.firewall_options(host, vmid).await?;
-        if there.get("enable").is_some_and(|enable| enable == "1") {
+        let enabled = there.get("enable").is_some_and(|enable| enable == "1");
+        if enabled {
             let options = Options::from([("enable".to_owned(), "0".to_owned())]);
             self.change("the options", proxmox.set_firewall_options(host, vmid, &options)).await?;
-            changed = true;
         }
         let known = proxmox.firewall_rules(host, vmid).await?;
-        changed |= self.delete_rules(&known, 0).await?;
+        let rules = Tally { removed: self.delete_rules(&known, 0).await?, ..Tally::default() };
         let of_set = Some(format!("+{SET}"));
         let used = known.iter().any(|rule| !is_mine(&rule) && rule.source == of_set);
-        if !used && proxmox.ipsets(host, vmid).await?.iter().any(|name| name == SET) {
-            self.change("the set", proxmox.delete_ipset(host, vmid, SET)).await?;
-            changed = true;
+        let mut set = Tally::default();
+        if proxmox.ipsets(host, vmid).await?.iter().any(|name| name == SET) {
+            set = Tally { removed: usize::from(!used), left: usize::from(used), ..set };
+            if !used {
+                self.change("the set", proxmox.delete_ipset(host, vmid, SET)).await?;
+            }
         }
-        Ok(changed)
+        Ok((turned, [one(turned), one(enabled), rules, set].into_iter().sum()))
     }
 
-    /// Deletes our rules among those that were read before so many were added; the last first, for the others move up.
-    async fn delete_rules(&self, known: &[FirewallRule], added: u64) -> Result<bool, Error> {
+    /// Deletes our rules among those that were read before so many were added; the last first, for the others move up. How many
+    /// they were.
+    async fn delete_rules(&self, known: &[FirewallRule], added: u64) -> Result<usize, Error> {
         let (proxmox, host, vmid) = (&self.parts.proxmox, self.host, self.node.vmid);
         let old: Vec<u64> = known.iter().filter(is_mine).filter_map(|rule| rule.pos).collect();
         for pos in old.iter().rev() {
             let at = pos + added;
             self.change(format!("old rule {at}"), proxmox.delete_firewall_rule(host, vmid, at)).await?;
         }
-        Ok(!old.is_empty())
+        Ok(old.len())
     }
 
     /// Whether the firewall filters the node's network card at all. The MAC is always sent, or Proxmox makes one up.

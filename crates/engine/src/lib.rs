@@ -57,7 +57,7 @@ mod unreached;
 mod vet;
 
 pub use access::{Credential, kubeconfig, talosconfig};
-pub use account::{Account, Ensured, Secret};
+pub use account::{Account, Ensured, Secret, Tally};
 pub use backup::{Backup, Kept};
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};

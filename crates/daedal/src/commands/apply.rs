@@ -172,7 +172,9 @@ pub fn in_short(plan: &Plan) -> String {
         noted(Level::Problem, "problem"),
         noted(Level::Warning, "warning"),
     ];
-    console::wrapped(&format!("{}.", parts.into_iter().flatten().collect::<Vec<_>>().join("; ")), 0)
+    let comes_to = format!("{}.", parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
+    let text: Vec<String> = daedal_planner::left_out(plan).into_iter().chain([comes_to]).collect();
+    console::wrapped(&text.join(" "), 0)
 }
 
 /// Asks whether to execute a plan, with what it comes to beside the question.

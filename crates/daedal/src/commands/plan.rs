@@ -68,9 +68,10 @@ pub fn show_saved(path: &Path, full: bool, format: Format, color: bool) -> Outco
     Ok(Exit::Done)
 }
 
-/// A plan for programs, with what names it.
+/// A plan for programs, with what names it and what it comes to.
 fn as_json(plan: &Plan) -> serde_json::Value {
     let mut json = serde_json::json!(plan);
+    json["counts"] = serde_json::json!(daedal_planner::counts(plan));
     json["id"] = daedal_planner::plan_id(plan).into();
     json
 }

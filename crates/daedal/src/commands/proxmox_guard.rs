@@ -1,7 +1,7 @@
 //! `daedal proxmox firewall|ha|backup-job`: what is done for a cluster's VMs on request, and undone with --off.
 
 use clap::Args;
-use daedal_engine::{BackupJob, Ensured, Use};
+use daedal_engine::{BackupJob, Ensured, Tally, Use};
 
 use crate::cli::{Format, Target};
 use crate::console;
@@ -102,12 +102,14 @@ fn say(
         return Err(Failure::new(Exit::Failed, "none of the cluster's VMs is there")
             .hint("`daedal apply` makes them."));
     }
+    let counts: Tally = done.iter().map(|one| one.counts).sum();
     match format {
-        Format::Json => console::json(&done),
+        Format::Json => console::json(&serde_json::json!({"steps": done, "counts": counts})),
         Format::Text => {
             for one in &done {
                 console::result(&one.line());
             }
+            console::result(&format!("{counts}."));
             if let Some(hint) = hint {
                 console::progress(hint);
             }

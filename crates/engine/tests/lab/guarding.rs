@@ -1,6 +1,6 @@
 //! What is done for VMs on request: firewall, high availability, backups.
 
-use daedal_engine::{BackupJob, Ensured};
+use daedal_engine::{BackupJob, Ensured, Tally};
 use daedal_lab::proxmox::{Grant, HostSpec, TokenSpec};
 use daedal_proxmox::Kept;
 
@@ -34,6 +34,9 @@ async fn a_firewall_lets_in_the_cluster_and_the_apis() {
     let (engine, client) = (bench.engine(), proxmox(&bench));
     let done = engine.firewall(&bench.cluster, true, &[]).await.unwrap();
     assert!(done.len() == 4 && done.iter().all(|one| one.done.is_some()), "{done:?}");
+    // Of each VM an IP set and its rules (one less on the worker); options and network card were there.
+    let counts = |done: &[Ensured]| done.iter().map(|one| one.counts).sum::<Tally>();
+    assert_eq!(counts(&done), Tally { created: 4 + 4 * 3 + 3, changed: 8, removed: 0, left: 0 });
     let hosts: Vec<(u32, String)> = bench.lab.datacenter().vms().into_iter().map(|vm| (vm.0, vm.1)).collect();
     let worker = bench.cluster.nodes.iter().find(|node| node.name == "worker-1").unwrap().vmid;
     for (vmid, host) in &hosts {
@@ -47,7 +50,9 @@ async fn a_firewall_lets_in_the_cluster_and_the_apis() {
         let config = client.vm_config(host, *vmid).await.unwrap();
         assert!(config.nics["net0"].firewall);
     }
-    assert!(all_there(&engine.firewall(&bench.cluster, true, &[]).await.unwrap()));
+    let again = engine.firewall(&bench.cluster, true, &[]).await.unwrap();
+    assert!(all_there(&again));
+    assert_eq!(counts(&again), Tally { left: 27, ..Tally::default() });
     // Another port: ours are made anew, a rule of somebody else stays.
     let (vmid, host) = &hosts[0];
     let theirs = daedal_proxmox::FirewallRule {
@@ -57,14 +62,17 @@ async fn a_firewall_lets_in_the_cluster_and_the_apis() {
         ..Default::default()
     };
     client.add_firewall_rule(host, *vmid, &theirs).await.unwrap();
-    engine.firewall(&bench.cluster, true, &[443]).await.unwrap();
+    let done = engine.firewall(&bench.cluster, true, &[443]).await.unwrap();
+    assert!(done.iter().all(|one| one.done == Some("changed")), "{done:?}");
+    assert_eq!(counts(&done), Tally { created: 19, changed: 0, removed: 15, left: 12 });
     let rules = client.firewall_rules(host, *vmid).await.unwrap();
     assert!(all_there(&engine.firewall(&bench.cluster, true, &[443]).await.unwrap()));
     assert_eq!(rules.iter().filter(|rule| rule.comment == theirs.comment).count(), 1, "{rules:#?}");
     assert_eq!(rules.iter().filter(|rule| rule.dport.as_deref() == Some("50000")).count(), 1, "{rules:#?}");
     assert!(rules.iter().any(|rule| rule.dport.as_deref() == Some("443")));
     bench.assert_converged("the firewall is no drift").await;
-    engine.firewall(&bench.cluster, false, &[]).await.unwrap();
+    let done = engine.firewall(&bench.cluster, false, &[]).await.unwrap();
+    assert_eq!(counts(&done), Tally { created: 0, changed: 8, removed: 19 + 4, left: 0 });
     assert!(all_there(&engine.firewall(&bench.cluster, false, &[]).await.unwrap()));
     assert!(!client.vm_config(host, *vmid).await.unwrap().nics["net0"].firewall);
     // What was made for it is gone; what others made stays.

@@ -1,5 +1,6 @@
 //! The planner's stories and laws.
 
+mod counting;
 mod folding;
 mod golden;
 mod images;

@@ -3,6 +3,7 @@
 
 mod action;
 mod config;
+mod ending;
 mod fold;
 mod hosts;
 mod layout;
@@ -11,10 +12,11 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::Role;
 
-use crate::error::some_of;
 use crate::plan::{Action, DocumentChange, Fate, Impact, Level, Plan, PlannedNode, Purpose, Step};
 use crate::size;
 use layout::{Paint, Style, wrap};
+
+pub use ending::{differing, left_out, summary};
 
 /// How the text should look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,7 @@ pub fn render(plan: &Plan, options: RenderOptions) -> String {
     };
     if plan.steps.is_empty() {
         page.notes();
+        page.left_out();
         page.nothing_to_do();
         return page.text;
     }
@@ -57,6 +60,7 @@ pub fn render(plan: &Plan, options: RenderOptions) -> String {
     page.hosts();
     page.steps();
     page.consequences();
+    page.left_out();
     page.summary();
     page.text
 }
@@ -280,118 +284,6 @@ impl<'p> Page<'p> {
             None => self.paint.dim(line),
         }
     }
-
-    fn consequences(&mut self) {
-        let named = |impact: Impact| {
-            let steps = self.plan.steps.iter().filter(|step| step.impact == impact);
-            let mut names: Vec<String> = steps.filter_map(|step| step.node.clone()).collect();
-            names.dedup();
-            names
-        };
-        let quorum = self.plan.quorum;
-        if matches!(self.plan.purpose, Purpose::Destroy | Purpose::Remove) {
-            let dying = self.plan.nodes.iter().filter(|node| node.fate == Fate::Destroy && node.vmid > 0);
-            let dying: Vec<String> = dying.map(|node| format!("{} (VM {})", node.name, node.vmid)).collect();
-            if !dying.is_empty() {
-                let text = format!("These VMs die with everything on their disks: {}.", dying.join(", "));
-                for line in wrap(&text, self.width) {
-                    let line = self.paint.styled(&line, Style::Red);
-                    self.line(line);
-                }
-            }
-            match (quorum.before, quorum.after) {
-                (0, _) => {}
-                (before, after @ 1..) if self.plan.purpose == Purpose::Remove => {
-                    let majority = after / 2 + 1;
-                    let before = voting(before);
-                    self.line(format!(
-                        "etcd: {before} now, {after} after, of which {majority} must live (its quorum)."
-                    ));
-                }
-                (before, after) => {
-                    self.line(format!("etcd: {} now, {after} after.", voting(before)));
-                }
-            }
-            self.line("");
-            return;
-        }
-        let (restarts, interrupts) = (named(Impact::Restart), named(Impact::Interrupt));
-        let destroys = self.plan.steps.iter().filter(|step| step.impact == Impact::Destroy).count();
-        let mut said = Vec::new();
-        if !restarts.is_empty() {
-            said.push(format!("Restarts {}.", some_of(&restarts)));
-        }
-        if !interrupts.is_empty() {
-            said.push(format!("Interrupts the network of {}.", some_of(&interrupts)));
-        }
-        if destroys > 0 {
-            said.push(match destroys {
-                1 => "Deletes an image file that is not what it should be.".to_owned(),
-                _ => format!("Deletes {destroys} image files that are not what they should be."),
-            });
-        }
-        if said.is_empty() {
-            said.push("Nothing is restarted or destroyed.".to_owned());
-        }
-        said.push(match quorum {
-            q if q.lowest < q.before => format!(
-                "etcd: {} now, {} at the lowest (quorum is {}), {} after.",
-                voting(q.before),
-                q.lowest,
-                q.before / 2 + 1,
-                q.after
-            ),
-            q => format!("etcd: {} now, {} after.", voting(q.before), q.after),
-        });
-        for line in wrap(&said.join(" "), self.width) {
-            self.line(line);
-        }
-        self.line("");
-    }
-
-    fn summary(&mut self) {
-        for line in wrap(&format!("{}.", summary(self.plan)), self.width) {
-            let line = self.paint.bold(&line);
-            self.line(line);
-        }
-    }
-
-    fn nothing_to_do(&mut self) {
-        let Plan { cluster, nodes, quorum, purpose, .. } = self.plan;
-        let problems = self.plan.notes.iter().any(|note| note.level == Level::Problem);
-        let line = match (purpose, problems) {
-            (Purpose::Apply, false) => {
-                let all = format!(
-                    "({} node{}, {} voting etcd member{})",
-                    nodes.len(),
-                    if nodes.len() == 1 { "" } else { "s" },
-                    quorum.after,
-                    if quorum.after == 1 { "" } else { "s" },
-                );
-                match (differing(self.plan), self.plan.unseen) {
-                    (Some(differences), _) => format!(
-                        "No changes, but cluster {cluster} is not as declared: {differences} (see Warnings)."
-                    ),
-                    (None, true) => {
-                        format!("No changes: what could be seen of cluster {cluster} is as declared {all}.")
-                    }
-                    (None, false) => format!("No changes: cluster {cluster} is as declared {all}."),
-                }
-            }
-            (Purpose::Destroy, false) => {
-                format!("No changes: nothing of cluster {cluster} is left to destroy.")
-            }
-            (Purpose::Remove, false) => {
-                format!("No changes: nothing of this is left in cluster {cluster}.")
-            }
-            (_, true) => format!(
-                "No changes: nothing can be done for cluster {cluster} until the above is out of the way."
-            ),
-        };
-        for line in wrap(&line, self.width) {
-            self.line(line);
-        }
-    }
 }
 
 /// What becomes of a node, as one sign.
@@ -401,47 +293,5 @@ fn fate_mark(node: &PlannedNode) -> (&'static str, Style) {
         Fate::Change => ("~", Style::Yellow),
         Fate::Destroy => ("-", Style::Red),
         Fate::Keep | Fate::Blocked => (" ", Style::Plain),
-    }
-}
-
-/// So many members of etcd.
-fn voting(members: u32) -> String {
-    format!("{members} voting member{}", if members == 1 { "" } else { "s" })
-}
-
-/// How many differences stay, and on how many nodes; none if none does.
-pub fn differing(plan: &Plan) -> Option<String> {
-    let nodes: HashSet<&str> = plan.differences.iter().map(|one| one.node.as_str()).collect();
-    let nodes = format!("{} node{}", nodes.len(), if nodes.len() == 1 { "" } else { "s" });
-    match plan.differences.len() {
-        0 => None,
-        1 => Some(format!("1 difference on {nodes} stays")),
-        all => Some(format!("{all} differences on {nodes} stay")),
-    }
-}
-
-/// The closing line: how many nodes are created, changed, destroyed, and how many are blocked if any are.
-pub fn summary(plan: &Plan) -> String {
-    let count = |fate: Fate| plan.nodes.iter().filter(|node| node.fate == fate).count();
-    let mut line = format!(
-        "{} to create, {} to change, {} to destroy",
-        count(Fate::Create),
-        count(Fate::Change),
-        count(Fate::Destroy)
-    );
-    if let blocked @ 1.. = count(Fate::Blocked) {
-        line.push_str(&format!(", {blocked} blocked"));
-    }
-    if let Some(differences) = differing(plan) {
-        line.push_str(&format!("; {differences} (see Warnings)"));
-    }
-    line
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn one_member_is_not_many() {
-        assert_eq!([1, 3].map(super::voting), ["1 voting member", "3 voting members"]);
     }
 }

@@ -1,0 +1,157 @@
+//! What a plan comes to, in numbers: everything that it creates, changes, restarts or destroys.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+
+use crate::names;
+use crate::plan::{Action, Fate, Impact, Plan, Purpose, Step};
+
+/// Everything that a plan does, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// VMs of nodes.
+    pub vms: VmCounts,
+    /// Templates.
+    pub templates: TemplateCounts,
+    /// Files on storages.
+    pub files: FileCounts,
+    /// What is not as declared and stays so.
+    pub differences: usize,
+}
+
+/// VMs of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VmCounts {
+    /// Made.
+    pub create: usize,
+    /// Changed, or brought to life.
+    pub change: usize,
+    /// Destroyed.
+    pub destroy: usize,
+    /// Restarted; these are among the changed ones.
+    pub restart: usize,
+    /// Left out, because of a problem.
+    pub blocked: usize,
+}
+
+/// Templates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateCounts {
+    /// Made where none was.
+    pub create: usize,
+    /// Destroyed and made again.
+    pub replace: usize,
+    /// Destroyed for good.
+    pub destroy: usize,
+}
+
+/// Files on storages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileCounts {
+    /// Deleted, and not brought there by the same plan.
+    pub delete: usize,
+}
+
+/// Counts what a plan does.
+pub fn counts(plan: &Plan) -> Counts {
+    let nodes = |fate: Fate| plan.nodes.iter().filter(|node| node.fate == fate).count();
+    let templates = Templates::of(plan);
+    Counts {
+        vms: VmCounts {
+            create: nodes(Fate::Create),
+            change: nodes(Fate::Change),
+            destroy: nodes(Fate::Destroy),
+            restart: restarted(plan).len(),
+            blocked: nodes(Fate::Blocked),
+        },
+        templates: TemplateCounts {
+            create: templates.created.len(),
+            replace: templates.replaced.len(),
+            destroy: templates.destroyed.len(),
+        },
+        files: FileCounts { delete: deleted_files(plan).count() },
+        differences: plan.differences.len(),
+    }
+}
+
+/// Nodes that restart and go on, each once, in the order of their restarts.
+pub(crate) fn restarted(plan: &Plan) -> Vec<String> {
+    match plan.purpose {
+        Purpose::Apply => touched(plan, Impact::Restart),
+        // What stops there is destroyed.
+        Purpose::Destroy | Purpose::Remove => Vec::new(),
+    }
+}
+
+/// Nodes that steps do this to, each once, in the order of the steps.
+pub(crate) fn touched(plan: &Plan, impact: Impact) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let steps = plan.steps.iter().filter(|step| step.impact == impact);
+    steps.filter_map(|step| step.node.clone()).filter(|name| seen.insert(name.clone())).collect()
+}
+
+/// VMIDs of templates by what becomes of them.
+pub(crate) struct Templates {
+    created: Vec<u32>,
+    pub(crate) replaced: Vec<u32>,
+    pub(crate) destroyed: Vec<u32>,
+}
+
+impl Templates {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let made: Vec<u32> = plan.steps.iter().filter_map(made).collect();
+        let dropped: Vec<u32> = plan.steps.iter().filter_map(dropped).collect();
+        let (replaced, destroyed) = dropped.iter().partition(|vmid| made.contains(vmid));
+        let created = made.into_iter().filter(|vmid| !dropped.contains(vmid)).collect();
+        Self { created, replaced, destroyed }
+    }
+}
+
+fn made(step: &Step) -> Option<u32> {
+    match step.action {
+        Action::MakeTemplate { vmid, .. } => Some(vmid),
+        _ => None,
+    }
+}
+
+fn dropped(step: &Step) -> Option<u32> {
+    match step.action {
+        Action::DropTemplate { vmid } => Some(vmid),
+        _ => None,
+    }
+}
+
+/// Volumes that a plan deletes; not config media that it uploaded itself.
+fn deleted_files(plan: &Plan) -> impl Iterator<Item = &str> {
+    let uploaded: HashSet<(Option<&str>, &str)> = (plan.steps.iter())
+        .filter_map(|step| match &step.action {
+            Action::UploadMedia { file, .. } => Some((step.host.as_deref(), file.as_str())),
+            _ => None,
+        })
+        .collect();
+    plan.steps.iter().filter_map(move |step| match &step.action {
+        Action::DeleteImage { volid } => Some(volid.as_str()),
+        Action::DeleteMedia { volid } => {
+            let own = uploaded.contains(&(step.host.as_deref(), names::volid_file(volid)));
+            (!own).then_some(volid.as_str())
+        }
+        _ => None,
+    })
+}
+
+/// Image files that a plan deletes.
+pub(crate) fn deleted_images(plan: &Plan) -> Vec<String> {
+    let image = |step: &Step| match &step.action {
+        Action::DeleteImage { volid } => {
+            let host = step.host.as_deref().map(|host| format!(" on {host}")).unwrap_or_default();
+            Some(format!("{volid}{host}"))
+        }
+        _ => None,
+    };
+    plan.steps.iter().filter_map(image).collect()
+}

@@ -1,0 +1,205 @@
+//! How a plan's text ends: what is lost, what is left out, and everything counted.
+
+use std::collections::HashSet;
+
+use daedal_inventory::Role;
+
+use super::Page;
+use super::layout::{Style, wrap};
+use crate::counts::{Counts, Templates, counts, deleted_images, restarted, touched};
+use crate::error::some_of;
+use crate::plan::{Fate, Impact, Level, Plan, Purpose};
+
+impl Page<'_> {
+    /// What restarts or dies, and what remains of etcd.
+    pub(super) fn consequences(&mut self) {
+        match self.plan.purpose {
+            Purpose::Apply => self.interruptions(),
+            Purpose::Destroy | Purpose::Remove => self.losses(),
+        }
+        self.line("");
+    }
+
+    fn losses(&mut self) {
+        let dying = self.plan.nodes.iter().filter(|node| node.fate == Fate::Destroy && node.vmid > 0);
+        let dying: Vec<String> = dying.map(|node| format!("{} (VM {})", node.name, node.vmid)).collect();
+        if !dying.is_empty() {
+            let text = format!("These VMs die with everything on their disks: {}.", dying.join(", "));
+            for line in wrap(&text, self.width) {
+                let line = self.paint.styled(&line, Style::Red);
+                self.line(line);
+            }
+        }
+        let quorum = self.plan.quorum;
+        match (quorum.before, quorum.after) {
+            (0, _) => {}
+            (before, after @ 1..) if self.plan.purpose == Purpose::Remove => {
+                let majority = after / 2 + 1;
+                let before = voting(before);
+                self.line(format!(
+                    "etcd: {before} now, {after} after, of which {majority} must live (its quorum)."
+                ));
+            }
+            (before, after) => self.line(format!("etcd: {} now, {after} after.", voting(before))),
+        }
+    }
+
+    fn interruptions(&mut self) {
+        let plan = self.plan;
+        let (restarts, interrupts) = (restarted(plan), touched(plan, Impact::Interrupt));
+        let templates = Templates::of(plan);
+        let numbers = |vmids: &[u32]| some_of(&vmids.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let named = |verb: &str, noun: &str, names: usize, which: String| {
+            (names > 0).then(|| format!("{verb} {noun}{} {which}.", if names == 1 { "" } else { "s" }))
+        };
+        let images = deleted_images(plan);
+        let said = [
+            (!restarts.is_empty()).then(|| format!("Restarts {}.", some_of(&restarts))),
+            (!interrupts.is_empty()).then(|| format!("Interrupts the network of {}.", some_of(&interrupts))),
+            named("Replaces", "template", templates.replaced.len(), numbers(&templates.replaced)),
+            named("Destroys", "template", templates.destroyed.len(), numbers(&templates.destroyed)),
+            named("Deletes the wrong", "image file", images.len(), some_of(&images)),
+        ];
+        let mut said: Vec<String> = said.into_iter().flatten().collect();
+        if said.is_empty() {
+            said.push("Nothing is restarted or destroyed.".to_owned());
+        }
+        said.push(match plan.quorum {
+            q if q.lowest < q.before => format!(
+                "etcd: {} now, {} at the lowest (quorum is {}), {} after.",
+                voting(q.before),
+                q.lowest,
+                q.before / 2 + 1,
+                q.after
+            ),
+            q => format!("etcd: {} now, {} after.", voting(q.before), q.after),
+        });
+        for line in wrap(&said.join(" "), self.width) {
+            self.line(line);
+        }
+    }
+
+    /// What apply leaves out.
+    pub(super) fn left_out(&mut self) {
+        let Some(text) = left_out(self.plan) else { return };
+        for line in wrap(&text, self.width) {
+            let line = self.paint.styled(&line, Style::Red);
+            self.line(line);
+        }
+        self.line("");
+    }
+
+    pub(super) fn summary(&mut self) {
+        for line in wrap(&format!("{}.", summary(self.plan)), self.width) {
+            let line = self.paint.bold(&line);
+            self.line(line);
+        }
+    }
+
+    pub(super) fn nothing_to_do(&mut self) {
+        let Plan { cluster, nodes, quorum, purpose, .. } = self.plan;
+        let problems = self.plan.notes.iter().any(|note| note.level == Level::Problem);
+        let line = match (purpose, problems) {
+            (Purpose::Apply, false) => {
+                let all = format!(
+                    "({} node{}, {} voting etcd member{})",
+                    nodes.len(),
+                    if nodes.len() == 1 { "" } else { "s" },
+                    quorum.after,
+                    if quorum.after == 1 { "" } else { "s" },
+                );
+                match (differing(self.plan), self.plan.unseen) {
+                    (Some(differences), _) => format!(
+                        "No changes, but cluster {cluster} is not as declared: {differences} (see Warnings)."
+                    ),
+                    (None, true) => {
+                        format!("No changes: what could be seen of cluster {cluster} is as declared {all}.")
+                    }
+                    (None, false) => format!("No changes: cluster {cluster} is as declared {all}."),
+                }
+            }
+            (Purpose::Destroy, false) => {
+                format!("No changes: nothing of cluster {cluster} is left to destroy.")
+            }
+            (Purpose::Remove, false) => {
+                format!("No changes: nothing of this is left in cluster {cluster}.")
+            }
+            (_, true) => format!(
+                "No changes: nothing can be done for cluster {cluster} until the problems above are solved."
+            ),
+        };
+        for line in wrap(&line, self.width) {
+            self.line(line);
+        }
+    }
+}
+
+/// So many members of etcd.
+fn voting(members: u32) -> String {
+    format!("{members} voting member{}", if members == 1 { "" } else { "s" })
+}
+
+/// How many differences stay, and on how many nodes; none if none does.
+pub fn differing(plan: &Plan) -> Option<String> {
+    let nodes: HashSet<&str> = plan.differences.iter().map(|one| one.node.as_str()).collect();
+    let nodes = format!("{} node{}", nodes.len(), if nodes.len() == 1 { "" } else { "s" });
+    match plan.differences.len() {
+        0 => None,
+        1 => Some(format!("1 difference on {nodes} stays")),
+        all => Some(format!("{all} differences on {nodes} stay")),
+    }
+}
+
+/// Which nodes apply leaves out because of a problem, and what the cluster gets without them; none if it gets them all.
+pub fn left_out(plan: &Plan) -> Option<String> {
+    let blocked = |fate: Fate| fate == Fate::Blocked;
+    let names: Vec<String> =
+        plan.nodes.iter().filter(|node| blocked(node.fate)).map(|node| node.name.clone()).collect();
+    if plan.purpose != Purpose::Apply || names.is_empty() {
+        return None;
+    }
+    let gets = |role: Role, noun: &str| {
+        let fates: Vec<Fate> =
+            plan.nodes.iter().filter(|node| node.role == Some(role)).map(|node| node.fate).collect();
+        let out = fates.iter().filter(|fate| blocked(**fate)).count();
+        let plural = if fates.len() == 1 { "" } else { "s" };
+        (out > 0).then(|| format!("{} of {} {noun}{plural}", fates.len() - out, fates.len()))
+    };
+    let gets = [gets(Role::ControlPlane, "control plane"), gets(Role::Worker, "worker")];
+    let gets: Vec<String> = gets.into_iter().flatten().collect();
+    let (names, gets) = (some_of(&names), gets.join(" and "));
+    Some(format!("apply leaves out {names} (see Problems). The cluster gets {gets}."))
+}
+
+/// The closing line: everything that the plan does, counted, and how many nodes are blocked if any are.
+pub fn summary(plan: &Plan) -> String {
+    let Counts { vms, templates, files, .. } = counts(plan);
+    let mut line = format!("{} to create, {} to change, {} to destroy", vms.create, vms.change, vms.destroy);
+    for (number, noun, verb) in [
+        (vms.restart, "VM", "restart"),
+        (templates.create, "template", "create"),
+        (templates.replace, "template", "replace"),
+        (templates.destroy, "template", "destroy"),
+        (files.delete, "file", "delete"),
+    ] {
+        if number > 0 {
+            let plural = if number == 1 { "" } else { "s" };
+            line.push_str(&format!(", {number} {noun}{plural} to {verb}"));
+        }
+    }
+    if vms.blocked > 0 {
+        line.push_str(&format!(", {} blocked", vms.blocked));
+    }
+    if let Some(differences) = differing(plan) {
+        line.push_str(&format!("; {differences} (see Warnings)"));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn one_member_is_not_many() {
+        assert_eq!([1, 3].map(super::voting), ["1 voting member", "3 voting members"]);
+    }
+}
