@@ -133,6 +133,15 @@ pub fn ask(question: &str) -> Option<String> {
     Some(answer.trim().to_owned())
 }
 
+/// Asks a question that only a yes agrees to, in whatever case; none where nobody can answer.
+pub fn agrees(question: &str) -> Option<bool> {
+    ask(&format!("{question} [y/N]")).map(|answer| is_yes(&answer))
+}
+
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
+}
+
 /// Asks for something that nobody should see; none where nobody can answer.
 pub fn ask_secret(question: &str) -> Option<String> {
     if !std::io::stdin().is_terminal() {
@@ -145,7 +154,13 @@ pub fn ask_secret(question: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::wrapped_at;
+    use super::{is_yes, wrapped_at};
+
+    #[test]
+    fn only_a_yes_agrees() {
+        assert!(["y", "Y", "yes", "YES", " Yes \n"].into_iter().all(is_yes));
+        assert!(!["", "n", "no", "yess", "ye", "y es", "ja"].into_iter().any(is_yes));
+    }
 
     #[test]
     fn lines_are_broken_at_blanks_and_indented() {

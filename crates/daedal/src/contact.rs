@@ -111,8 +111,8 @@ fn confirm(endpoint: &str, shown: Fingerprint) -> Outcome<()> {
          {shown}\n\nCompare it with what `pvenode cert info` prints on the host, or with Certificates in the web \
          interface."
     ));
-    match console::ask("Is it the same? [y/N]").as_deref() {
-        Some("y" | "Y" | "yes") => Ok(()),
+    match console::agrees("Is it the same?") {
+        Some(true) => Ok(()),
         _ => Err(Failure::new(Exit::Unavailable, format!("the certificate of {endpoint} is not trusted"))
             .hint(format!("If it is the right one: --fingerprint {shown}"))),
     }

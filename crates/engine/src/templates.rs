@@ -28,6 +28,9 @@ pub struct TemplateRow {
     pub running: bool,
     /// Our VMs whose disks are linked to it.
     pub linked: Vec<String>,
+    /// What its mark says that it was made of.
+    #[serde(skip)]
+    pub digest: String,
 }
 
 /// Which templates go.
@@ -83,6 +86,7 @@ impl Engine {
                 complete: guest.template,
                 running: guest.running,
                 linked: linked.map(|other| other.name.clone()).collect(),
+                digest: digest.clone(),
             }
         };
         ours.map(row).collect()
@@ -109,15 +113,21 @@ impl Engine {
         Ok(rows)
     }
 
-    /// Destroys templates that are of no use any more, incomplete ones among them, or with `all` every one that no disk is linked to. Each is proven to
-    /// be ours once more before it goes; Proxmox itself refuses while somebody else's disk is linked to it.
-    pub async fn prune_templates(&self, cluster: &Cluster, pruning: Pruning) -> Result<Vec<Pruned>, Error> {
+    /// Destroys the templates that somebody was shown and agreed to, unless a disk is linked to them. Each is looked at once
+    /// more before it goes: one that is not what was shown stays. Proxmox itself refuses while somebody else's disk is linked
+    /// to it.
+    pub async fn prune_templates(
+        &self,
+        cluster: &Cluster,
+        pruning: Pruning,
+        shown: Vec<TemplateRow>,
+    ) -> Result<Vec<Pruned>, Error> {
         let id = match pruning.without_secrets {
             true => None,
             false => self.secrets_id().await?,
         };
         let mut pruned = Vec::new();
-        for template in self.prunable_templates(cluster, pruning).await? {
+        for template in shown {
             let kept = match &template.linked[..] {
                 [] => self.drop_one(cluster, &template, id.as_ref()).await?,
                 linked => Some(format!("the disks of {} are linked to it", linked.join(", "))),
@@ -141,11 +151,21 @@ impl Engine {
         };
         let judge = daedal_planner::Judge::knowing(cluster, id.cloned());
         let ours = crate::observe::guests::judged(&judge, *vmid, &config);
-        if !matches!(ours, Ownership::Template { .. }) {
-            return Ok(Some("it is no template of this cluster any more".to_owned()));
+        let running = proxmox.vm_status(host, *vmid).await?.running();
+        let name = config.name.as_deref().unwrap_or_default();
+        match ours {
+            Ownership::Template { role, digest }
+                if (role, &digest, name) == (template.role, &template.digest, template.name.as_str())
+                    && (config.template, running) == (template.complete, template.running) => {}
+            Ownership::Template { .. } => {
+                return Ok(Some(
+                    "it changed after it was listed; run again to see what it is now".to_owned(),
+                ));
+            }
+            _ => return Ok(Some("it is no template of this cluster any more".to_owned())),
         }
         let (tasks, what) = (daedal_proxmox::TaskWatcher::new(proxmox), format!("VM {vmid} on {host}"));
-        if proxmox.vm_status(host, *vmid).await?.running() {
+        if running {
             let call = async { Ok::<_, Error>(proxmox.stop_vm(host, *vmid).await?) };
             let upid = self.parts.effects.perform(EffectKind::StopVm, &what, call).await?;
             if let Err(error) = tasks.finish(&upid, &format!("stop template {vmid}")).await {

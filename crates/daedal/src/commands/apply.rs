@@ -179,18 +179,18 @@ pub fn in_short(plan: &Plan) -> String {
 
 /// Asks whether to execute a plan, with what it comes to beside the question.
 pub fn consent_to(plan: &Plan, otherwise: &str) -> Outcome<()> {
-    agreed(&format!("{}\nDo this to cluster {}? [y/N]", in_short(plan), plan.cluster), otherwise)
+    agreed(&format!("{}\nDo this to cluster {}?", in_short(plan), plan.cluster), otherwise)
 }
 
 /// Asks whether to go on; where there is nobody to ask, says how to do without.
 pub fn consent(session: &Session, otherwise: &str) -> Outcome<()> {
-    agreed(&format!("Do this to cluster {}? [y/N]", session.cluster.name), otherwise)
+    agreed(&format!("Do this to cluster {}?", session.cluster.name), otherwise)
 }
 
 fn agreed(question: &str, otherwise: &str) -> Outcome<()> {
-    match console::ask(question) {
-        Some(answer) if matches!(answer.to_lowercase().as_str(), "y" | "yes") => Ok(()),
-        Some(_) => Err(Failure::new(Exit::Failed, "nothing was done: the answer was not yes")),
+    match console::agrees(question) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Failure::new(Exit::Failed, "nothing was done: the answer was not yes")),
         None => Err(Failure::new(Exit::Usage, "nothing was done: there is nobody to ask").hint(otherwise)),
     }
 }

@@ -26,10 +26,10 @@ pub fn go_on(world: &World, onto: Option<u32>, again: &str) -> Outcome<()> {
         Failure::new(exit, format!("nothing was done: {words}{why}"))
             .hint(format!("If this inventory has that change, or should undo it: {again} --onto {number}"))
     };
-    let question = format!("Note that {words}. Go on from generation {number}? [y/N]");
-    match console::ask(&question) {
-        Some(answer) if matches!(answer.to_lowercase().as_str(), "y" | "yes") => Ok(()),
-        Some(_) => Err(failed(Exit::Failed, ", and the answer was not yes")),
+    let question = format!("Note that {words}. Go on from generation {number}?");
+    match console::agrees(&question) {
+        Some(true) => Ok(()),
+        Some(false) => Err(failed(Exit::Failed, ", and the answer was not yes")),
         None => Err(failed(Exit::Usage, ", and there is nobody to ask")),
     }
 }

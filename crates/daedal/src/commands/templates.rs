@@ -80,10 +80,9 @@ impl Consent {
         }
         console::progress(render(going).trim_end());
         if !self.yes {
-            let answer =
-                console::ask("Destroy these templates? [y/N]").ok_or_else(|| nobody("Give --yes"))?;
-            if !matches!(answer.trim(), "y" | "yes") {
-                return Err(Failure::new(Exit::Failed, "nothing was destroyed"));
+            let agrees = console::agrees("Destroy these templates?").ok_or_else(|| nobody("Give --yes"))?;
+            if !agrees {
+                return Err(Failure::new(Exit::Failed, "nothing was destroyed: the answer was not yes"));
             }
         }
         if !pruning.without_secrets {
@@ -106,13 +105,10 @@ async fn prune(target: &Target, pruning: Pruning, consent: &Consent, format: For
     let _lock = session.lock("templates prune").await?;
     let rows = session.engine.prunable_templates(&session.cluster, pruning).await;
     let rows = rows.map_err(|error| engine_failure(&error))?;
-    let going: Vec<TemplateRow> = rows.into_iter().filter(|row| row.linked.is_empty()).collect();
+    let going: Vec<TemplateRow> = rows.iter().filter(|row| row.linked.is_empty()).cloned().collect();
     consent.to(&going, pruning)?;
-    let pruned = session
-        .engine
-        .prune_templates(&session.cluster, pruning)
-        .await
-        .map_err(|error| engine_failure(&error))?;
+    let pruned = session.engine.prune_templates(&session.cluster, pruning, rows).await;
+    let pruned = pruned.map_err(|error| engine_failure(&error))?;
     match format {
         Format::Json => console::json(&pruned),
         Format::Text if pruned.is_empty() => console::result("There is nothing to prune."),
@@ -126,7 +122,8 @@ async fn prune(target: &Target, pruning: Pruning, consent: &Consent, format: For
             }
         }
     }
-    Ok(Exit::Done)
+    let failed = pruned.iter().any(|one| one.template.linked.is_empty() && one.kept.is_some());
+    Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
 fn render(rows: &[TemplateRow]) -> String {

@@ -58,11 +58,11 @@ async fn prune(target: &Target, yes: bool, format: Format, color: bool) -> Outco
     let going = all.iter().filter(|volume| !volume.beside_vm).count();
     if going > 0 && !yes {
         console::progress(render(&all).trim_end());
-        let answer = console::ask(&format!("Delete {}? [y/N]", count(going, "volume"))).ok_or_else(|| {
+        let agrees = console::agrees(&format!("Delete {}?", count(going, "volume"))).ok_or_else(|| {
             Failure::new(Exit::Usage, "nothing was deleted: there is nobody to ask").hint("Give --yes")
         })?;
-        if !matches!(answer.trim(), "y" | "yes") {
-            return Err(Failure::new(Exit::Failed, "nothing was deleted"));
+        if !agrees {
+            return Err(Failure::new(Exit::Failed, "nothing was deleted: the answer was not yes"));
         }
     }
     let pruned = session.engine.prune_leftovers(all).await.map_err(|error| engine_failure(&error))?;

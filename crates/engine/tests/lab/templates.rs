@@ -1,6 +1,6 @@
 //! Templates and their clones: made, shared, replaced, listed, pruned.
 
-use daedal_engine::Pruning;
+use daedal_engine::{Pruned, Pruning};
 use daedal_lab::proxmox::StorageSpec;
 use daedal_planner::Action;
 
@@ -79,6 +79,13 @@ async fn clones_on_every_type_of_storage() {
     }
 }
 
+/// Prunes what a look shows.
+async fn prune(bench: &Bench, pruning: Pruning) -> Vec<Pruned> {
+    let engine = bench.engine();
+    let shown = engine.prunable_templates(&bench.cluster, pruning).await.unwrap();
+    engine.prune_templates(&bench.cluster, pruning, shown).await.unwrap()
+}
+
 /// Thick logical volumes cannot be linked to: that is said before anything is made.
 #[tokio::test(start_paused = true)]
 async fn linked_clones_on_thick_lvm_are_refused_at_once() {
@@ -99,11 +106,7 @@ async fn linked_clones_on_thick_lvm_are_refused_at_once() {
 async fn a_thin_pool_lets_a_template_go_before_its_clones() {
     let bench = Bench::booting(TEMPLATE, 1, 0);
     assert_done(&bench.apply().await, "apply");
-    let gone = bench
-        .engine()
-        .prune_templates(&bench.cluster, Pruning { all: true, ..Pruning::default() })
-        .await
-        .unwrap();
+    let gone = prune(&bench, Pruning { all: true, ..Pruning::default() }).await;
     assert!(!gone.is_empty() && gone.iter().all(|one| one.kept.is_none()), "{gone:#?}");
     bench.assert_converged("prune").await;
 }
@@ -117,13 +120,9 @@ async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
         rows.iter().map(|row| (row.vmid, row.current, row.linked.len())).collect();
     assert_eq!(told.iter().map(|row| row.2).sum::<usize>(), 2, "{rows:#?}");
     assert!(told.iter().all(|row| row.1), "{rows:#?}");
-    assert_eq!(bench.engine().prune_templates(&bench.cluster, Pruning::default()).await.unwrap(), []);
+    assert_eq!(prune(&bench, Pruning::default()).await, []);
     // Not even when asked for all: the nodes' disks are linked to them.
-    let kept = bench
-        .engine()
-        .prune_templates(&bench.cluster, Pruning { all: true, ..Pruning::default() })
-        .await
-        .unwrap();
+    let kept = prune(&bench, Pruning { all: true, ..Pruning::default() }).await;
     assert!(
         kept.iter().all(|one| one.kept.as_ref().is_some_and(|why| why.contains("are linked to it"))),
         "{kept:#?}"
@@ -132,17 +131,9 @@ async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
     bench.cluster.talos.version = "1.12.1".parse().unwrap();
     let rows = bench.engine().templates(&bench.cluster).await.unwrap();
     assert!(rows.iter().all(|row| !row.current), "{rows:#?}");
-    assert!(
-        bench
-            .engine()
-            .prune_templates(&bench.cluster, Pruning::default())
-            .await
-            .unwrap()
-            .iter()
-            .all(|one| one.kept.is_some())
-    );
+    assert!(prune(&bench, Pruning::default()).await.iter().all(|one| one.kept.is_some()));
     assert_done(&bench.destroy().await, "destroy");
-    let gone = bench.engine().prune_templates(&bench.cluster, Pruning::default()).await.unwrap();
+    let gone = prune(&bench, Pruning::default()).await;
     assert!(gone.len() == rows.len() && gone.iter().all(|one| one.kept.is_none()), "{gone:#?}");
     assert_eq!(bench.lab.datacenter().vms(), []);
 }
@@ -199,7 +190,7 @@ async fn an_incomplete_template_is_listed_stopped_and_pruned() {
     assert!(notes.iter().any(|note| note.text.contains("incomplete template")), "{notes:#?}");
 
     bench.cluster = cluster_booting("{}", 1, 0);
-    let gone = bench.engine().prune_templates(&bench.cluster, Pruning::default()).await.unwrap();
+    let gone = prune(&bench, Pruning::default()).await;
     assert!(gone.len() == 1 && gone[0].kept.is_none(), "{gone:#?}");
     assert_eq!(bench.lab.datacenter().vms(), []);
 }
@@ -268,4 +259,23 @@ async fn templates_disks_and_drives_on_storages_of_their_own() {
 #[tokio::test(start_paused = true)]
 async fn every_fault_on_the_way_from_a_template_is_survived() {
     faults_on(TEMPLATE).await;
+}
+
+/// What is agreed to is what was shown: a template that changed meanwhile stays, and so does one that came meanwhile.
+#[tokio::test(start_paused = true)]
+async fn what_changed_between_the_look_and_the_answer_stays() {
+    let mut bench = Bench::booting(TEMPLATE, 1, 1);
+    assert_done(&bench.apply().await, "apply");
+    let all = Pruning { all: true, ..Pruning::default() };
+    let mut shown = bench.engine().prunable_templates(&bench.cluster, all).await.unwrap();
+    assert_eq!(shown.iter().map(|row| row.vmid).collect::<Vec<_>>(), [998, 999]);
+    // One was not there when the question was asked, the other was made again of another version.
+    shown.truncate(1);
+    assert_done(&bench.destroy().await, "destroy");
+    bench.cluster.talos.version = "1.12.1".parse().unwrap();
+    assert_done(&bench.apply().await, "apply again");
+    let kept = bench.engine().prune_templates(&bench.cluster, all, shown).await.unwrap();
+    assert!(kept.len() == 1 && kept[0].kept.as_ref().unwrap().contains("changed after"), "{kept:#?}");
+    let rows = bench.engine().templates(&bench.cluster).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.vmid).collect::<Vec<_>>(), [998, 999]);
 }
