@@ -6,7 +6,7 @@ use clap::Subcommand;
 use daedal_engine::Kept;
 
 use crate::cli::{Format, Target};
-use crate::commands::{apply, execute, plan};
+use crate::commands::{apply, execute, generation, plan};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
@@ -41,6 +41,9 @@ pub enum BackupCommand {
         /// Do not ask.
         #[arg(short, long)]
         yes: bool,
+        /// Go on from this generation of the cluster although this store has not seen it.
+        #[arg(long, value_name = "GENERATION")]
+        onto: Option<u32>,
         /// Only show what would be done.
         #[arg(long)]
         plan_only: bool,
@@ -52,8 +55,9 @@ pub async fn run(command: &BackupCommand, format: Format, color: bool) -> Outcom
     match command {
         BackupCommand::Create { target, to } => Box::pin(create(target, to.as_deref(), format, color)).await,
         BackupCommand::List { target } => list(target, format, color).await,
-        BackupCommand::Restore { snapshot, target, yes, plan_only } => {
-            restore(snapshot, target, *yes, *plan_only, format, color).await
+        BackupCommand::Restore { snapshot, target, yes, onto, plan_only } => {
+            let options = Restoring { yes: *yes, onto: *onto, plan_only: *plan_only };
+            restore(snapshot, target, &options, format, color).await
         }
     }
 }
@@ -129,14 +133,15 @@ fn render(all: &[Kept]) -> String {
     table::render(&["TAKEN", "SIZE", "REVISION", "TALOS", "KUBERNETES", "FILE"], &rows)
 }
 
-async fn restore(
-    file: &Path,
-    target: &Target,
+/// What a restore was told besides its snapshot.
+struct Restoring {
     yes: bool,
+    onto: Option<u32>,
     plan_only: bool,
-    format: Format,
-    color: bool,
-) -> Outcome {
+}
+
+async fn restore(file: &Path, target: &Target, options: &Restoring, format: Format, color: bool) -> Outcome {
+    let plan_only = options.plan_only;
     let session = Session::open(target, color).await?;
     plan::vet(&session, color)?;
     let _lock = match plan_only {
@@ -161,11 +166,12 @@ async fn restore(
     if plan_only {
         return Ok(plan::verdict(&plan));
     }
-    if !yes {
+    let again = apply::command(target, &format!("backup restore {}", file.display()));
+    generation::go_on(&world, options.onto, &again)?;
+    if !options.yes {
         apply::consent_to(&plan, "Give --yes.")?;
     }
     let report = execute::execute_with(&session, &world, &plan, Some(file), format, color).await?;
-    let again = apply::command(target, &format!("backup restore {}", file.display()));
     execute::conclude(&plan, &report, &again)?;
     match format {
         Format::Json => console::json(&execute::as_json(&plan, &report)),

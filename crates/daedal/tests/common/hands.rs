@@ -1,7 +1,7 @@
 //! What somebody does in Proxmox by hand, past the program.
 
 use daedal_lab::Handle;
-use daedal_proxmox::{Client, Token, Trust, UpdateVm, VmConfig};
+use daedal_proxmox::{Client, TaskWatcher, Token, Trust, UpdateVm, VmConfig};
 
 use super::Lab;
 
@@ -46,6 +46,18 @@ impl Hands {
         let (host, _) = self.vm(vmid).unwrap();
         let update = UpdateVm::new().set(option, value);
         self.runtime.block_on(self.client.update_vm(&host, vmid, &update)).unwrap();
+    }
+
+    /// Stops a VM and destroys it.
+    pub fn destroy(&self, vmid: u32) {
+        let (host, _) = self.vm(vmid).unwrap();
+        self.runtime.block_on(async {
+            let tasks = TaskWatcher::new(&self.client);
+            let stopping = self.client.stop_vm(&host, vmid).await.unwrap();
+            tasks.finish(&stopping, "stop a VM").await.unwrap();
+            let destroying = self.client.destroy_vm(&host, vmid, true).await.unwrap();
+            tasks.finish(&destroying, "destroy a VM").await.unwrap();
+        });
     }
 
     /// The files of a kind on a storage of all hosts.
