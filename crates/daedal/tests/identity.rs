@@ -107,6 +107,44 @@ fn a_strangers_cluster_of_the_same_name_is_not_destroyed() {
     assert_eq!(vms(), [false, false]);
 }
 
+/// A colleague's copy of the store of cluster home as it is now.
+fn copied(lab: &Lab) -> String {
+    let (store, copy) = (lab.dir().join("clusters/home"), elsewhere(lab, "copy"));
+    let copied = std::process::Command::new("cp").arg("-r").arg(&store).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    copy
+}
+
+#[test]
+fn a_restore_by_a_store_that_is_behind_does_not_go_on_by_a_mere_yes() {
+    let lab = Lab::new();
+    let (first, second) = (
+        Changed::new("home", SMALL),
+        Changed::new("home", &[SMALL, &[("environment: lab ", "environment: two ")]].concat()),
+    );
+    good(&first.run(&lab, &["apply", "--yes"]));
+    let copy = copied(&lab);
+    good(&second.run(&lab, &["apply", "--yes"]));
+    let snapshot = elsewhere(&lab, "kept.db");
+    good(&second.run(&lab, &["backup", "create", "--to", &snapshot]));
+    // The only control plane is lost; the worker's mark says what was applied last.
+    let hands = Hands::on(&lab);
+    hands.destroy(300);
+    assert!(hands.notes(303).contains(" generation=2 "), "{}", hands.notes(303));
+
+    let restore = ["backup", "restore", &snapshot, "--yes", "--state", &copy];
+    let refused = first.run(&lab, &restore);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(64), "{said}");
+    assert!(said.contains("one generation after") && said.contains("--onto 2"), "{said}");
+    assert!(said.contains(&format!("backup restore {snapshot}")), "{said}");
+    let wrong = first.run(&lab, &[&restore[..], &["--onto", "1"]].concat());
+    assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+    assert!(hands.vm(300).is_none());
+    good(&first.run(&lab, &[&restore[..], &["--onto", "2"]].concat()));
+    assert!(hands.notes(300).contains(" generation=3 "), "{}", hands.notes(300));
+}
+
 #[test]
 fn a_store_that_is_behind_is_told_and_does_not_go_on_by_a_mere_yes() {
     let lab = Lab::new();
@@ -114,10 +152,7 @@ fn a_store_that_is_behind_is_told_and_does_not_go_on_by_a_mere_yes() {
     good(&first.run(&lab, &["apply", "--yes"]));
     let hands = Hands::on(&lab);
     assert!(hands.notes(300).contains(" generation=1 "), "{}", hands.notes(300));
-    // A colleague's copy of the store and the inventory.
-    let (store, copy) = (lab.dir().join("clusters/home"), elsewhere(&lab, "copy"));
-    let copied = std::process::Command::new("cp").arg("-r").arg(&store).arg(&copy).status().unwrap();
-    assert!(copied.success());
+    let copy = copied(&lab);
 
     let second = Changed::new("home", &[SMALL, &[("environment: lab ", "environment: two ")]].concat());
     let third = Changed::new("home", &[SMALL, &[("environment: lab ", "environment: three ")]].concat());
@@ -187,4 +222,84 @@ fn a_protected_cluster_is_protected_in_proxmox_too() {
     assert_eq!(flags(), [true, true]);
     let said = good(&open.run(&lab, &["destroy", "--confirm", "home"]));
     assert!(said.contains("Cluster home is gone"), "{said}");
+}
+
+#[test]
+fn marks_of_an_older_version_are_upgraded_in_passing_and_nothing_else_changes() {
+    let lab = Lab::new();
+    let small = Changed::new("home", SMALL);
+    good(&small.run(&lab, &["apply", "--yes"]));
+    let hands = Hands::on(&lab);
+    // Everything of a VM but its notes and what Proxmox derives of them.
+    let rest = |vmid: u32| {
+        let mut raw = hands.vm(vmid).unwrap().1.raw;
+        raw.retain(|option, _| !matches!(option.as_str(), "description" | "digest"));
+        raw
+    };
+    let before = [300, 303].map(rest);
+    for vmid in [300, 303] {
+        let notes = hands.notes(vmid);
+        let (old, _) = notes.split_once(" secrets=").unwrap();
+        assert!(notes.contains(" by=") && notes.contains(" at="), "{notes}");
+        hands.set(vmid, "description", &format!("rack 4, ask Ann\n{old}"));
+    }
+    // An older version had no generation in its store either.
+    std::fs::remove_file(lab.dir().join("clusters/home/home/generation.json")).unwrap();
+
+    let plan = small.json(&lab, &["plan"]);
+    let steps = plan["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 2, "{plan:#}");
+    for step in steps {
+        let changes = step["action"]["changes"].as_array().unwrap();
+        assert!(changes.len() == 1 && changes[0]["option"] == "description", "{step:#}");
+    }
+    good(&small.run(&lab, &["apply", "--yes"]));
+    for vmid in [300, 303] {
+        let notes = hands.notes(vmid);
+        assert!(notes.starts_with("rack 4, ask Ann\n"), "{notes}");
+        for part in [" generation=1 ", " secrets=", " by=", " at="] {
+            assert!(notes.contains(part), "{part} in {notes}");
+        }
+    }
+    assert_eq!([300, 303].map(rest), before);
+    let plan = small.run(&lab, &["plan", "--detailed-exitcode"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+}
+
+/// A store that lost the race for a cluster has secrets that fit nothing: it says so, and what it advises works.
+#[test]
+fn secrets_that_lost_a_race_are_told_and_give_way() {
+    let lab = Lab::new();
+    let small = Changed::new("home", SMALL);
+    let beside = Changed::new("home", &[SMALL, common::BESIDE].concat());
+    let files = tempfile::tempdir().unwrap();
+    let at = |name: &str| files.path().join(name).display().to_string();
+    good(&beside.run(&lab, &["apply", "--yes"]));
+    good(&beside.run(&lab, &["secrets", "export", "--to", &at("unused.yaml")]));
+    good(&small.run(&lab, &["apply", "--yes"]));
+    // As the loser's store is afterwards: secrets of its own, and no VM that was made with them.
+    let loser = elsewhere(&lab, "loser");
+    let with_loser = |line: &[&str]| small.run(&lab, &[line, &["--state", &loser]].concat());
+    good(&with_loser(&["secrets", "import", &at("unused.yaml"), "--unchecked"]));
+
+    let plan = with_loser(&["plan"]);
+    let said = text(&plan.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(plan.status.code(), Some(1), "{said}");
+    assert!(said.contains("another store created this cluster (2 VMs) with others"), "{said}");
+    assert!(said.contains("secrets export --to FILE"), "{said}");
+    assert!(
+        said.contains(&format!("--state {loser}")) && said.contains("secrets import --replace FILE"),
+        "{said}"
+    );
+    let apply = with_loser(&["apply", "--yes"]);
+    assert_eq!(apply.status.code(), Some(1), "{}", text(&apply.stdout));
+
+    good(&small.run(&lab, &["secrets", "export", "--to", &at("used.yaml")]));
+    let said = good(&with_loser(&["secrets", "import", "--replace", &at("used.yaml")]));
+    assert!(said.contains("those before them in") && said.contains("secrets-until-"), "{said}");
+    let plan = with_loser(&["plan", "--detailed-exitcode"]);
+    let said = text(&plan.stdout);
+    assert!(!said.contains("another store created"), "{said}");
+    good(&with_loser(&["apply", "--yes"]));
+    good(&with_loser(&["status"]));
 }

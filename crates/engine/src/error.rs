@@ -181,6 +181,8 @@ pub enum Error {
         host: String,
         /// What does not agree.
         why: String,
+        /// Whether it was made with other secrets than those of this store.
+        other_secrets: bool,
     },
     /// A storage that cannot take backups; nothing was changed.
     #[error("storage {storage} cannot take backups: {why}")]
@@ -412,6 +414,10 @@ impl Error {
                 Some(daedal_planner::freeing_unseen(host, *vmid))
             }
             Self::StuckCreate { vmid, host, .. } => Some(daedal_planner::freeing(host, *vmid)),
+            Self::NotOurs { other_secrets: true, .. } => Some(format!(
+                "another store created this cluster, and the secrets in this store are unused: {}",
+                daedal_planner::other_secrets()
+            )),
             Self::NotPlugged { vmid, host, options, .. } => Some(format!(
                 "mend what Proxmox complains about and run again; or take it back on {host}: qm set {vmid} --revert {}",
                 options.join(",")

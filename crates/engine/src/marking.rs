@@ -1,7 +1,7 @@
 //! Gives a VM back the mark that somebody removed or damaged, once everything else proves that it is the node's.
 
 use daedal_inventory::{Cluster, Node};
-use daedal_planner::{FoundMark, Judge, Mark, Ownership, Stamp, remark};
+use daedal_planner::{FoundMark, Judge, Likeness, Mark, Ownership, Stamp, remark};
 use daedal_proxmox::{UpdateVm, VmConfig};
 use serde::Serialize;
 
@@ -56,10 +56,10 @@ impl Engine {
         };
         let host = row.node.clone();
         let config = proxmox.vm_config(&host, vmid).await?;
-        let not_ours = |why: String| Error::NotOurs { vmid, host: host.clone(), why };
+        let not_ours = |why: String| Error::NotOurs { vmid, host: host.clone(), why, other_secrets: false };
         match judged(&Judge::knowing(cluster, Some(secrets_id(&secrets))), vmid, &config) {
             Ownership::Ours { node: name, .. } if name == node.name => return Ok(None),
-            Ownership::LookAlike { lost: true, .. } => {}
+            Ownership::LookAlike { likeness: Likeness::LostMark, .. } => {}
             other => return Err(crate::execute::vm::not_ours(vmid, host.clone(), other)),
         }
         if let Some(why) = disagreement(node, &config) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{Judge, Ownership, World};
+use daedal_planner::{Judge, Likeness, Ownership, World};
 use daedal_talos::client::Client;
 use futures::future::select_ok;
 use jiff::Timestamp;
@@ -218,7 +218,9 @@ impl Engine {
             Ownership::Ours { node: name, digest } if name == node.name => ("ours".to_owned(), Some(digest)),
             Ownership::Ours { node, digest } => (format!("our node {node}"), Some(digest)),
             Ownership::Foreign => ("somebody else's".to_owned(), None),
-            Ownership::LookAlike { why, lost: true } => (format!("may be ours, but {why}"), None),
+            Ownership::LookAlike { why, likeness: Likeness::LostMark } => {
+                (format!("may be ours, but {why}"), None)
+            }
             Ownership::LookAlike { why, .. } => (format!("looks like ours, but {why}"), None),
             Ownership::HalfMade { task_running: true, .. } => ("ours, being created".to_owned(), None),
             Ownership::HalfMade { .. } => ("ours, but the task that made it died".to_owned(), None),

@@ -2,8 +2,8 @@
 
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{
-    Blind, EtcdView, GuestView, Hindrance, NodeView, Ownership, Plan, PlanError, StorageWarning, TalosView,
-    Unreached, World, readiness, storage_warnings,
+    Blind, EtcdView, GuestView, Hindrance, Likeness, NodeView, Ownership, Plan, PlanError, StorageWarning,
+    TalosView, Unreached, World, readiness, storage_warnings,
 };
 use serde::Serialize;
 
@@ -272,7 +272,8 @@ fn vm_word(guest: &GuestView, node: &Node) -> String {
         Ownership::Ours { node: owner, .. } => format!("is our node {owner}"),
         Ownership::Foreign => "foreign".to_owned(),
         Ownership::Template { .. } => "template".to_owned(),
-        Ownership::LookAlike { lost: true, .. } => "mark lost".to_owned(),
+        Ownership::LookAlike { likeness: Likeness::LostMark, .. } => "mark lost".to_owned(),
+        Ownership::LookAlike { likeness: Likeness::OtherSecrets, .. } => "other secrets".to_owned(),
         Ownership::LookAlike { .. } => "look-alike".to_owned(),
         Ownership::HalfMade { task_running: true, .. } => "creating".to_owned(),
         Ownership::HalfMade { .. } => format!("stuck in lock: {}", guest.lock.as_deref().unwrap_or("create")),

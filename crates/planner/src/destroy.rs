@@ -11,7 +11,7 @@ use crate::names;
 use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Quorum, StepId};
 use crate::survey::{Notes, Survey, claims, full_name, look_alike};
 use crate::volumes::{Place, Volumes};
-use crate::world::{Blind, EtcdView, GuestView, Ownership, TalosView, World};
+use crate::world::{Blind, EtcdView, GuestView, Likeness, Ownership, TalosView, World};
 
 /// Plans the end of the cluster: every VM that is ours, wherever it is, also of nodes no longer declared; and every
 /// config medium. Never anything under `protect: true`, and nothing without the secrets that prove it to be ours.
@@ -267,7 +267,7 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
                 notes.info(full_name(guest), "Has one of our VMIDs but is not ours. It is not touched.");
             }
             // To call the cluster gone would be untrue.
-            Ownership::LookAlike { why, lost: true } => {
+            Ownership::LookAlike { why, likeness: Likeness::LostMark } => {
                 let node = cluster.nodes.iter().find(|node| node.vmid == guest.vmid);
                 let fix = node.map(|node| {
                     format!(
@@ -275,9 +275,11 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
                         node.name
                     )
                 });
-                notes.problem(full_name(guest), look_alike(why, true), fix);
+                notes.problem(full_name(guest), look_alike(why, Likeness::LostMark), fix);
             }
-            Ownership::LookAlike { why, lost } => notes.warning(full_name(guest), look_alike(why, *lost)),
+            Ownership::LookAlike { why, likeness } => {
+                notes.warning(full_name(guest), look_alike(why, *likeness));
+            }
             Ownership::Template { .. } if !guest.template => {
                 let runs = if guest.running { " It runs." } else { "" };
                 notes.add(

@@ -121,8 +121,16 @@ pub enum PlanError {
 }
 
 /// So many VMs.
-fn count(vms: usize) -> String {
+pub(crate) fn count(vms: usize) -> String {
     format!("{vms} VM{}", if vms == 1 { "" } else { "s" })
+}
+
+/// What to do where another store created a cluster, and its secrets are not those of this store.
+pub fn other_secrets() -> String {
+    "to work on that cluster from here, run where it was created: daedal secrets export --to FILE, and here: daedal secrets \
+     import --replace FILE, which keeps the unused ones under another name; for a cluster of your own, give this one another \
+     name, VMIDs and addresses"
+        .to_owned()
 }
 
 /// The command that frees a VM whose create or clone died half-way, which no API token can. Without the last option the disks

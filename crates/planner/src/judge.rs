@@ -7,7 +7,7 @@ use daedal_inventory::{Cluster, Node};
 use uuid::Uuid;
 
 use crate::mark::{CloneMark, FoundMark, Mark, SecretsId, TemplateMark};
-use crate::world::Ownership;
+use crate::world::{Likeness, Ownership};
 
 /// What was read from a guest's own config (never from the stale resource list) to judge whose it is.
 #[derive(Clone, Copy, Debug)]
@@ -71,15 +71,15 @@ impl<'a> Judge<'a> {
         let by = by.map(|by| format!(", by {by}")).unwrap_or_default();
         (marked != ours).then(|| Ownership::LookAlike {
             why: format!("it was made with other secrets than those of this store{by}"),
-            lost: false,
+            likeness: Likeness::OtherSecrets,
         })
     }
 
     /// Whose a guest is: ours only if mark, cluster uuid, secrets, VMID and SMBIOS uuid all agree. A guest that is still being
     /// made shows nothing of this; its task tells (see [`Ownership::HalfMade`]).
     pub fn judge(&self, guest: &Identity<'_>) -> Ownership {
-        let look_alike = |why: String| Ownership::LookAlike { why, lost: false };
-        let lost = |why: String| Ownership::LookAlike { why, lost: true };
+        let look_alike = |why: String| Ownership::LookAlike { why, likeness: Likeness::Copy };
+        let lost = |why: String| Ownership::LookAlike { why, likeness: Likeness::LostMark };
         let same_uuid = guest.smbios.and_then(|uuid| self.by_uuid.get(&uuid));
         if let Some(mark) = TemplateMark::find(guest.description)
             && mark.cluster == self.cluster.uuid
@@ -230,7 +230,7 @@ mod tests {
         assert!(ours(&whose(&judge, &Stamp::default())), "a mark of an older version");
         let theirs = whose(&judge, &stamp(b"theirs"));
         assert!(
-            matches!(&theirs, Ownership::LookAlike { why, lost: false } if why.contains("other secrets")),
+            matches!(&theirs, Ownership::LookAlike { likeness: Likeness::OtherSecrets, .. }),
             "{theirs:?}"
         );
         // Who has no secrets cannot tell them apart.

@@ -53,8 +53,8 @@ pub use destroy::{plan_destroy, plan_destroy_without_secrets};
 pub use difference::{Difference, Stays};
 pub use digest::{intent, node_digest, plan_id, template_digest};
 pub use error::{
-    NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, freeing_unseen, strangers_address,
-    without_import,
+    NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, freeing_unseen, other_secrets,
+    strangers_address, without_import,
 };
 pub use fit::{Unfit, fits};
 pub use generation::{Generation, Unseen};

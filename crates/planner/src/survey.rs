@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{Cluster, Node};
 
-use crate::error::strangers_address;
+use crate::error::{count, other_secrets, strangers_address};
 use crate::names;
 use crate::plan::{Level, Note};
 use crate::world::{
-    ConfigView, EtcdView, GuestView, MemberView, NodeView, Ownership, TalosView, VmConfig, World,
+    ConfigView, EtcdView, GuestView, Likeness, MemberView, NodeView, Ownership, TalosView, VmConfig, World,
 };
 
 /// What a declared node's VM is.
@@ -162,6 +162,7 @@ impl<'w> Survey<'w> {
                 Some("give the token VM.Audit, or bring the host back, and run again".to_owned()),
             );
         }
+        unused_secrets(cluster, world, &mut notes);
         let declared: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
         let vmids: HashSet<u32> = cluster.nodes.iter().map(|node| node.vmid).collect();
         let mut undeclared = Vec::new();
@@ -172,8 +173,8 @@ impl<'w> Survey<'w> {
                 {
                     undeclared.push(guest);
                 }
-                Ownership::LookAlike { why, lost } if !vmids.contains(&guest.vmid) => {
-                    notes.warning(full_name(guest), look_alike(why, *lost));
+                Ownership::LookAlike { why, likeness } if !vmids.contains(&guest.vmid) => {
+                    notes.warning(full_name(guest), look_alike(why, *likeness));
                 }
                 _ => {}
             }
@@ -202,6 +203,36 @@ impl<'w> Survey<'w> {
     }
 }
 
+/// Another store created the cluster, at the same time or before: the secrets of this one fit nothing, or not all of it.
+fn unused_secrets(cluster: &Cluster, world: &World, notes: &mut Notes) {
+    let rival = |guest: &&GuestView| {
+        matches!(guest.ownership, Ownership::LookAlike { likeness: Likeness::OtherSecrets, .. })
+    };
+    let on_vmids = cluster.nodes.iter().filter_map(|node| world.guests.get(&node.vmid));
+    let theirs = on_vmids.filter(rival).count();
+    if theirs == 0 {
+        return;
+    }
+    let (text, fix) = match claims(world).is_empty() {
+        true => (
+            format!(
+                "Those of this store are unused: another store created this cluster ({}) with others.",
+                count(theirs)
+            ),
+            other_secrets(),
+        ),
+        false => (
+            format!("{} of this cluster {} created with others.", count(theirs), were(theirs)),
+            "move those VMs away, or give their nodes other VMIDs in the inventory".to_owned(),
+        ),
+    };
+    notes.problem("secrets".to_owned(), text, Some(fix));
+}
+
+fn were(number: usize) -> &'static str {
+    if number == 1 { "was" } else { "were" }
+}
+
 /// A node nobody claims to be: absent, unless its VMID is taken or may be.
 fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut Vec<String>) -> State<'w> {
     let Some(guest) = world.guests.get(&node.vmid) else {
@@ -212,6 +243,11 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
         return State::Blocked { suspect: true, keep_media: true, host: None };
     };
     let who = full_name(guest);
+    if let Ownership::LookAlike { why, likeness: Likeness::OtherSecrets } = &guest.ownership {
+        let text = format!("{who} is this node for another store: {why}. It is not touched.");
+        notes.problem(node.name.clone(), text, None);
+        return State::Blocked { suspect: true, keep_media: false, host: None };
+    }
     let another_vmid = format!("give {} another VMID in the inventory, or move that guest away", node.name);
     let (suspect, text, fix) = match &guest.ownership {
         Ownership::Foreign => (
@@ -219,7 +255,7 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
             format!("Its VMID {} is taken by {who}, which is not ours. Neither is touched.", node.vmid),
             another_vmid,
         ),
-        Ownership::LookAlike { why, lost: true } => (
+        Ownership::LookAlike { why, likeness: Likeness::LostMark } => (
             true,
             format!(
                 "Its VMID {} is taken by {who}, which may be this node: {why}. It is not touched.",
@@ -266,7 +302,7 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
     };
     notes.problem(node.name.clone(), text, Some(fix));
     // What is somebody else's for sure wants no medium of ours.
-    let theirs = matches!(guest.ownership, Ownership::LookAlike { lost: false, .. });
+    let theirs = matches!(guest.ownership, Ownership::LookAlike { likeness: Likeness::Copy, .. });
     State::Blocked { suspect, keep_media: suspect && !theirs, host: None }
 }
 
@@ -388,8 +424,11 @@ fn claimed<'w>(
 }
 
 /// What is said of a guest that looks like ours.
-pub(crate) fn look_alike(why: &str, lost: bool) -> String {
-    let whose = if lost { "May be ours" } else { "Looks like ours but is not" };
+pub(crate) fn look_alike(why: &str, likeness: Likeness) -> String {
+    let whose = match likeness {
+        Likeness::LostMark => "May be ours",
+        Likeness::Copy | Likeness::OtherSecrets => "Looks like ours but is not",
+    };
     format!("{whose}: {why}. It is not touched.")
 }
 

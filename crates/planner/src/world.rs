@@ -322,9 +322,9 @@ pub enum Ownership {
     LookAlike {
         /// What does not agree, in one sentence.
         why: String,
-        /// Whether its mark is missing or damaged: it may be ours, and nothing on it tells.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        lost: bool,
+        /// What kind of look-alike it is.
+        #[serde(default)]
+        likeness: Likeness,
     },
     /// Shows only `lock: create`; its create task (ours) tells that it was to become this node.
     HalfMade {
@@ -347,6 +347,19 @@ pub enum Ownership {
         /// Why.
         why: String,
     },
+}
+
+/// How a guest looks like ours without being proven so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Likeness {
+    /// A copy, a restore, or somebody else's with our tag.
+    #[default]
+    Copy,
+    /// Its mark is missing or damaged: it may be ours, and nothing on it tells.
+    LostMark,
+    /// A node of a cluster that another store has the secrets of.
+    OtherSecrets,
 }
 
 /// The compared parts of a VM's config, parsed and normalised.

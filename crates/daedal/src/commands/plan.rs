@@ -190,7 +190,8 @@ pub fn show(plan: &Plan, target: &Target, full: bool, format: Format, color: boo
 /// An advice of the planner, which knows the nodes but not how this program was called.
 fn addressed(fix: &str, command: impl Fn(&str) -> String) -> String {
     let split = |words: &'static str| Some((words, fix.split_once(&format!("daedal {words}"))?));
-    let Some((words, (lead, rest))) = ["node remove ", "node mark "].into_iter().find_map(split) else {
+    let commands = ["node remove ", "node mark ", "secrets import --replace "];
+    let Some((words, (lead, rest))) = commands.into_iter().find_map(split) else {
         return fix.to_owned();
     };
     let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use daedal_planner::names::{self, media_node, volid_file};
-use daedal_planner::{FoundMark, Mark, Ownership, Purpose, Step};
+use daedal_planner::{FoundMark, Likeness, Mark, Ownership, Purpose, Step};
 use daedal_proxmox::{Kind, Missing, UpdateVm, Upid, VmConfig};
 use tokio::time::Instant;
 
@@ -497,6 +497,7 @@ fn disk_size(config: &VmConfig) -> u64 {
 }
 
 pub(crate) fn not_ours(vmid: u32, host: String, found: Ownership) -> Error {
+    let other_secrets = matches!(found, Ownership::LookAlike { likeness: Likeness::OtherSecrets, .. });
     let why = match found {
         Ownership::Foreign => "it carries no mark of this cluster".to_owned(),
         Ownership::Ours { node, .. } => format!("it is our node {node}"),
@@ -504,5 +505,5 @@ pub(crate) fn not_ours(vmid: u32, host: String, found: Ownership) -> Error {
         Ownership::HalfMade { .. } => "it is still being created".to_owned(),
         Ownership::Template { .. } => "it is a template of this cluster".to_owned(),
     };
-    Error::NotOurs { vmid, host, why }
+    Error::NotOurs { vmid, host, why, other_secrets }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use daedal_engine::{Effects, Engine, Report, Run};
+use daedal_engine::{Effects, Engine, Report, Run, StepState};
 use daedal_planner::{Level, Ownership, plan_apply, plan_destroy};
 
 use crate::support::{Bench, assert_done, errors};
@@ -37,6 +37,15 @@ async fn of_two_that_begin_at_once_one_makes_the_cluster_and_the_other_nothing()
             "{after}"
         );
         assert!(errors(lost).iter().any(|error| error.contains("other secrets")), "{after}");
+        // The loser's new secrets fit nothing, and it is told what to do.
+        let fixes: Vec<&str> = lost
+            .failures()
+            .filter_map(|step| match &step.state {
+                StepState::Failed { fix, .. } => fix.as_deref(),
+                _ => None,
+            })
+            .collect();
+        assert!(fixes.iter().any(|fix| fix.contains("secrets import --replace FILE")), "{after}: {fixes:?}");
         // Every VM is the winner's, all is up, and no medium of either is left.
         let world = winner.observe(&bench.cluster).await.unwrap();
         for node in &bench.cluster.nodes {
@@ -50,7 +59,8 @@ async fn of_two_that_begin_at_once_one_makes_the_cluster_and_the_other_nothing()
         // To the loser they are somebody else's: it neither changes nor destroys them.
         let world = loser.observe(&bench.cluster).await.unwrap();
         let plan = plan_apply(&bench.cluster, &loser.images(&bench.cluster), &world).unwrap();
-        assert!(plan.notes.iter().any(|note| note.level == Level::Problem), "{after}: {:#?}", plan.notes);
+        let told = plan.notes.iter().find(|note| note.about == "secrets").unwrap();
+        assert!(told.level == Level::Problem && told.text.contains("are unused"), "{after}: {told:#?}");
         let touches = |step: &&daedal_planner::Step| step.host.is_some();
         assert!(!plan.steps.iter().any(|step| touches(&step)), "{after}: {:#?}", plan.steps);
         let destroy = plan_destroy(&bench.cluster, &world).unwrap();

@@ -202,8 +202,10 @@ fn a_node_in_maintenance_mode() {
 fn foreign_vm_on_our_vmid() {
     let mut world = fixture::home_world();
     world.guests.insert(301, nas(301));
-    let look_alike =
-        Ownership::LookAlike { why: "it has the tag daedal-home but no mark".into(), lost: true };
+    let look_alike = Ownership::LookAlike {
+        why: "it has the tag daedal-home but no mark".into(),
+        likeness: Likeness::LostMark,
+    };
     world.guests.insert(900, GuestView { name: "cp-1".into(), ownership: look_alike, ..nas(900) });
     insta::assert_snapshot!(apply_text(&fixture::home(), &world));
 }

@@ -35,7 +35,10 @@ fn stranger(kind: u8, vmid: u32, host: &str, node: &str) -> GuestView {
         2 => GuestView { template: true, ..guest },
         3 => GuestView {
             running: true,
-            ownership: Ownership::LookAlike { why: "its SMBIOS uuid is another".into(), lost: false },
+            ownership: Ownership::LookAlike {
+                why: "its SMBIOS uuid is another".into(),
+                likeness: Likeness::Copy,
+            },
             config: Some(config),
             ..guest
         },

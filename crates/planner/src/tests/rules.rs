@@ -323,7 +323,7 @@ fn no_new_secrets_while_a_guest_on_our_vmid_may_be_ours() {
     let fresh = plan_apply(&cluster, &images, &fixture::home_world()).unwrap();
     for ownership in [
         Ownership::Unreadable { why: "its host is offline".into() },
-        Ownership::LookAlike { why: "its SMBIOS uuid is another".into(), lost: false },
+        Ownership::LookAlike { why: "its SMBIOS uuid is another".into(), likeness: Likeness::Copy },
     ] {
         let mut world = fixture::home_world();
         let guest = GuestView { vmid: 304, host: "atlas".into(), ownership, ..GuestView::default() };

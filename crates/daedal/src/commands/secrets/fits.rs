@@ -171,7 +171,7 @@ impl<'a> Asked<'a> {
 #[cfg(test)]
 mod tests {
     use daedal_inventory::{Source, load};
-    use daedal_planner::{FormerView, GuestView, NodeView};
+    use daedal_planner::{FormerView, GuestView, Likeness, NodeView};
 
     use super::*;
 
@@ -218,7 +218,8 @@ mod tests {
         let guest =
             |vmid, ownership| GuestView { vmid, host: "boreas".into(), ownership, ..GuestView::default() };
         let unreadable = || Ownership::Unreadable { why: "host boreas does not answer".into() };
-        let look_alike = || Ownership::LookAlike { why: "its mark is damaged or doubled".into(), lost: true };
+        let (why, likeness) = ("its mark is damaged or doubled", Likeness::LostMark);
+        let look_alike = || Ownership::LookAlike { why: why.into(), likeness };
         let mut unlisted = one_node();
         unlisted.unlisted_hosts.insert("boreas".into());
         let mut unread = one_node();
