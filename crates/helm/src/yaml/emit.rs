@@ -1,215 +1,56 @@
-//! Writes values as YAML, byte for byte as go-yaml does.
+//! What the values of templates are to the writer of YAML.
 
-mod scalars;
+use std::borrow::Cow;
 
-use scalars::analyze;
+use daedal_go_yaml::{Emit, Shape, Style};
 
-use super::resolve::{self, Resolved};
-use super::sort;
-use crate::strconv;
-use crate::value::{MAX_NESTING, Value};
+use crate::value::Value;
 
-/// Which of go-yaml's two dialects is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
-    /// `sigs.k8s.io/yaml`: go-yaml v2 behind JSON. Lists are not indented under their key, long lines are folded.
-    Kubernetes,
-    /// `toYamlPretty`: go-yaml v3 with an indentation of two.
-    Pretty,
-}
-
-/// The YAML text of a value, ending in a newline; `None` when the value cannot be written.
-pub(crate) fn to_yaml(value: &Value, style: Style) -> Option<Vec<u8>> {
-    let mut emitter = Emitter { out: Vec::new(), column: 0, whitespace: true, indention: true, style };
-    emitter.node(value, -1, Context::default(), 0)?;
-    emitter.write_indent(-1);
-    if !emitter.out.ends_with(b"\n") {
-        emitter.out.push(b'\n');
-    }
-    Some(emitter.out)
-}
-
-#[derive(Clone, Copy, Default)]
-struct Context {
-    mapping: bool,
-    simple_key: bool,
-}
-
-struct Emitter {
-    out: Vec<u8>,
-    column: usize,
-    whitespace: bool,
-    indention: bool,
-    style: Style,
-}
-
-impl Emitter {
-    fn put(&mut self, byte: u8) {
-        self.out.push(byte);
-        self.column += 1;
-    }
-
-    fn put_char(&mut self, c: char) {
-        self.out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-        self.column += 1;
-    }
-
-    fn put_break(&mut self) {
-        self.out.push(b'\n');
-        self.column = 0;
-    }
-
-    fn write_indent(&mut self, indent: isize) {
-        let indent = usize::try_from(indent).unwrap_or(0);
-        if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {
-            self.put_break();
-        }
-        while self.column < indent {
-            self.put(b' ');
-        }
-        self.whitespace = true;
-        self.indention = true;
-    }
-
-    fn indicator(&mut self, text: &str, need_space: bool, is_space: bool, is_indention: bool) {
-        if need_space && !self.whitespace {
-            self.put(b' ');
-        }
-        for byte in text.bytes() {
-            self.put(byte);
-        }
-        self.whitespace = is_space;
-        self.indention = self.indention && is_indention;
-    }
-
-    fn node(&mut self, value: &Value, indent: isize, context: Context, depth: usize) -> Option<()> {
-        if depth > MAX_NESTING {
-            return None;
-        }
-        match value {
-            Value::List(list) if list.nil => self.plain("null", indent, context),
-            Value::Map(map) if map.nil.get() => self.plain("null", indent, context),
-            Value::List(list) => self.sequence(&list.items, indent, context, depth)?,
+impl Emit for Value {
+    fn shape(&self, style: Style) -> Shape<'_, Value> {
+        match self {
+            Value::List(list) if list.nil => Shape::Null,
+            Value::Map(map) if map.nil.get() => Shape::Null,
+            Value::List(list) => Shape::Sequence(&list.items),
             Value::Map(map) => {
-                let entries: Vec<(String, Value)> =
-                    map.entries.borrow().iter().map(|(k, v)| (k.text().into_owned(), v.clone())).collect();
-                self.mapping(entries, indent, depth)?;
+                let entries = map.entries.borrow();
+                Shape::Mapping(entries.iter().map(|(k, v)| (k.text().into_owned(), v.clone())).collect())
             }
             Value::Files(files) => {
-                let entries = files.iter().map(|(k, v)| (k.to_owned(), Value::Bytes(v.into()))).collect();
-                self.mapping(entries, indent, depth)?;
+                Shape::Mapping(files.iter().map(|(k, v)| (k.to_owned(), Value::Bytes(v.into()))).collect())
             }
             Value::Struct(s) => {
-                let entries = s
-                    .fields
-                    .iter()
-                    .filter(|f| !(f.omit_empty && f.value.is_empty()))
-                    .map(|f| (f.json.to_owned(), f.value.clone()))
-                    .collect();
-                self.mapping(entries, indent, depth)?;
+                let fields = s.fields.iter().filter(|f| !(f.omit_empty && f.value.is_empty()));
+                Shape::Mapping(fields.map(|f| (f.json.to_owned(), f.value.clone())).collect())
             }
-            Value::Nil | Value::NilInterface => self.plain("null", indent, context),
-            Value::Bool(b) => self.plain(if *b { "true" } else { "false" }, indent, context),
-            Value::Int(i) | Value::Int64(i) | Value::Duration(i) | Value::Named(_, i, _) => {
-                self.plain(&i.to_string(), indent, context);
-            }
-            Value::Uint8(u) => self.plain(&u.to_string(), indent, context),
-            Value::Uint64(u) => self.plain(&u.to_string(), indent, context),
-            Value::Float(f) => {
-                if !f.is_finite() && self.style == Style::Kubernetes {
-                    return None;
-                }
-                self.plain(&self.float(*f), indent, context);
-            }
-            Value::Str(s) => self.string(&s.text(), indent, context)?,
+            Value::Nil | Value::NilInterface => Shape::Null,
+            Value::Bool(b) => Shape::Bool(*b),
+            Value::Int(i) | Value::Int64(i) | Value::Duration(i) | Value::Named(_, i, _) => Shape::Int(*i),
+            Value::Uint8(u) => Shape::Uint(u64::from(*u)),
+            Value::Uint64(u) => Shape::Uint(*u),
+            Value::Float(f) => Shape::Float(*f),
+            Value::Str(s) => Shape::Text(s.text()),
             Value::Bytes(b) => {
                 use base64::Engine as _;
-                let text = base64::engine::general_purpose::STANDARD.encode(b);
-                self.string(&text, indent, context)?;
+                Shape::Text(Cow::Owned(base64::engine::general_purpose::STANDARD.encode(b)))
             }
             Value::Time(t) => {
                 let text = t.format("2006-01-02T15:04:05.999999999Z07:00");
                 // The pretty style knows times; the other gets them as JSON strings.
-                match self.style {
-                    Style::Pretty => self.plain(&text, indent, context),
-                    Style::Kubernetes => self.string(&text, indent, context)?,
+                match style {
+                    Style::Pretty => Shape::Plain(text),
+                    Style::Kubernetes => Shape::Text(Cow::Owned(text)),
                 }
             }
-            Value::Version(v) => self.string(&v.to_string(), indent, context)?,
-        }
-        Some(())
-    }
-
-    /// A float that went through JSON and came back as an integer where it looks like one.
-    fn float(&self, f: f64) -> String {
-        let text = strconv::format_json(f);
-        if self.style == Style::Kubernetes {
-            match resolve::untagged(&text, false) {
-                Resolved::Int(i) => i.to_string(),
-                Resolved::Uint(u) => u.to_string(),
-                _ => strconv::format_g(f, None),
-            }
-        } else {
-            match strconv::format_g(f, None).as_str() {
-                "+Inf" => ".inf".to_owned(),
-                "-Inf" => "-.inf".to_owned(),
-                "NaN" => ".nan".to_owned(),
-                other => other.to_owned(),
-            }
+            Value::Version(v) => Shape::Text(Cow::Owned(v.to_string())),
         }
     }
-
-    fn sequence(&mut self, items: &[Value], indent: isize, context: Context, depth: usize) -> Option<()> {
-        if items.is_empty() {
-            self.indicator("[", true, true, false);
-            self.indicator("]", false, false, false);
-            return Some(());
-        }
-        let indentless = self.style == Style::Kubernetes && context.mapping && !self.indention;
-        let inner = if indentless { indent } else { deeper(indent) };
-        for item in items {
-            self.write_indent(inner);
-            self.indicator("-", true, false, true);
-            self.node(item, inner, Context::default(), depth + 1)?;
-        }
-        Some(())
-    }
-
-    fn mapping(&mut self, mut entries: Vec<(String, Value)>, indent: isize, depth: usize) -> Option<()> {
-        if entries.is_empty() {
-            self.indicator("{", true, true, false);
-            self.indicator("}", false, false, false);
-            return Some(());
-        }
-        entries.sort_by(|(a, _), (b, _)| sort::compare(a, b));
-        let inner = deeper(indent);
-        for (key, value) in entries {
-            self.write_indent(inner);
-            let simple = key.len() <= 128 && !analyze(&key).multiline;
-            if simple {
-                let context = Context { mapping: true, simple_key: true };
-                self.string(&key, inner, context)?;
-                self.indicator(":", false, false, false);
-            } else {
-                self.indicator("?", true, false, true);
-                self.string(&key, inner, Context { mapping: true, ..Context::default() })?;
-                self.write_indent(inner);
-                self.indicator(":", true, false, true);
-            }
-            self.node(&value, inner, Context { mapping: true, ..Context::default() }, depth + 1)?;
-        }
-        Some(())
-    }
-}
-
-fn deeper(indent: isize) -> isize {
-    if indent < 0 { 0 } else { indent + 2 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml::from_yaml;
+    use crate::yaml::{from_yaml, to_yaml};
 
     fn round(text: &str) -> String {
         String::from_utf8(to_yaml(&from_yaml(text.as_bytes()).unwrap(), Style::Kubernetes).unwrap()).unwrap()

@@ -25,7 +25,7 @@ pub(super) enum Node<'a> {
 type Result<T> = std::result::Result<T, String>;
 
 /// Reads the first document of a text; an empty text is null.
-pub(crate) fn parse_document(text: &[u8]) -> Result<Yaml<'_>> {
+pub fn parse_document(text: &[u8]) -> Result<Yaml<'_>> {
     let plain = check_characters(text)?;
     let mut parser = Parser {
         scanner: Scanner::new(text, plain),
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
 
     /// Takes an alias or anchor.
     fn name(&mut self) -> String {
-        crate::strconv::lossy(&self.scanner.take_token().into_text()).into_owned()
+        crate::lossy(&self.scanner.take_token().into_text()).into_owned()
     }
 
     /// Takes a tag.

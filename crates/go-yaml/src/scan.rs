@@ -327,7 +327,7 @@ impl<'a> Scanner<'a> {
         let line = self.mark.line;
         let start = self.position;
         self.pass(self.rest_of_line());
-        let text = crate::strconv::lossy(&self.text[start..self.position]).into_owned();
+        let text = crate::lossy(&self.text[start..self.position]).into_owned();
         let body = text.split(" #").next().unwrap_or_default();
         let words: Vec<&str> = body.split_ascii_whitespace().collect();
         let (kind, payload) = match words.as_slice() {
@@ -459,7 +459,7 @@ impl<'a> Scanner<'a> {
         while !(self.is_blankz(0) || self.flow_level > 0 && self.at(0) == b',') {
             self.skip();
         }
-        let text = crate::strconv::lossy(&self.text[start..self.position]).into_owned();
+        let text = crate::lossy(&self.text[start..self.position]).into_owned();
         let (handle, suffix) = if let Some(uri) = text.strip_prefix("!<").and_then(|t| t.strip_suffix('>')) {
             (String::new(), uri.to_owned())
         } else if let Some(rest) = text.strip_prefix("!!") {

@@ -7,21 +7,28 @@ use super::resolve::{self, Resolved};
 
 /// A YAML value with the types go-yaml tells apart.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Yaml<'a> {
+pub enum Yaml<'a> {
+    /// Nothing.
     Null,
+    /// A truth value.
     Bool(bool),
+    /// A whole number.
     Int(i64),
+    /// A whole number that only fits without a sign.
     Uint(u64),
+    /// Any other number.
     Float(f64),
     /// Text; bytes when it came from `!!binary`.
     String(Cow<'a, [u8]>),
+    /// A list.
     Sequence(Vec<Yaml<'a>>),
+    /// Keys with their values, as they stand in the document.
     Mapping(Vec<(Yaml<'a>, Yaml<'a>)>),
 }
 
 impl<'a> Yaml<'a> {
     /// The value of a string key in a mapping.
-    pub(crate) fn get(&self, key: &str) -> Option<&Yaml<'a>> {
+    pub fn get(&self, key: &str) -> Option<&Yaml<'a>> {
         match self {
             Yaml::Mapping(entries) => entries
                 .iter()
@@ -32,7 +39,8 @@ impl<'a> Yaml<'a> {
         }
     }
 
-    pub(crate) fn type_name(&self) -> &'static str {
+    /// What Go calls its type.
+    pub fn type_name(&self) -> &'static str {
         match self {
             Yaml::Null => "%!s(<nil>)",
             Yaml::Bool(_) => "bool",
@@ -221,7 +229,7 @@ fn scalar<'a>(value: Cow<'a, [u8]>, tag: &str, implicit: bool) -> Result<Yaml<'a
     if tag.is_empty() && !implicit {
         return Ok(Yaml::String(value));
     }
-    match resolve::resolve(tag, &crate::strconv::lossy(&value))? {
+    match resolve::resolve(tag, &crate::lossy(&value))? {
         Resolved::Null => Ok(Yaml::Null),
         Resolved::Bool(b) => Ok(Yaml::Bool(b)),
         Resolved::Int(i) => Ok(Yaml::Int(i)),

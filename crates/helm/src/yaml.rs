@@ -1,15 +1,8 @@
 //! YAML as Helm reads and writes it: YAML 1.1 by way of JSON, with go-yaml's rules for what is a number, a word, a quote.
 
-mod decode;
 mod emit;
-mod parse;
-mod resolve;
-mod scan;
-mod sort;
 
-pub(crate) use decode::Yaml;
-pub(crate) use emit::{Style, to_yaml};
-pub(crate) use parse::parse_document;
+pub(crate) use daedal_go_yaml::{Style, Yaml, coerced_string, parse_document, to_yaml};
 
 use std::collections::BTreeMap;
 
@@ -64,24 +57,6 @@ fn json_key(key: &Yaml<'_>) -> Result<Str, String> {
     })
 }
 
-/// What a typed reader (a Go struct field of type string) makes of a scalar.
-pub(crate) fn coerced_string(yaml: &Yaml<'_>) -> Option<String> {
-    match yaml {
-        Yaml::String(s) => Some(crate::strconv::lossy(s).into_owned()),
-        Yaml::Int(i) => Some(i.to_string()),
-        Yaml::Uint(u) => Some(u.to_string()),
-        Yaml::Float(f) => Some(float32(*f)),
-        Yaml::Bool(b) => Some(b.to_string()),
-        _ => None,
-    }
-}
-
-/// `strconv.FormatFloat(f, 'g', -1, 32)`.
-fn float32(f: f64) -> String {
-    let shortest: f64 = format!("{}", f as f32).parse().unwrap_or(f);
-    crate::strconv::format_g(shortest, None)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,6 +100,32 @@ mod tests {
         assert_eq!(read(""), "null");
         assert_eq!(read("? a\n: b\n"), r#"{"a":"b"}"#);
         assert_eq!(read("{a: [1, {b}], 'c': , d: e:f}"), r#"{"a":[1,{"b":null}],"c":null,"d":"e:f"}"#);
+    }
+
+    #[test]
+    fn times_are_those_that_go_parses() {
+        const LAYOUTS: [&str; 4] = [
+            "2006-1-2T15:4:5.999999999Z07:00",
+            "2006-1-2t15:4:5.999999999Z07:00",
+            "2006-1-2 15:4:5.999999999",
+            "2006-1-2",
+        ];
+        let dates =
+            ["2024-02-29", "2023-02-29", "1900-2-29", "2000-2-29", "2024-4-31", "2024-13-1", "2024-1-0"];
+        let more =
+            ["2024-1-1", "24-1-1", "02024-1-1", "2024-12-31x", "2024-", "2024-1", "2024/1/1", "", "é-1-1"];
+        let times =
+            ["", "T1:2:3Z", "t23:59:59.5Z", " 1:2:3", "  24:0:0", " 1:60:0", "T1:2:3", "T1:2:3.Z", " 1:2:3Z"];
+        let zones =
+            ["T1:2:3+01:00", "T1:2:3,123456789123-9:30", "T1:2:3-99:99", " 1:2:3.5", "T1:2Z", " ", "T"];
+        for date in dates.iter().chain(&more) {
+            for time in times.iter().chain(&zones) {
+                let text = format!("{date}{time}");
+                let year = text.bytes().take_while(u8::is_ascii_digit).count();
+                let parsed = LAYOUTS.iter().any(|layout| crate::time::parse(layout, &text).is_ok());
+                assert_eq!(daedal_go_yaml::is_timestamp(&text), year == 4 && parsed, "{text}");
+            }
+        }
     }
 
     #[test]

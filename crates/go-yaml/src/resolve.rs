@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use regex::Regex;
 
-use crate::strconv;
+use crate::numbers;
+use crate::timestamp::is_timestamp;
 
 /// What a scalar turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,21 +89,21 @@ pub(super) fn untagged(text: &str, timestamps: bool) -> Resolved {
         return found;
     }
     if !number {
-        return strconv::parse_float(text).map_or(Resolved::String, Resolved::Float);
+        return numbers::parse_float(text).map_or(Resolved::String, Resolved::Float);
     }
     if timestamps && is_timestamp(text) {
         return Resolved::Timestamp;
     }
     let plain: std::borrow::Cow<'_, str> =
         if text.contains('_') { text.replace('_', "").into() } else { text.into() };
-    if let Some(i) = strconv::parse_int_base0(&plain) {
+    if let Some(i) = numbers::parse_int_base0(&plain) {
         return Resolved::Int(i);
     }
-    if let Some(u) = strconv::parse_uint_base0(&plain) {
+    if let Some(u) = numbers::parse_uint_base0(&plain) {
         return Resolved::Uint(u);
     }
     if is_yaml_float(&plain)
-        && let Some(f) = strconv::parse_float(&plain)
+        && let Some(f) = numbers::parse_float(&plain)
     {
         return Resolved::Float(f);
     }
@@ -131,22 +132,6 @@ fn is_yaml_float(text: &str) -> bool {
         None => digits(mantissa),
     };
     mantissa_ok && exponent.is_none_or(|e| digits(e.strip_prefix(['-', '+']).unwrap_or(e)))
-}
-
-/// Whether go-yaml would read a time here (and so leave it a string).
-pub(super) fn is_timestamp(text: &str) -> bool {
-    let year = text.bytes().take_while(u8::is_ascii_digit).count();
-    if year != 4 || text.as_bytes().get(4) != Some(&b'-') {
-        return false;
-    }
-    [
-        "2006-1-2T15:4:5.999999999Z07:00",
-        "2006-1-2t15:4:5.999999999Z07:00",
-        "2006-1-2 15:4:5.999999999",
-        "2006-1-2",
-    ]
-    .iter()
-    .any(|layout| crate::time::parse(layout, text).is_ok())
 }
 
 /// Text that old parsers would read as a base 60 number, and so must be quoted.
