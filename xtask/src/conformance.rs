@@ -98,7 +98,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("config-tool-", "config-tool"),
         told_in: None,
         wanted: "build config-tool",
-        run: Way::Tests { package: "daedal-talos", name: "conformance", only: &[] },
+        run: Way::Tests { package: "daedal-talos-config", name: "conformance", only: &[] },
         quick: None,
     },
     Suite {

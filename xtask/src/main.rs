@@ -1,6 +1,8 @@
 //! Chores of the project: `cargo xtask conformance`, `soak`, `bench` and `protos`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
+#[cfg(test)]
+mod architecture;
 mod conformance;
 mod peers;
 mod protos;
@@ -61,7 +63,7 @@ fn bench_helm(args: &[String]) -> ExitCode {
 fn bench_talos() -> ExitCode {
     let mut command = cargo();
     command
-        .args(["run", "--quiet", "--release", "--package", "daedal-talos", "--example", "speed"])
+        .args(["run", "--quiet", "--release", "--package", "daedal-talos-config", "--example", "speed"])
         .env("DAEDAL_PEERS", peers::folder());
     finished(&mut command)
 }

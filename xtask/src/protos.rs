@@ -1,12 +1,12 @@
-//! `cargo xtask protos`: the wire types of the Talos node API, generated from `crates/talos/proto` and checked in.
+//! `cargo xtask protos`: the wire types of the Talos node API, generated from `crates/talos-client/proto` and checked in.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::{fs, io};
 
-const PROTO: &str = "crates/talos/proto";
-const GENERATED: &str = "crates/talos/src/generated";
+const PROTO: &str = "crates/talos-client/proto";
+const GENERATED: &str = "crates/talos-client/src/generated";
 
 /// Writes the generated files, or with `--check` only says whether they are up to date.
 pub fn run(args: &[String]) -> ExitCode {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use daedal_engine::SecondLook;
 use daedal_inventory::{Cluster, Diagnostic, Files, Loaded, PatchFault, Source};
 use daedal_store::Keyring;
-use daedal_talos::config::{Contract, Patch};
+use daedal_talos_config::{Contract, Patch};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::cli::Target;
@@ -163,7 +163,7 @@ impl Files for Beside<'_> {
     }
 
     fn knows(&self, word: &str) -> bool {
-        daedal_talos::config::is_word(word)
+        daedal_talos_config::is_word(word)
     }
 
     fn patch_faults(&self, patch: &str, talos: &str) -> Vec<PatchFault> {

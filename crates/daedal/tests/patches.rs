@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Changed, Lab, good};
-use daedal_talos::config::MachineConfig;
+use daedal_talos_config::MachineConfig;
 
 /// I4, F9, M19: a folder of patches, and patches by role, pool and node, with facts and what the environment gives.
 #[test]

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use base64::Engine as _;
 use common::{BESIDE, Changed, Lab, SMALL, eventually, good, text};
-use daedal_talos::client::{ApplyMode, Client, ConnectOptions, FailureKind};
-use daedal_talos::config::{MachineConfig, Patch};
-use daedal_talos::{
-    ApiRole, CertificateAndKey, ClientCredentials, DEFAULT_LIFETIME, Secret, SecretsBundle, Talosconfig,
+use daedal_talos_client::{ApplyMode, Client, ConnectOptions, FailureKind};
+use daedal_talos_config::{
+    ApiRole, CertificateAndKey, ClientCredentials, DEFAULT_LIFETIME, MachineConfig, Patch, Secret,
+    SecretsBundle, Talosconfig,
 };
 use futures::TryStreamExt as _;
 use rand::SeedableRng as _;
@@ -424,7 +424,7 @@ async fn the_authority_of_kubernetes_is_changed_and_the_kept_secrets_follow() {
 
 /// What a call of a role came to: done, or denied. Anything else is a fault.
 #[track_caller]
-fn was_granted<T>(call: Result<T, daedal_talos::Error>) -> bool {
+fn was_granted<T>(call: Result<T, daedal_talos_client::Error>) -> bool {
     match call {
         Ok(_) => true,
         Err(error) if error.kind() == Some(FailureKind::PermissionDenied) => false,
@@ -480,7 +480,7 @@ async fn access_is_minted_by_role_and_lifetime() {
     let file = lab.dir().join("minted");
     good(&home.run(&lab, &["secrets", "kubeconfig", "--ttl", "30d", "--to", &file.display().to_string()]));
     assert!(is_private(&file));
-    let (begins, ends) = daedal_talos::kubeconfig_validity(&read(&file)).unwrap();
+    let (begins, ends) = daedal_talos_config::kubeconfig_validity(&read(&file)).unwrap();
     assert_eq!(ends.duration_since(begins).as_hours(), 30 * 24);
 
     good(&home.run(&lab, &["secrets", "rotate-admin", "--ttl", "90d"]));

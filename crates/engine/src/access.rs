@@ -1,7 +1,7 @@
 //! What people reach a cluster with: talosconfig and kubeconfig, minted from the secrets bundle without asking anybody.
 
 use daedal_inventory::{Cluster, Reach};
-use daedal_talos::{ApiRole, KubeconfigOptions, Secret, SecretsBundle, Talosconfig};
+use daedal_talos_config::{ApiRole, KubeconfigOptions, Secret, SecretsBundle, Talosconfig};
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use serde::Serialize;

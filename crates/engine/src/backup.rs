@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use daedal_inventory::{Cluster, Node};
 use daedal_planner::Recovery;
-use daedal_talos::client::Snapshot;
-use daedal_talos::{EncryptionSecret, SecretsBundle};
+use daedal_talos_client::Snapshot;
+use daedal_talos_config::{EncryptionSecret, SecretsBundle};
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ impl Engine {
     /// Streams a snapshot into a file beside the one that it will be, and verifies it there.
     async fn take(
         &self,
-        client: &daedal_talos::client::Client,
+        client: &daedal_talos_client::Client,
         node: &str,
         file: &Path,
     ) -> Result<Found, Error> {
@@ -330,7 +330,7 @@ fn contents(file: &Path) -> Result<(Vec<u8>, String), Error> {
     Ok((bytes, sha256))
 }
 
-fn damaged(file: &Path, source: daedal_talos::Error) -> Error {
+fn damaged(file: &Path, source: daedal_talos_client::Error) -> Error {
     Error::BackupDamaged { path: file.to_owned(), source }
 }
 

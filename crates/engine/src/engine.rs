@@ -7,7 +7,7 @@ use daedal_dial::Dialer;
 use daedal_inventory::Cluster;
 use daedal_planner::{Generation, Images, SecretsId, World};
 use daedal_store::Store;
-use daedal_talos::SecretsBundle;
+use daedal_talos_config::SecretsBundle;
 use jiff::Timestamp;
 use rand::rngs::StdRng;
 
@@ -24,7 +24,7 @@ use crate::status::StatusReport;
 
 /// Makes a secrets bundle from randomness at a time.
 pub type NewSecrets =
-    Arc<dyn Fn(&mut StdRng, Timestamp) -> Result<SecretsBundle, daedal_talos::Error> + Send + Sync>;
+    Arc<dyn Fn(&mut StdRng, Timestamp) -> Result<SecretsBundle, daedal_talos_config::Error> + Send + Sync>;
 
 /// Everything an engine is made of.
 #[derive(Clone)]

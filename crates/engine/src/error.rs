@@ -69,13 +69,13 @@ pub enum Error {
         /// On which node.
         node: String,
         /// Why it failed.
-        source: Box<daedal_talos::Error>,
+        source: Box<daedal_talos_client::Error>,
     },
     /// Credentials could not be made from the secrets.
     #[error("cannot make credentials from the secrets bundle")]
     Credentials {
         /// Why.
-        source: daedal_talos::Error,
+        source: daedal_talos_config::Error,
     },
     /// A machine config could not be made.
     #[error("cannot make the machine config of {whose}")]
@@ -83,7 +83,7 @@ pub enum Error {
         /// Whose.
         whose: Whose,
         /// Why.
-        source: Box<daedal_talos::Error>,
+        source: Box<daedal_talos_config::Error>,
     },
     /// A patch cannot be applied.
     #[error("the patch {patch} cannot be applied to the machine config of {whose}")]
@@ -93,7 +93,7 @@ pub enum Error {
         /// Where the patch is.
         patch: String,
         /// Why.
-        source: Box<daedal_talos::Error>,
+        source: Box<daedal_talos_config::Error>,
     },
     /// A machine config that no node would take, or none should; it was not sent.
     #[error(
@@ -292,7 +292,7 @@ pub enum Error {
     #[error("the stored secrets bundle cannot be read")]
     BadSecrets {
         /// Why, without any of it.
-        source: daedal_talos::Error,
+        source: daedal_talos_config::Error,
     },
     /// The API server answers, but does not serve yet.
     #[error("the API server at {target} is not ready: {} is not{}", checks.first().map_or("something", String::as_str), more(checks.len()))]
@@ -370,7 +370,7 @@ pub enum Error {
         /// Which file.
         path: PathBuf,
         /// What is wrong with it.
-        source: daedal_talos::Error,
+        source: daedal_talos_client::Error,
     },
     /// A snapshot file cannot be read or written.
     #[error("cannot {what} {}", path.display())]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use daedal_dial::{Bounded, Bounds, Connector, Dialer, Target, is_of_another_authority, tls_error};
-use daedal_talos::SecretsBundle;
-use daedal_talos::pki::{Leaf, Usage, certificate_from_pem};
+use daedal_talos_config::SecretsBundle;
+use daedal_talos_config::pki::{Leaf, Usage, certificate_from_pem};
 use futures::TryStreamExt;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioExecutor;

@@ -10,8 +10,11 @@ use std::time::Duration;
 use daedal_dial::{Dialer, Target};
 use daedal_inventory::Node;
 use daedal_planner::Unreached;
-use daedal_talos::client::{self, ApplyMode, Client, ConnectOptions, FailureKind, Reset, WipedPartition};
-use daedal_talos::{ApiRole, ClientCredentials, Error as TalosError, Secret, SecretsBundle};
+use daedal_talos_client::{
+    self as client, ApplyMode, Client, ConnectOptions, Error as TalosError, FailureKind, Reset,
+    WipedPartition,
+};
+use daedal_talos_config::{ApiRole, ClientCredentials, Secret, SecretsBundle};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use daedal_inventory::{Cluster, Role};
 use daedal_store::{ENCRYPTED, Keyring, SecretBytes, remove_private, write_private};
-use daedal_talos::{ApiRole, DEFAULT_LIFETIME, Secret, SecretsBundle, Talosconfig, kubeconfig_validity};
+use daedal_talos_config::{
+    ApiRole, DEFAULT_LIFETIME, Secret, SecretsBundle, Talosconfig, kubeconfig_validity,
+};
 use jiff::{SignedDuration, Timestamp};
 use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};

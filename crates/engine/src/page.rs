@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{Judge, Likeness, Ownership, World};
-use daedal_talos::client::Client;
+use daedal_talos_client::Client;
 use futures::future::select_ok;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -257,7 +257,7 @@ impl Engine {
 
     async fn talos_page(&self, nodes: &Nodes, node: &Node) -> Result<TalosPage, String> {
         let patience = self.parts.limits.call_timeout;
-        let told = |error: daedal_talos::Error| chain(&error);
+        let told = |error: daedal_talos_client::Error| chain(&error);
         let asked = async {
             let client = nodes.client(node, patience).await.map_err(told)?;
             let version = client.version().await.map_err(told)?;

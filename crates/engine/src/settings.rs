@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use daedal_inventory::hardware;
 use daedal_inventory::options::{self, FileSystem, HostnameFrom, Machine};
-use daedal_talos::Secret;
-use daedal_talos::config::{
+use daedal_talos_config::{
     Bond, BondMode, ClusterOptions, DiskKind, DiskSelector, Encryption, EncryptionKey, ExtensionService,
     ExtraMount, Hostname, KernelLog, KernelModule, Link, LogDestination, Mac, NodeOptions, RegistryAuth,
-    RegistryTls, Route, UserVolume, Vlan,
+    RegistryTls, Route, Secret, UserVolume, Vlan,
 };
 
 /// Puts the settings into a node's options. Texts were checked when the inventory was read.
@@ -200,7 +199,7 @@ fn encryption(keys: &[options::EncryptionKey]) -> Option<Encryption> {
 
 #[cfg(test)]
 mod tests {
-    use daedal_talos::config::{Link, Role};
+    use daedal_talos_config::{Link, Role};
 
     use super::*;
 

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_talos::SecretsBundle;
-use daedal_talos::config::MachineConfig;
+use daedal_talos_config::{MachineConfig, SecretsBundle};
 use jiff::Timestamp;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use daedal_lab::faults::{Fault, When};
 use daedal_lab::{Disk, Format, Guests as _};
-use daedal_talos::client::{
-    ApplyMode, Bootstrap, Client, FailureKind, ImageNamespace, ResourceEvent, Snapshot, Tail, Upgrade,
+use daedal_talos_client::{
+    ApplyMode, Bootstrap, Client, Error, FailureKind, ImageNamespace, ResourceEvent, Snapshot, Tail, Upgrade,
 };
-use daedal_talos::config::Role;
-use daedal_talos::{Error, Secret};
+use daedal_talos_config::{Role, Secret};
 use futures::StreamExt as _;
 use ground::{Cluster, Lab, address, hardware, until_ready};
 
@@ -71,7 +70,7 @@ async fn etcd_is_looked_after_as_on_a_real_node() {
     assert_eq!(first.etcd_members().await.unwrap().len(), 3);
 
     // With one of three down, a healthy one may not be removed, the one that is down may.
-    let member = |members: &[daedal_talos::client::EtcdMember], name: &str| {
+    let member = |members: &[daedal_talos_client::EtcdMember], name: &str| {
         members.iter().find(|m| m.hostname == name).unwrap().id
     };
     let members = first.etcd_members().await.unwrap();
@@ -88,7 +87,7 @@ async fn etcd_is_looked_after_as_on_a_real_node() {
 #[tokio::test(start_paused = true)]
 async fn etcd_that_does_not_run_does_not_answer() {
     let (lab, cluster) = (Lab::new(), Cluster::new(1));
-    let state = |services: Vec<daedal_talos::client::Service>| {
+    let state = |services: Vec<daedal_talos_client::Service>| {
         let etcd = services.into_iter().find(|service| service.id == "etcd").unwrap();
         (etcd.state, etcd.healthy)
     };

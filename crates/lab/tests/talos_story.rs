@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use daedal_dial::Target;
 use daedal_lab::{Guests as _, SavedMachines};
-use daedal_talos::client::{ApplyMode, Bootstrap, Client, FailureKind, Probe, Reset, WipedPartition, probe};
-use daedal_talos::config::Role;
+use daedal_talos_client::{ApplyMode, Bootstrap, Client, FailureKind, Probe, Reset, WipedPartition, probe};
+use daedal_talos_config::Role;
 use ground::{Cluster, Lab, address, hardware, options, until_ready};
 
 #[tokio::test(start_paused = true)]
@@ -121,8 +121,8 @@ async fn a_broken_configuration_never_answers_and_says_why_on_the_console() {
     ];
     for (index, (text, expected)) in cases.into_iter().enumerate() {
         let lab = Lab::new();
-        let iso = daedal_talos::nocloud::Cidata {
-            user_data: daedal_talos::Secret::new(text.to_owned()),
+        let iso = daedal_talos_config::nocloud::Cidata {
+            user_data: daedal_talos_config::Secret::new(text.to_owned()),
             meta_data: "instance-id: x\n".into(),
             network_config: None,
         };
@@ -141,8 +141,8 @@ async fn a_broken_configuration_never_answers_and_says_why_on_the_console() {
 async fn without_a_configuration_a_machine_waits_in_maintenance_mode() {
     let (lab, cluster) = (Lab::new(), Cluster::new(1));
     let config = cluster.config(Role::ControlPlane, "cp-1", 11);
-    let medium = daedal_talos::nocloud::Cidata {
-        user_data: daedal_talos::Secret::new("#cloud-config\nhostname: x\n"),
+    let medium = daedal_talos_config::nocloud::Cidata {
+        user_data: daedal_talos_config::Secret::new("#cloud-config\nhostname: x\n"),
         meta_data: "instance-id: x\n".into(),
         network_config: Some(
             "version: 1\nconfig:\n- type: physical\n  name: eth0\n  mac_address: bc:24:11:00:00:0b\n  subnets:\n  - {type: static, address: 10.0.0.11, netmask: 255.255.0.0, gateway: 10.0.0.1}\n".into(),
@@ -160,7 +160,7 @@ async fn without_a_configuration_a_machine_waits_in_maintenance_mode() {
             .unwrap();
     let refused = client.version().await.unwrap_err();
     assert_eq!(refused.kind(), Some(FailureKind::NotImplemented), "{refused:?}");
-    let wrong = daedal_talos::Secret::new("machine: {}\n");
+    let wrong = daedal_talos_config::Secret::new("machine: {}\n");
     assert!(client.apply_configuration(&wrong, ApplyMode::Auto, false).await.is_err());
     client.apply_configuration(&config.to_yaml(), ApplyMode::Auto, false).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;

@@ -1,7 +1,7 @@
 //! `daedal completions`: a completion script for a shell, which asks `daedal complete` for the names of things.
 
 use clap::{CommandFactory as _, ValueEnum};
-use daedal_talos::ApiRole;
+use daedal_talos_config::ApiRole;
 
 use crate::cli::{Cli, Format, Target};
 use crate::exit::Exit;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use daedal_engine::Outputs;
 use daedal_inventory::Cluster;
 use daedal_store::{ENCRYPTED, Store};
-use daedal_talos::Secret;
+use daedal_talos_config::Secret;
 
 use super::proxmox_ccm::CCM_CONFIG;
 use crate::cli::{Format, ShellSyntax, Target};

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use daedal_dial::{Dialer, Target};
-use daedal_talos::client::{
+use daedal_talos_client::{
     ApplyMode, Bootstrap, Client, ConnectOptions, FailureKind, ImageNamespace, Probe, Snapshot, Tail, probe,
 };
-use daedal_talos::{ClientCredentials, Secret, Talosconfig};
+use daedal_talos_config::{ClientCredentials, Secret, Talosconfig};
 use futures::StreamExt as _;
 
 /// Names the suite's folder to the parts.

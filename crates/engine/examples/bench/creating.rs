@@ -12,7 +12,7 @@ use daedal_lab::{Dhcp, Distant, Lab, LabSpec, Pace};
 use daedal_planner::{plan_apply, plan_destroy};
 use daedal_proxmox::{CallCounter, Client, Token, Trust};
 use daedal_store::{Keyring, Store};
-use daedal_talos::SecretsBundle;
+use daedal_talos_config::SecretsBundle;
 use jiff::Timestamp;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;

@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 
 use daedal_planner::{RunningVersions, Step};
-use daedal_talos::Secret;
-use daedal_talos::client::ApplyMode;
-use daedal_talos::config::MachineConfig;
+use daedal_talos_client::ApplyMode;
+use daedal_talos_config::{MachineConfig, Secret};
 
 use crate::effects::EffectKind;
 use crate::error::Error;

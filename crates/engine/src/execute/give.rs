@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use daedal_inventory::{BootConfig, Node};
 use daedal_planner::Step;
-use daedal_talos::client::ApplyMode;
+use daedal_talos_client::ApplyMode;
 use futures::future::join_all;
 
 use crate::addresses;

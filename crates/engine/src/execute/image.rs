@@ -6,7 +6,7 @@ use daedal_planner::names::media_file;
 use daedal_planner::{Content, Step};
 use daedal_proxmox::{Download, Kind, Upload};
 use daedal_store::{Pin, SecretBytes};
-use daedal_talos::SecretsBundle;
+use daedal_talos_config::SecretsBundle;
 use tokio::time::Instant;
 
 use crate::effects::EffectKind;

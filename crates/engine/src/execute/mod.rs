@@ -27,7 +27,7 @@ use daedal_inventory::{Cluster, Node};
 use daedal_planner::{Action, Generation, Judge, Plan, Purpose, Stamp, Step, StepId, World};
 use daedal_proxmox::TaskWatcher;
 use daedal_store::{Entry, Journal};
-use daedal_talos::SecretsBundle;
+use daedal_talos_config::SecretsBundle;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::{OnceCell, Semaphore};

@@ -6,12 +6,11 @@ use std::net::IpAddr;
 use daedal_inventory::options::Machine;
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::RunningVersions;
-use daedal_talos::config::{
+use daedal_talos_config::nocloud::Cidata;
+use daedal_talos_config::{
     ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig, Marks,
-    NodeOptions, Patch, RegistryMirror, Release, Role as TalosRole, Route, Severity,
+    NodeOptions, Patch, RegistryMirror, Release, Role as TalosRole, Route, Secret, SecretsBundle, Severity,
 };
-use daedal_talos::nocloud::Cidata;
-use daedal_talos::{Secret, SecretsBundle};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Whose, chain};
@@ -85,7 +84,11 @@ pub(crate) fn marks<'a>(cluster: &Cluster, node: &Node, secrets: &'a SecretsBund
 }
 
 /// Why a node refuses a config, in its own words, but for the secrets that they quote.
-pub(crate) fn refusal(config: &MachineConfig, marks: &Marks<'_>, error: &daedal_talos::Error) -> String {
+pub(crate) fn refusal(
+    config: &MachineConfig,
+    marks: &Marks<'_>,
+    error: &daedal_talos_client::Error,
+) -> String {
     config.quoted(&chain(error), marks)
 }
 
@@ -200,7 +203,7 @@ impl<'a> Recipe<'a> {
         (words(faults), words(doubts))
     }
 
-    fn apply(&self, config: &mut MachineConfig, patch: &str) -> Result<(), daedal_talos::Error> {
+    fn apply(&self, config: &mut MachineConfig, patch: &str) -> Result<(), daedal_talos_config::Error> {
         config.apply_patch(&Patch::for_contract(patch, self.release.contract)?)
     }
 

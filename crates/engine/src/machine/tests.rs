@@ -4,8 +4,7 @@ mod roles;
 mod whole;
 
 use daedal_inventory::{Source, load};
-use daedal_talos::SecretsBundle;
-use daedal_talos::config::Dhcp;
+use daedal_talos_config::{Dhcp, SecretsBundle};
 
 use super::config::node_options;
 use super::*;

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use daedal_dial::Target;
 use daedal_inventory::Node;
-use daedal_talos::Error as TalosError;
-use daedal_talos::client::{Bootstrap, Client, EtcdMember, FailureKind, ResourceEvents};
+use daedal_talos_client::{Bootstrap, Client, Error as TalosError, EtcdMember, FailureKind, ResourceEvents};
 
 use super::{Former, Nodes, Peer};
 use crate::backup;

@@ -2,9 +2,8 @@
 
 use daedal_inventory::{Cluster, Node};
 use daedal_planner::{ConfigView, DocumentChange, FieldChange, RunningVersions};
-use daedal_talos::SecretsBundle;
-use daedal_talos::client::ApplyMode;
-use daedal_talos::config::{DocumentDifference, MachineConfig};
+use daedal_talos_client::ApplyMode;
+use daedal_talos_config::{DocumentDifference, MachineConfig, SecretsBundle};
 
 use crate::error::chain;
 use crate::limits::Limits;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use daedal_inventory::Cluster;
 use daedal_planner::{TalosView, World};
-use daedal_talos::SecretsBundle;
-use daedal_talos::config::MachineConfig;
+use daedal_talos_config::{MachineConfig, SecretsBundle};
 use futures::stream::{self, StreamExt};
 
 use crate::engine::Engine;

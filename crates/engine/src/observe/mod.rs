@@ -18,7 +18,7 @@ use daedal_planner::{
     World,
 };
 use daedal_proxmox::{Client, Resource, imports_disk_images, permitted, release};
-use daedal_talos::SecretsBundle;
+use daedal_talos_config::SecretsBundle;
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 

@@ -7,7 +7,7 @@ use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{
     ConfigView, FormerView, MemberView, NodeView, RunningVersions, TalosView, Unreached, World,
 };
-use daedal_talos::SecretsBundle;
+use daedal_talos_config::SecretsBundle;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{self, StreamExt};
 use tokio::time::Instant;

@@ -6,9 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use daedal_engine::Run;
 use daedal_planner::{Action, plan_apply};
-use daedal_talos::SecretsBundle;
-use daedal_talos::client::ApplyMode;
-use daedal_talos::config::{MachineConfig, Patch};
+use daedal_talos_client::ApplyMode;
+use daedal_talos_config::{MachineConfig, Patch, SecretsBundle};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 

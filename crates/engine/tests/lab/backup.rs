@@ -9,7 +9,7 @@ use daedal_engine::{Effect, EffectKind, Effects, Error, Report, Run};
 use daedal_inventory::Cluster;
 use daedal_planner::{PlanError, World, plan_apply, plan_restore};
 use daedal_store::SecretBytes;
-use daedal_talos::SecretsBundle;
+use daedal_talos_config::SecretsBundle;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
 use rand::SeedableRng as _;

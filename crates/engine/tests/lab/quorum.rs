@@ -2,7 +2,7 @@
 
 use daedal_inventory::Patch;
 use daedal_planner::{Action, EtcdView, Plan, TalosView};
-use daedal_talos::client::{Reset, WipedPartition};
+use daedal_talos_client::{Reset, WipedPartition};
 
 use crate::config::{REBOOT, changed};
 use crate::strangers::proxmox;

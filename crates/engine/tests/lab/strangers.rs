@@ -10,7 +10,7 @@ use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::VmSpec;
 use daedal_planner::{Level, Ownership, PlanError, TalosView};
 use daedal_store::SecretBytes;
-use daedal_talos::SecretsBundle;
+use daedal_talos_config::SecretsBundle;
 use jiff::Timestamp;
 use rand::SeedableRng;
 use rand::rngs::StdRng;

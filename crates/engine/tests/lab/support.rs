@@ -14,8 +14,8 @@ use daedal_lab::{Dhcp, Lab, LabSpec, Pace};
 use daedal_planner::{Plan, PlanError, World, plan_apply, plan_destroy};
 use daedal_proxmox::{CallCounter, Client, Counts, Observer, Token, Trust};
 use daedal_store::Store;
-use daedal_talos::client::{Client as TalosClient, ConnectOptions, Reset, WipedPartition};
-use daedal_talos::{ApiRole, SecretsBundle};
+use daedal_talos_client::{Client as TalosClient, ConnectOptions, Reset, WipedPartition};
+use daedal_talos_config::{ApiRole, SecretsBundle};
 use jiff::Timestamp;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -193,7 +193,7 @@ impl Bench {
             outputs: folder.join("outputs"),
             new_secrets: Arc::new(|_, _| {
                 let cluster_secret =
-                    daedal_talos::Secret::new("cml2YWwgcml2YWwgcml2YWwgcml2YWwgcml2YWwhISE=");
+                    daedal_talos_config::Secret::new("cml2YWwgcml2YWwgcml2YWwgcml2YWwgcml2YWwhISE=");
                 Ok(SecretsBundle { cluster_secret, ..secrets().clone() })
             }),
             author: "rival@mill".into(),
@@ -339,7 +339,7 @@ impl Bench {
         let lifetime = jiff::SignedDuration::from_hours(24);
         let credentials = secrets().client_credentials(ApiRole::Admin, lifetime, rng, from).unwrap();
         let pace = self.lab.pace();
-        let now: daedal_talos::client::Clock = Arc::new(move || Timestamp::from_second(pace.now()).unwrap());
+        let now: daedal_talos_client::Clock = Arc::new(move || Timestamp::from_second(pace.now()).unwrap());
         let options = ConnectOptions { clock: Some(now), ..ConnectOptions::default() };
         let target = Target::new(node.ip().unwrap().to_string(), 50_000);
         TalosClient::connect(self.lab.dialer(), target, &credentials, &options).await.unwrap()

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use daedal_talos::Secret;
-use daedal_talos::nocloud::Cidata;
+use daedal_talos_config::Secret;
+use daedal_talos_config::nocloud::Cidata;
 use ipnet::IpNet;
 use sha1::{Digest as _, Sha1};
 

@@ -122,7 +122,7 @@ fn page(file: &mut Vec<u8>, flags: u16, count: usize, content: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use daedal_talos::client::Snapshot;
+    use daedal_talos_client::Snapshot;
 
     use super::*;
 

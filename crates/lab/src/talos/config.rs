@@ -30,7 +30,7 @@ pub enum ConfigError {
     },
     /// Not what a config can be read from.
     #[error("failed to parse config: decode error")]
-    Unreadable(#[source] daedal_talos::Error),
+    Unreadable(#[source] daedal_talos_config::Error),
     /// A value that cannot stand where it does.
     #[error("error decoding document {document}/ (line {line}): {fault}")]
     Value {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use daedal_talos::pki::{KeyKind, PrivateKey};
+use daedal_talos_config::pki::{KeyKind, PrivateKey};
 use rand::rngs::OsRng;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,

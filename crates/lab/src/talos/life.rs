@@ -278,7 +278,7 @@ async fn acquire(
             Some(Err(problem)) => problem,
         };
         if problem != broken {
-            let event = daedal_talos::proto::machine::ConfigLoadErrorEvent { error: problem.clone() };
+            let event = daedal_talos_client::proto::machine::ConfigLoadErrorEvent { error: problem.clone() };
             node.event("machine.ConfigLoadErrorEvent", &event, "", shared.pace.now());
         }
         node.console(format!(

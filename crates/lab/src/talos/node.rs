@@ -242,8 +242,8 @@ impl Node {
 
     /// Tells the event stream how the machine is.
     pub(crate) fn tell_status(&self, now: i64) {
-        use daedal_talos::proto::machine::MachineStatusEvent;
-        use daedal_talos::proto::machine::machine_status_event::{MachineStatus, machine_status};
+        use daedal_talos_client::proto::machine::MachineStatusEvent;
+        use daedal_talos_client::proto::machine::machine_status_event::{MachineStatus, machine_status};
         let Some(stage) = ({ self.state().stage }) else { return };
         let unmet = self.unmet_conditions();
         let ready = unmet.is_empty() && matches!(stage, Stage::Running | Stage::Maintenance);
@@ -310,13 +310,13 @@ impl Node {
             _ => 0,
         };
         let unknown = self.state().services.get(id).is_none_or(Service::unknown);
-        let health = daedal_talos::proto::machine::ServiceHealth {
+        let health = daedal_talos_client::proto::machine::ServiceHealth {
             unknown,
             healthy: !unknown && healthy,
             last_message: String::new(),
             last_change,
         };
-        let event = daedal_talos::proto::machine::ServiceStateEvent {
+        let event = daedal_talos_client::proto::machine::ServiceStateEvent {
             service: id.to_owned(),
             action,
             message,

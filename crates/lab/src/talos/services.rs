@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use daedal_talos::proto::machine::{PhaseEvent, SequenceEvent, TaskEvent};
+use daedal_talos_client::proto::machine::{PhaseEvent, SequenceEvent, TaskEvent};
 
 use super::apid;
 use super::config::{MachineConfig, Trust};

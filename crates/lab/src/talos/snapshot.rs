@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use daedal_talos::client::Snapshot;
+use daedal_talos_client::Snapshot;
 use prost::Message as _;
 use serde_json::Value;
 use sha2::{Digest, Sha256};

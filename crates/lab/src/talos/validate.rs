@@ -1,6 +1,6 @@
 //! The rules by which a node refuses a machine configuration.
 
-use daedal_talos::config::{Misfit, Part, Release};
+use daedal_talos_config::{Misfit, Part, Release};
 use serde_json::Value;
 
 use super::config::{ConfigError, MachineConfig};
@@ -8,7 +8,7 @@ use super::config::{ConfigError, MachineConfig};
 /// Checks that a node of `version` can read a document: known kind, known keys, values of the right form. `line` is where
 /// it begins.
 pub(super) fn document(text: &str, version: &str, line: usize) -> Result<(), ConfigError> {
-    let documents = daedal_talos::config::MachineConfig::from_yaml(text).map_err(ConfigError::Unreadable)?;
+    let documents = daedal_talos_config::MachineConfig::from_yaml(text).map_err(ConfigError::Unreadable)?;
     let Ok(release) = Release::of(version) else { return Ok(()) };
     let misfits = documents.misfits(release);
     let head = |key: &str| {

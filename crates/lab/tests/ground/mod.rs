@@ -10,10 +10,12 @@ use daedal_lab::{
     Disk, Durations, Fabric, Format, Ground, Guests as _, Hardware, Machines, Pace, SavedMachines,
     SystemImage,
 };
-use daedal_talos::client::{Client, ConnectOptions};
-use daedal_talos::config::{ClusterOptions, Link, MachineConfig, NodeOptions, Role, Route};
-use daedal_talos::nocloud::Cidata;
-use daedal_talos::{ApiRole, ClientCredentials, DEFAULT_LIFETIME, SecretsBundle};
+use daedal_talos_client::{Client, ConnectOptions};
+use daedal_talos_config::nocloud::Cidata;
+use daedal_talos_config::{
+    ApiRole, ClientCredentials, ClusterOptions, DEFAULT_LIFETIME, Link, MachineConfig, NodeOptions, Role,
+    Route, SecretsBundle,
+};
 use jiff::Timestamp;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;

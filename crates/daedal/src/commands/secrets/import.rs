@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use daedal_store::{Keyring, SecretBytes};
-use daedal_talos::config::{MachineConfig, Release};
-use daedal_talos::{Secret, SecretsBundle};
+use daedal_talos_config::{MachineConfig, Release, Secret, SecretsBundle};
 use jiff::Timestamp;
 
 use super::fits::{Asked, fits};

@@ -1,7 +1,7 @@
 //! What is minted or copied from the kept secrets: the bundle itself, talosconfig, kubeconfig.
 
 use daedal_engine::Entropy;
-use daedal_talos::ApiRole;
+use daedal_talos_config::ApiRole;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Destination, Kept, hand_out};

@@ -12,7 +12,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use daedal_engine::Outputs;
 use daedal_inventory::{Cluster, Reach};
 use daedal_store::Store;
-use daedal_talos::{ApiRole, Secret, SecretsBundle};
+use daedal_talos_config::{ApiRole, Secret, SecretsBundle};
 use jiff::SignedDuration;
 
 use crate::cli::{Format, Target};

@@ -1,7 +1,7 @@
 //! `daedal secrets show`: everything about the secrets that is none.
 
 use daedal_engine::Credential;
-use daedal_talos::BundleSummary;
+use daedal_talos_config::BundleSummary;
 use jiff::Timestamp;
 
 use super::Kept;

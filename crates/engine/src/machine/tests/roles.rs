@@ -1,7 +1,7 @@
 //! What all nodes of a role have in common, as a file for people: `controlplane.yaml` and `worker.yaml`.
 
 use daedal_inventory::{Cluster, Role};
-use daedal_talos::config::MachineConfig;
+use daedal_talos_config::MachineConfig;
 use serde_json::json;
 
 use super::secrets;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use base64::Engine as _;
 use daedal_inventory::{Cluster, Files, Source, load};
-use daedal_talos::config::MachineConfig;
+use daedal_talos_config::MachineConfig;
 use serde_json::{Value as Json, json};
 
 use super::secrets;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use daedal_talos::proto::machine::apply_configuration_request::Mode;
-use daedal_talos::proto::machine::{ApplyConfiguration, ApplyConfigurationRequest};
+use daedal_talos_client::proto::machine::apply_configuration_request::Mode;
+use daedal_talos_client::proto::machine::{ApplyConfiguration, ApplyConfigurationRequest};
 use serde_json::Value;
 use tonic::Status;
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use daedal_talos::proto::machine::{BootstrapRequest, EtcdMember, EtcdMemberStatus, EtcdMembers, EtcdStatus};
+use daedal_talos_client::proto::machine::{
+    BootstrapRequest, EtcdMember, EtcdMemberStatus, EtcdMembers, EtcdStatus,
+};
 use tonic::Status;
 
 use super::Api;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use daedal_talos::proto::common::Metadata;
-use daedal_talos::proto::google::rpc;
+use daedal_talos_client::proto::common::Metadata;
+use daedal_talos_client::proto::google::rpc;
 use futures::StreamExt as _;
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};

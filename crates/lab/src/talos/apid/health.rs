@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use daedal_talos::proto::cluster::cluster_service_server::ClusterService;
-use daedal_talos::proto::cluster::{HealthCheckProgress, HealthCheckRequest};
+use daedal_talos_client::proto::cluster::cluster_service_server::ClusterService;
+use daedal_talos_client::proto::cluster::{HealthCheckProgress, HealthCheckRequest};
 use futures::stream::BoxStream;
 use tonic::{Request, Response, Status};
 

@@ -1,9 +1,9 @@
 //! What Talos 1.13 added: upgrades whose progress is streamed, and container images; older versions answer that they do not know it.
 
-use daedal_talos::proto::machine::image_service_server::ImageService;
-use daedal_talos::proto::machine::lifecycle_service_install_progress::Response as Step;
-use daedal_talos::proto::machine::lifecycle_service_server::LifecycleService;
-use daedal_talos::proto::machine::{
+use daedal_talos_client::proto::machine::image_service_server::ImageService;
+use daedal_talos_client::proto::machine::lifecycle_service_install_progress::Response as Step;
+use daedal_talos_client::proto::machine::lifecycle_service_server::LifecycleService;
+use daedal_talos_client::proto::machine::{
     ImageServiceImportRequest, ImageServiceImportResponse, ImageServiceListRequest, ImageServiceListResponse,
     ImageServicePullRequest, ImageServicePullResponse, ImageServiceRemoveRequest, ImageServiceVerifyRequest,
     ImageServiceVerifyResponse, LifecycleServiceInstallProgress, LifecycleServiceInstallRequest,

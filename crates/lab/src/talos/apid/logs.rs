@@ -1,7 +1,7 @@
 //! What a machine tells: events, console, logs, and the few files that tools read.
 
-use daedal_talos::proto::common::Data;
-use daedal_talos::proto::machine::{DmesgRequest, Event, EventsRequest, LogsRequest};
+use daedal_talos_client::proto::common::Data;
+use daedal_talos_client::proto::machine::{DmesgRequest, Event, EventsRequest, LogsRequest};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use tonic::Status;
 

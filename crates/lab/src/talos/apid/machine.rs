@@ -1,8 +1,8 @@
 //! The machine service: version, life, services, and the doors to etcd, configuration and logs.
 
-use daedal_talos::proto::common::Data;
-use daedal_talos::proto::machine::machine_service_server::MachineService;
-use daedal_talos::proto::machine::*;
+use daedal_talos_client::proto::common::Data;
+use daedal_talos_client::proto::machine::machine_service_server::MachineService;
+use daedal_talos_client::proto::machine::*;
 use futures::stream::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
 

@@ -16,13 +16,13 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use daedal_dial::Target;
-use daedal_talos::proto::cluster::cluster_service_server::ClusterServiceServer;
-use daedal_talos::proto::cosi::state_server::StateServer;
-use daedal_talos::proto::machine::image_service_server::ImageServiceServer;
-use daedal_talos::proto::machine::lifecycle_service_server::LifecycleServiceServer;
-use daedal_talos::proto::machine::machine_service_server::MachineServiceServer;
-use daedal_talos::proto::storage::storage_service_server::StorageServiceServer;
-use daedal_talos::proto::time::time_service_server::TimeServiceServer;
+use daedal_talos_client::proto::cluster::cluster_service_server::ClusterServiceServer;
+use daedal_talos_client::proto::cosi::state_server::StateServer;
+use daedal_talos_client::proto::machine::image_service_server::ImageServiceServer;
+use daedal_talos_client::proto::machine::lifecycle_service_server::LifecycleServiceServer;
+use daedal_talos_client::proto::machine::machine_service_server::MachineServiceServer;
+use daedal_talos_client::proto::storage::storage_service_server::StorageServiceServer;
+use daedal_talos_client::proto::time::time_service_server::TimeServiceServer;
 use http::Request;
 use rustls::ServerConfig;
 use rustls_pki_types::CertificateDer;
@@ -128,7 +128,7 @@ pub(crate) fn serve_maintenance(shared: &Arc<Shared>, node: &Arc<Node>) {
 fn announce(node: &Arc<Node>, certificate: &CertificateDer<'_>) {
     const BY: &str =
         "{\"component\": \"controller-runtime\", \"controller\": \"runtime.MaintenanceServiceController\"";
-    let Ok(fingerprint) = daedal_talos::pki::spki_fingerprint(certificate) else { return };
+    let Ok(fingerprint) = daedal_talos_config::pki::spki_fingerprint(certificate) else { return };
     let address = { node.state().address };
     // Talos makes a key before it has an address, and another one with it; only the last is shown.
     let earlier = BASE64_STANDARD.encode(Sha256::digest(&fingerprint));

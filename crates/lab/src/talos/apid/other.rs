@@ -1,11 +1,11 @@
 //! The smaller services: disks and time.
 
-use daedal_talos::proto::storage::storage_service_server::StorageService;
-use daedal_talos::proto::storage::{
+use daedal_talos_client::proto::storage::storage_service_server::StorageService;
+use daedal_talos_client::proto::storage::{
     BlockDeviceWipe, BlockDeviceWipeRequest, BlockDeviceWipeResponse, Disk, Disks, DisksResponse, disk,
 };
-use daedal_talos::proto::time::time_service_server::TimeService;
-use daedal_talos::proto::time::{Time, TimeRequest, TimeResponse};
+use daedal_talos_client::proto::time::time_service_server::TimeService;
+use daedal_talos_client::proto::time::{Time, TimeRequest, TimeResponse};
 use tonic::{Request, Response, Status};
 
 use super::Api;

@@ -125,11 +125,11 @@ mod tests {
     #[test]
     fn every_call_of_the_protocol_has_its_rule() {
         let protos = [
-            include_str!("../../../../talos/proto/cluster.proto"),
-            include_str!("../../../../talos/proto/cosi.proto"),
-            include_str!("../../../../talos/proto/machine.proto"),
-            include_str!("../../../../talos/proto/storage.proto"),
-            include_str!("../../../../talos/proto/time.proto"),
+            include_str!("../../../../talos-client/proto/cluster.proto"),
+            include_str!("../../../../talos-client/proto/cosi.proto"),
+            include_str!("../../../../talos-client/proto/machine.proto"),
+            include_str!("../../../../talos-client/proto/storage.proto"),
+            include_str!("../../../../talos-client/proto/time.proto"),
         ];
         let mut calls = Vec::new();
         for proto in protos {

@@ -7,8 +7,8 @@ mod specs;
 
 use std::collections::BTreeMap;
 
-use daedal_talos::proto::cosi::state_server::State;
-use daedal_talos::proto::cosi::{
+use daedal_talos_client::proto::cosi::state_server::State;
+use daedal_talos_client::proto::cosi::{
     CreateRequest, CreateResponse, DestroyRequest, DestroyResponse, Event, EventType, GetRequest,
     GetResponse, ListRequest, ListResponse, Metadata, Resource, Spec, TeardownRequest, TeardownResponse,
     UpdateRequest, UpdateResponse, WatchRequest, WatchResponse,
