@@ -1,18 +1,24 @@
 //! From the inventory to what Talos and Proxmox are told of one node: its machine config and media (in [`config`]), its VM.
 
 mod config;
+mod options;
 
 use std::collections::BTreeMap;
 
 use daedal_inventory::hardware::{Firmware, Hardware};
 use daedal_inventory::{Arch, BootConfig, Cluster, Node, Role};
+use daedal_machine::vm::{cards, further_disks, plain_options};
 use daedal_planner::names::{media_file, media_volid, template_name};
-use daedal_planner::{Seat, Seats, Stamp, TemplateMark, disk_serial, disk_slots, plain_options, seat};
+use daedal_planner::{Seat, Seats, Stamp, TemplateMark, seat};
 use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, VmConfig, cdrom};
+
+pub(crate) use daedal_machine::vm::FIRST_NIC;
 
 pub(crate) use self::config::{
     address_from, config, judged, marks, media, of_versions, patched, refusal, role_config,
 };
+use self::options::new_disk;
+pub(crate) use self::options::{seen, sent};
 use crate::image;
 
 /// Slot of the system disk.
@@ -34,9 +40,6 @@ pub(crate) fn drives(cluster: &Cluster) -> Drives {
         Arch::Arm64 => Drives { media: "scsi30", boot: "scsi29" },
     }
 }
-
-/// The NIC that carries the node's address.
-pub(crate) const FIRST_NIC: &str = "net0";
 
 /// What a VM is made from, by volume id.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,9 +75,7 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>, stamp: &S
         tags: if proxmox.pool.is_some() { Vec::new() } else { daedal_planner::names::tags(cluster, node) },
         description: Some(daedal_planner::first_description(cluster, node, stamp)),
         smbios_uuid: Some(node.uuid.to_string()),
-        disks: std::iter::once((SYSTEM_DISK.to_owned(), disk))
-            .chain(extra_disks(cluster, node, &Seats::new()))
-            .collect(),
+        disks: std::iter::once((SYSTEM_DISK.to_owned(), disk)).chain(extra_disks(cluster, node)).collect(),
         cdroms: drives
             .iter()
             .filter_map(|(slot, volid)| Some(((*slot).to_owned(), Some((*volid)?.to_owned()))))
@@ -83,24 +84,14 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>, stamp: &S
         // An empty disk need not grow, so that the VM can start in the same breath.
         start: sources.image.is_none(),
         boot_order: boots.into_iter().flatten().map(str::to_owned).collect(),
-        extra: cloud_init(cluster, node).into_iter().chain(plain_options(cluster, node)).collect(),
+        extra: cloud_init(cluster, node).into_iter().chain(plain(cluster, node)).collect(),
         ..hardware(cluster, &node.hardware, &proxmox.disks_storage)
     }
 }
 
-/// Empty disks besides the system disk, in the slots that they have or get.
-fn extra_disks<'a>(
-    cluster: &'a Cluster,
-    node: &'a Node,
-    seats: &Seats,
-) -> impl Iterator<Item = (String, NewDisk)> + use<'a> {
-    let slots = disk_slots(seats, node.disks.len());
-    node.disks.iter().zip(slots).enumerate().map(|(i, (disk, slot))| {
-        let storage = disk.storage.as_ref().unwrap_or(&cluster.proxmox.disks_storage);
-        let mut new = NewDisk::blank(storage, disk.size >> 30);
-        new.options.insert("serial".to_owned(), disk_serial(i + 1));
-        (slot, new)
-    })
+/// Empty disks besides the system disk, in the slots that a new VM has for them.
+fn extra_disks(cluster: &Cluster, node: &Node) -> impl Iterator<Item = (String, NewDisk)> {
+    further_disks(cluster, node, &Seats::new()).into_iter().map(|(slot, disk)| (slot, new_disk(&disk)))
 }
 
 /// What the SCSI slots of a VM hold, the system disk's aside.
@@ -113,22 +104,6 @@ pub(crate) fn seats(vmid: u32, config: &VmConfig) -> Seats {
     });
     let drives = config.cdroms.keys().filter_map(|slot| Some((number(slot)?, Seat::Taken)));
     drives.chain(disks).collect()
-}
-
-/// What an option of an existing VM's hardware is set to; none if it is taken away.
-pub(crate) fn option(cluster: &Cluster, node: &Node, seats: &Seats, option: &str) -> Option<String> {
-    match option {
-        "cpu" => Some(node.hardware.processor(cluster.talos.arch).to_owned()),
-        "serial0" => node.hardware.serial_console.unwrap_or(true).then(|| "socket".to_owned()),
-        _ if option.starts_with("scsi") => extra_disks(cluster, node, seats)
-            .find(|(slot, _)| slot == option)
-            .map(|(_, disk)| disk.property_string()),
-        _ if option.starts_with("net") => {
-            let at: usize = option.strip_prefix("net")?.parse().ok()?;
-            nics(cluster, node).get(at).map(Nic::property_string)
-        }
-        _ => plain_options(cluster, node).remove(option),
-    }
 }
 
 /// The machine itself.
@@ -187,7 +162,7 @@ pub(crate) fn template(
         disks: [(SYSTEM_DISK.to_owned(), NewDisk::import(proxmox.templates_storage(), image))].into(),
         boot_order: vec![SYSTEM_DISK.to_owned()],
         tags: if proxmox.pool.is_some() { Vec::new() } else { vec!["daedal".to_owned()] },
-        extra: of_role.map(|node| plain_options(cluster, node)).unwrap_or_default(),
+        extra: of_role.map(|node| plain(cluster, node)).unwrap_or_default(),
         ..hardware(
             cluster,
             of_role.map_or(&Hardware::default(), |node| &node.hardware),
@@ -217,7 +192,7 @@ pub(crate) fn installing_template(
         disks: [(SYSTEM_DISK.to_owned(), disk)].into(),
         cdroms: drives.map(|(slot, volid)| (slot.to_owned(), Some(volid.to_owned()))).into(),
         boot_order: [SYSTEM_DISK, slots.boot, slots.media].map(str::to_owned).into(),
-        nics: vec![nic(cluster, node)],
+        nics: nics(cluster, node).into_iter().take(1).collect(),
         start: true,
         ..template(cluster, node.role, vmid, iso, digest, stamp)
     }
@@ -231,15 +206,14 @@ pub(crate) fn clone_update(cluster: &Cluster, node: &Node, stamp: &Stamp) -> Upd
         .set("onboot", 1)
         .set("tags", daedal_planner::names::tags(cluster, node).join(";"))
         .set("description", daedal_planner::first_description(cluster, node, stamp))
-        .set("smbios1", format!("uuid={}", node.uuid))
-        .set(FIRST_NIC, nic(cluster, node).property_string());
+        .set("smbios1", format!("uuid={}", node.uuid));
     if cluster.protect {
         update = update.set("protection", 1);
     }
-    for (i, nic) in nics(cluster, node).iter().enumerate().skip(1) {
+    for (i, nic) in nics(cluster, node).iter().enumerate() {
         update = update.set(format!("net{i}"), nic.property_string());
     }
-    for (slot, disk) in extra_disks(cluster, node, &Seats::new()) {
+    for (slot, disk) in extra_disks(cluster, node) {
         update = update.set(slot, disk.property_string());
     }
     if cluster.boot.by_medium() {
@@ -278,23 +252,14 @@ fn cloud_init(cluster: &Cluster, node: &Node) -> BTreeMap<String, String> {
     options
 }
 
-/// The first NIC as declared.
-pub(crate) fn nic(cluster: &Cluster, node: &Node) -> Nic {
-    Nic {
-        vlan: cluster.proxmox.vlan,
-        mtu: cluster.network.mtu.map(u32::from),
-        ..Nic::virtio(&node.mac, &cluster.proxmox.bridge)
-    }
-}
-
 /// All NICs as declared, the first one first.
 fn nics(cluster: &Cluster, node: &Node) -> Vec<Nic> {
-    let more = node.nics.iter().map(|more| Nic {
-        vlan: more.vlan,
-        mtu: more.mtu.map(u32::from),
-        ..Nic::virtio(&more.mac, &more.bridge)
-    });
-    std::iter::once(nic(cluster, node)).chain(more).collect()
+    cards(cluster, node).iter().map(options::nic).collect()
+}
+
+/// Options that a template has as well, as Proxmox takes them.
+fn plain(cluster: &Cluster, node: &Node) -> BTreeMap<String, String> {
+    plain_options(cluster, node).iter().map(|(option, value)| (option.clone(), sent(value))).collect()
 }
 
 /// Whether the image has the guest agent in it; without it Proxmox would wait for one in vain.

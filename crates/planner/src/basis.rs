@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 
 use daedal_inventory::Cluster;
+use daedal_machine::vm::Options;
 use serde::Serialize;
 
 use crate::digest;
-use crate::hardware::HardwareView;
 use crate::mark::SecretsId;
 use crate::names;
 use crate::world::{
@@ -46,24 +46,16 @@ struct Guest<'w> {
 /// A VM's config without Proxmox's own digest of it, which changes with things we do not compare.
 #[derive(Serialize)]
 struct Config<'w> {
-    cores: u32,
-    memory: u64,
+    options: &'w Options,
     disk: u64,
-    mac: &'w str,
-    bridge: &'w str,
-    vlan: Option<u16>,
-    tags: &'w [String],
-    on_boot: bool,
     media: Option<&'w str>,
     iso: Option<&'w str>,
     base: Option<u32>,
     waiting: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unsigned: bool,
-    protected: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     protected_by_us: bool,
-    hardware: &'w HardwareView,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<&'w VmConfig>,
 }
@@ -106,27 +98,17 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
 
 fn guest(guest: &GuestView) -> Guest<'_> {
     let config = guest.config.as_ref().map(|config| {
-        let VmConfig { cores, memory, disk, mac, bridge, vlan, tags, on_boot, .. } = config;
-        let VmConfig {
-            media, iso, base, waiting, unsigned, protected, protected_by_us, hardware, runs, ..
-        } = config;
+        let VmConfig { options, disk, media, iso, base, waiting, unsigned, protected_by_us, runs, .. } =
+            config;
         Config {
-            cores: *cores,
-            memory: *memory,
+            options,
             disk: *disk,
-            mac,
-            bridge,
-            vlan: *vlan,
-            tags,
-            on_boot: *on_boot,
             media: media.as_deref(),
             iso: iso.as_deref(),
             base: *base,
             waiting: *waiting,
             unsigned: *unsigned,
-            protected: *protected,
             protected_by_us: *protected_by_us,
-            hardware,
             runs: runs.as_deref(),
         }
     });

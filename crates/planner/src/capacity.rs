@@ -10,9 +10,9 @@
 use std::collections::HashMap;
 
 use daedal_inventory::{Capacity, Cluster, Host, Node};
+use daedal_machine::vm;
 
 use crate::error::{Resource, UnusableHost};
-use crate::hardware::{added, declared_hardware, differences};
 use crate::names;
 use crate::plan::{Budget, HostBudget};
 use crate::size;
@@ -320,9 +320,9 @@ impl Rooms {
             State::Creating { guest, .. } => (guest, node.disk.saturating_sub(guest.disk)),
             State::Present(present) => {
                 let (guest, config) = (&present.guest, &present.config);
-                let declared = declared_hardware(cluster, node, &config.seats);
-                let changes = differences(&declared, &config.hardware, None, guest.running).changes;
-                let further: u64 = changes.iter().map(|change| added(change, &self.storage)).sum();
+                let declared = vm::declared(cluster, node, &config.seats);
+                let changes = vm::differences(&declared, &config.options, None, guest.running).changes;
+                let further: u64 = changes.iter().map(|change| change.added(&self.storage)).sum();
                 (guest, node.disk.saturating_sub(config.disk) + further)
             }
             State::Absent | State::Blocked { .. } => return Need::default(),

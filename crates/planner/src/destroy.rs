@@ -157,7 +157,7 @@ pub(crate) fn obstacle(
         }
         _ if guest.template => Some((format!("{who} was turned into a template. It is not touched."), None)),
         // What we set ourselves is taken off by the step.
-        _ if guest.config.as_ref().is_some_and(|config| config.protected && !config.protected_by_us) => {
+        _ if guest.config.as_ref().is_some_and(|config| config.is_protected() && !config.protected_by_us) => {
             Some((
                 format!("{who} is protected against removal in Proxmox. It is not touched."),
                 Some(format!("on {}: qm set {} --protection 0", guest.host, guest.vmid)),

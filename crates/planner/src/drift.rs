@@ -1,11 +1,8 @@
 //! What differs between a VM of ours and what the inventory says, as far as it can be seen on the VM.
 
 use daedal_inventory::{Cluster, Node};
+use daedal_machine::vm::{self, Change, Differences, FIRST_NIC, Held};
 
-use crate::hardware::{Held, card_words, declared_hardware, differences};
-use crate::names;
-use crate::plan::Change;
-use crate::size;
 use crate::survey::Present;
 
 /// Changes to a VM, in two kinds.
@@ -15,7 +12,7 @@ pub(crate) struct Drift {
     pub(crate) quiet: Vec<Change>,
     /// The network card: takes effect at once and may cut a running node off.
     pub(crate) network: Option<Change>,
-    /// Hardware that differs and is left as it is, each with the reason.
+    /// What differs and is left as it is, each with the reason.
     pub(crate) held: Vec<Held>,
     /// What is set as declared, and the running VM gets at its next start.
     pub(crate) waiting: Vec<Change>,
@@ -23,60 +20,21 @@ pub(crate) struct Drift {
     pub(crate) mac_held_back: bool,
 }
 
-/// Compares. Disks are left out: they only grow, by a step of their own.
+/// Compares. The system disk is left out: it only grows, by a step of its own.
 pub(crate) fn drift(cluster: &Cluster, node: &Node, present: &Present<'_>, config_is_current: bool) -> Drift {
     let (config, running) = (present.config, present.guest.running);
-    let mut drift = Drift::default();
-    let runs = config.runs.as_deref().filter(|_| running).unwrap_or(config);
-    let mut sized = |option: &str, [is, has, wanted]: [u64; 3], show: fn(u64) -> String| {
-        let (from, to) = (show(has), show(wanted));
-        let change = Change { option: option.to_owned(), from, to, needs_restart: running && has != wanted };
-        match (is == wanted, has == wanted) {
-            (true, true) => {}
-            (true, false) => drift.waiting.push(change),
-            (false, _) => drift.quiet.push(change),
-        }
-    };
-    sized("cores", [config.cores, runs.cores, node.cores].map(u64::from), |cores| cores.to_string());
-    sized("memory", [config.memory, runs.memory, node.memory], size::show);
-    let mut quiet = |option: &str, from: String, to: String, needs_restart: bool| {
-        drift.quiet.push(Change { option: option.to_owned(), from, to, needs_restart });
-    };
-    let tags = names::tags(cluster, node);
-    if config.tags != tags {
-        quiet("tags", config.tags.join(";"), tags.join(";"), false);
-    }
-    if present.guest.name != node.name {
-        quiet("name", present.guest.name.clone(), node.name.clone(), false);
-    }
-    if !config.on_boot {
-        quiet("onboot", "no".to_owned(), "yes".to_owned(), false);
-    }
+    let declared = vm::declared(cluster, node, &config.seats);
+    let runs = config.runs.as_deref().map(|runs| &runs.options);
+    let Differences { changes, held, waiting } = vm::differences(&declared, &config.options, runs, running);
     // A flag that somebody else set stays.
-    if cluster.protect && !config.protected {
-        quiet("protection", "no".to_owned(), "yes".to_owned(), false);
-    } else if !cluster.protect && config.protected && config.protected_by_us {
-        quiet("protection", "yes".to_owned(), "no".to_owned(), false);
-    }
-    let declared = declared_hardware(cluster, node, &config.seats);
-    let found = differences(&declared, &config.hardware, Some(&runs.hardware), running);
-    drift.quiet.extend(found.changes);
-    drift.waiting.extend(found.waiting);
-    drift.held = found.held;
+    let theirs = !cluster.protect && !config.protected_by_us;
+    let (network, quiet): (Vec<Change>, Vec<Change>) = changes
+        .into_iter()
+        .filter(|change| !(theirs && change.option == "protection"))
+        .partition(|change| change.option == FIRST_NIC);
     // The config inside the node finds its network card by MAC. If that config is not the declared one, a new MAC on
     // the card would cut the node off for good.
-    drift.mac_held_back = config.mac != node.mac && !config_is_current;
-    let (bridge, vlan) = (&cluster.proxmox.bridge, cluster.proxmox.vlan);
-    // Where a card could not be hot-plugged, it is tried again.
-    let differs =
-        [config, runs].iter().any(|card| (&card.mac, &card.bridge, card.vlan) != (&node.mac, bridge, vlan));
-    if differs && !drift.mac_held_back {
-        drift.network = Some(Change {
-            option: "net0".to_owned(),
-            from: card_words(&runs.mac, &runs.bridge, runs.vlan),
-            to: card_words(&node.mac, bridge, vlan),
-            needs_restart: false,
-        });
-    }
-    drift
+    let mac_held_back = config.mac() != node.mac && !config_is_current;
+    let network = network.into_iter().next().filter(|_| !mac_held_back);
+    Drift { quiet, network, held, waiting, mac_held_back }
 }

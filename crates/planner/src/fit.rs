@@ -13,6 +13,11 @@ use crate::plan::{Action, FORMAT, Plan, Purpose, Step};
 use crate::remove::{Removal, plan_remove};
 use crate::world::World;
 
+/// What names a plan: the same plan has the same id, and any other has another.
+pub fn plan_id(plan: &Plan) -> String {
+    digest::hex12(&digest::of(plan)).to_owned()
+}
+
 /// Why a saved plan is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {

@@ -1,20 +1,9 @@
 //! Which apply a cluster was changed by last, and whether the store of whoever plans now knows of it.
 
+pub use daedal_machine::Generation;
 use serde::{Deserialize, Serialize};
 
 use crate::world::World;
-
-/// One apply that changed a cluster, as the marks on its VMs tell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Generation {
-    /// Its number, from 1.
-    pub number: u32,
-    /// Who, as `user@host`.
-    pub by: String,
-    /// When it began, in RFC 3339.
-    pub at: String,
-}
 
 /// A generation that the store of whoever plans has not seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,7 +19,6 @@ mod check;
 mod counts;
 mod destroy;
 mod difference;
-mod digest;
 mod drift;
 mod error;
 mod fit;
@@ -27,16 +26,11 @@ mod fit;
 mod fixture;
 mod generation;
 mod graph;
-mod hardware;
 mod image;
 mod judge;
-mod mark;
-pub mod names;
 mod placement;
 mod plan;
 mod remove;
-mod size;
-mod slots;
 mod storages;
 mod survey;
 #[cfg(test)]
@@ -49,16 +43,18 @@ pub use apply::{plan_apply, plan_restore};
 pub use capacity::{CLONE_FULL, lacks_linked_clones, storages_needed};
 pub use check::{Finding, Rule, check};
 pub use counts::{Counts, FileCounts, TemplateCounts, VmCounts, counts};
+pub use daedal_machine::digest::{intent, node_digest, template_digest};
+pub use daedal_machine::names;
+pub use daedal_machine::vm::Change;
+pub(crate) use daedal_machine::{digest, mark, size, slots};
 pub use destroy::{plan_destroy, plan_destroy_without_secrets};
 pub use difference::{Difference, Stays};
-pub use digest::{intent, node_digest, plan_id, template_digest};
 pub use error::{
     NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, freeing_unseen, other_secrets,
     strangers_address, without_import,
 };
-pub use fit::{Unfit, fits};
+pub use fit::{Unfit, fits, plan_id};
 pub use generation::{Generation, Unseen};
-pub use hardware::{HardwareView, card_words, declared_hardware, disk_words, plain_options, properties};
 pub use judge::{Identity, Judge};
 pub use mark::{
     CloneMark, FoundMark, Mark, SecretsId, Stamp, TemplateMark, description, first_description, remark,

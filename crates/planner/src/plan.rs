@@ -1,6 +1,7 @@
 //! A plan: an immutable graph of typed steps that leaves the executor no choice.
 
 use daedal_inventory::{Cluster, Role};
+use daedal_machine::vm::Change;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -461,20 +462,6 @@ pub struct FieldChange {
     pub from: Option<String>,
     /// What it will be; none if it goes.
     pub to: Option<String>,
-}
-
-/// One changed option.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Change {
-    /// Proxmox option name (`cores`, `memory`, `net0`, `tags` …).
-    pub option: String,
-    /// What it is, for people.
-    pub from: String,
-    /// What it will be, for people.
-    pub to: String,
-    /// Whether it only takes effect at the next start.
-    pub needs_restart: bool,
 }
 
 /// A host before and after.

@@ -5,11 +5,11 @@ use std::fmt;
 use std::net::IpAddr;
 
 use daedal_inventory::{Arch, Boot, Cluster, Node, Role};
+use daedal_machine::vm::{self, FIRST_NIC, Options, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{freeing, freeing_unseen};
 use crate::generation::Generation;
-use crate::hardware::{self, HardwareView};
 use crate::mark::SecretsId;
 use crate::names;
 use crate::plan::{DocumentChange, RunningVersions};
@@ -299,7 +299,7 @@ impl GuestView {
 
     /// Bytes of all its disks on the storage of the system disks.
     pub fn disk_in_all(&self, storage: &str) -> u64 {
-        let further = self.config.as_ref().map(|config| hardware::further_disks(&config.hardware, storage));
+        let further = self.config.as_ref().map(|config| vm::further_bytes(&config.options, storage));
         self.system_disk() + further.unwrap_or(0)
     }
 }
@@ -366,22 +366,11 @@ pub enum Likeness {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VmConfig {
-    /// vCPUs.
-    pub cores: u32,
-    /// Bytes of memory.
-    pub memory: u64,
+    /// Its options as they are set, in the values that the inventory's are compared in; empty where they were not read.
+    /// Volumes of other owners are not among them.
+    pub options: Options,
     /// System disk's size in bytes, without what its storage rounded up; 0 if there is none.
     pub disk: u64,
-    /// First NIC's MAC, upper-case.
-    pub mac: String,
-    /// First NIC's bridge.
-    pub bridge: String,
-    /// First NIC's VLAN tag.
-    pub vlan: Option<u16>,
-    /// Tags, sorted.
-    pub tags: Vec<String>,
-    /// Starts with the host.
-    pub on_boot: bool,
     /// The volume in the config drive, if any (`local:iso/x.iso`).
     pub media: Option<String>,
     /// The volume in the boot drive, if any.
@@ -393,13 +382,9 @@ pub struct VmConfig {
     /// Its mark is of an older version and names no secrets.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unsigned: bool,
-    /// Proxmox's own protection flag: neither the VM nor its disks can be removed.
-    pub protected: bool,
-    /// Its mark says that we set that flag, so that we may take it off.
+    /// Its mark says that we set Proxmox's own protection flag, so that we may take it off.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub protected_by_us: bool,
-    /// Its other hardware; empty where it was not read. Volumes of other owners are not part of it.
-    pub hardware: HardwareView,
     /// What its SCSI slots hold, the system disk's aside.
     #[serde(skip_serializing_if = "Seats::is_empty")]
     pub seats: Seats,
@@ -412,6 +397,21 @@ pub struct VmConfig {
     /// Whether it has snapshots, which may use more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub snapshots: bool,
+}
+
+impl VmConfig {
+    /// The MAC of its first network card; empty if it has none.
+    pub fn mac(&self) -> &str {
+        match self.options.get(FIRST_NIC) {
+            Some(Value::Card(card)) => &card.mac,
+            _ => "",
+        }
+    }
+
+    /// Whether Proxmox's own protection flag is set: neither the VM nor its disks can be removed.
+    pub fn is_protected(&self) -> bool {
+        self.options.get("protection") == Some(&Value::Flag(true))
+    }
 }
 
 /// A volume on the images storage.

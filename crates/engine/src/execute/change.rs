@@ -1,7 +1,8 @@
 //! Changes of a VM that is there: hardware, further disks, media and the mark.
 
 use daedal_inventory::Node;
-use daedal_planner::names::{self, is_boot_iso, media_node, volid_file};
+use daedal_machine::vm::Value;
+use daedal_planner::names::{is_boot_iso, media_node, volid_file};
 use daedal_planner::{Change, FoundMark, Mark, Step, disk_slots, remark};
 use daedal_proxmox::{Kind, UpdateVm, VmConfig, cdrom};
 
@@ -9,7 +10,7 @@ use crate::effects::EffectKind;
 use crate::error::Error;
 use crate::execute::vm::Mine;
 use crate::execute::{Executor, Outcome};
-use crate::machine::{self, FIRST_NIC};
+use crate::machine;
 
 impl Executor<'_> {
     pub(super) async fn update_vm(
@@ -25,46 +26,18 @@ impl Executor<'_> {
             let grows = |change: &&Change| mine.config.disks.contains_key(&change.option);
             let (grown, others): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(grows);
             for change in &grown {
-                self.grow_further(step, vmid, &mine, &change.option).await?;
+                self.grow_further(step, vmid, &mine, change).await?;
             }
             if !grown.is_empty() && !others.is_empty() {
                 mine = self.mine_or_gone(step, vmid).await?;
             }
-            let seats = machine::seats(vmid, &mine.config);
             let mut update = UpdateVm::new().digest(&mine.config.digest);
-            for change in others {
-                let value = match change.option.as_str() {
-                    "cores" => node.cores.to_string(),
-                    "memory" => (node.memory >> 20).to_string(),
-                    "tags" => names::tags(self.cluster, node).join(";"),
-                    "onboot" => "1".to_owned(),
-                    "name" => node.name.clone(),
-                    "protection" => u8::from(self.cluster.protect).to_string(),
-                    // Written below: whatever changes, the mark says who did it last.
-                    "description" => continue,
-                    FIRST_NIC => {
-                        // What the user set on the NIC by hand stays; the MAC is always sent, or Proxmox makes one up.
-                        let wanted = machine::nic(self.cluster, node);
-                        match mine.config.nics.get(FIRST_NIC) {
-                            Some(now) => {
-                                let mut nic = now.clone();
-                                nic.mac = wanted.mac;
-                                nic.bridge = wanted.bridge;
-                                nic.vlan = wanted.vlan;
-                                nic.property_string()
-                            }
-                            None => wanted.property_string(),
-                        }
-                    }
-                    option => match machine::option(self.cluster, node, &seats, option) {
-                        Some(value) => value,
-                        None => {
-                            update = update.delete(option);
-                            continue;
-                        }
-                    },
+            // The mark is written below: whatever changes, it says who did it last.
+            for change in others.into_iter().filter(|change| change.option != "description") {
+                update = match &change.to {
+                    Some(value) => update.set(&change.option, machine::sent(value)),
+                    None => update.delete(&change.option),
                 };
-                update = update.set(&change.option, value);
             }
             if update.set.is_empty() && update.delete.is_empty() && !changes_option(changes, "description") {
                 return Ok(Outcome::Done);
@@ -92,11 +65,11 @@ impl Executor<'_> {
         remark(notes, &Mark { digest, protected, ..old.again(&stamp) })
     }
 
-    /// Grows a disk that is not the system's to its declared size. What is in its slot by now may be somebody else's.
-    async fn grow_further(&self, step: &Step, vmid: u32, mine: &Mine, slot: &str) -> Result<(), Error> {
-        let (node, host) = (self.node(step)?, &mine.host);
+    /// Grows a disk that is not the system's. What is in its slot by now may be somebody else's.
+    async fn grow_further(&self, step: &Step, vmid: u32, mine: &Mine, change: &Change) -> Result<(), Error> {
+        let (node, host, slot) = (self.node(step)?, &mine.host, &change.option);
         let slots = disk_slots(&machine::seats(vmid, &mine.config), node.disks.len());
-        let Some(disk) = slots.iter().position(|of| of == slot).and_then(|at| node.disks.get(at)) else {
+        let Some(Value::Disk(disk)) = change.to.as_ref().filter(|_| slots.contains(slot)) else {
             return Err(Error::Plan { why: format!("disk `{slot}` of VM {vmid} is not a declared one") });
         };
         let call = async { Ok(self.engine.parts.proxmox.resize_disk(host, vmid, slot, disk.size).await?) };

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use daedal_inventory::Cluster;
 use daedal_planner::names::is_template_name;
 use daedal_planner::{
-    FoundMark, Generation, GuestView, HardwareView, Identity, Judge, Mark, Ownership, Seat, VmConfig,
-    asked_size, card_words, disk_words, properties,
+    FoundMark, Generation, GuestView, Identity, Judge, Mark, Ownership, VmConfig, asked_size,
 };
 use daedal_proxmox::{
     Client, Kind, Resource, TaskFilter, TaskOutcome, TaskRow, TaskState, VmConfig as RawConfig, VmRow,
@@ -16,7 +15,7 @@ use futures::stream::{self, StreamExt};
 
 use crate::error::chain;
 use crate::limits::Limits;
-use crate::machine::{self, Drives, FIRST_NIC, SYSTEM_DISK};
+use crate::machine::{self, Drives, SYSTEM_DISK};
 use crate::observe::{Blinds, unseen};
 
 /// What was found of the guests.
@@ -274,25 +273,16 @@ pub(crate) fn judged(judge: &Judge<'_>, vmid: u32, config: &RawConfig) -> Owners
 
 /// The parts of a config that are compared, and what of them the running VM has otherwise.
 fn compared(vmid: u32, config: &RawConfig, drives: Drives) -> VmConfig {
-    let nic = config.nics.get(FIRST_NIC);
     let mark = mark(config);
     VmConfig {
-        cores: config.vcpus(),
-        memory: config.memory_mib << 20,
+        options: machine::seen(vmid, config),
         disk: config.disks.get(SYSTEM_DISK).and_then(|disk| disk.size).map_or(0, asked_size),
-        mac: nic.and_then(|nic| nic.mac.clone()).unwrap_or_default(),
-        bridge: nic.map(|nic| nic.bridge.clone()).unwrap_or_default(),
-        vlan: nic.and_then(|nic| nic.vlan),
-        tags: config.tags.clone(),
-        on_boot: config.on_boot,
         media: config.cdroms.get(drives.media).cloned().flatten(),
         iso: config.cdroms.get(drives.boot).cloned().flatten(),
         base: config.disks.get(SYSTEM_DISK).and_then(|disk| base(&disk.volid)),
         waiting: mark.as_ref().is_some_and(|mark| mark.waiting),
         unsigned: mark.as_ref().is_some_and(|mark| mark.secrets.is_none()),
         protected_by_us: mark.is_some_and(|mark| mark.protected),
-        protected: config.protection,
-        hardware: hardware(vmid, config),
         seats: machine::seats(vmid, config),
         runs: config.runs.as_deref().map(|runs| Box::new(compared(vmid, runs, drives))),
         volumes: volumes(config),
@@ -307,39 +297,6 @@ fn volumes(config: &RawConfig) -> BTreeSet<String> {
     let unused = unused.map(|(_, value)| value.split(',').next().unwrap_or_default().to_owned());
     let runs = config.runs.as_deref().map(volumes).unwrap_or_default();
     disks.chain(config.cdroms.values().flatten().cloned()).chain(unused).chain(runs).collect()
-}
-
-/// The rest of a VM's hardware, in the words that the inventory's is compared in. Volumes of other owners are left out.
-fn hardware(vmid: u32, config: &RawConfig) -> HardwareView {
-    let raw = |option: &str| config.raw.get(option).map(String::as_str);
-    let mut view = HardwareView::new();
-    let mut set = |option: &str, value: String| view.insert(option.to_owned(), value);
-    let cpu = raw("cpu").unwrap_or("kvm64").split(',').next().unwrap_or_default();
-    set("cpu", cpu.strip_prefix("cputype=").unwrap_or(cpu).to_owned());
-    // Proxmox may write the version of the chipset as well.
-    let machine = raw("machine").unwrap_or_default();
-    let chipset = ["q35", "virt"].into_iter().find(|chipset| machine.contains(chipset));
-    set("machine", chipset.unwrap_or("pc").to_owned());
-    set("bios", raw("bios").unwrap_or("seabios").to_owned());
-    if config.disks.contains_key("tpmstate0") {
-        set("tpmstate0", "there".to_owned());
-    }
-    for (option, value) in &config.raw {
-        let plain =
-            matches!(option.as_str(), "watchdog" | "startup" | "serial0") || option.starts_with("hostpci");
-        if plain || (option == "numa" && value == "1") {
-            set(option, properties(value));
-        }
-    }
-    for (number, seat) in machine::seats(vmid, config) {
-        let slot = format!("scsi{number}");
-        let Some(disk) = config.disks.get(&slot).filter(|_| seat != Seat::Taken) else { continue };
-        set(&slot, disk_words(disk.storage(), disk.size.map_or(0, asked_size)));
-    }
-    for (slot, nic) in config.nics.iter().filter(|(slot, _)| *slot != FIRST_NIC) {
-        set(slot, card_words(nic.mac.as_deref().unwrap_or_default(), &nic.bridge, nic.vlan));
-    }
-    view
 }
 
 /// The template a disk is linked to, where its name tells (`local:998/base-998-disk-0.qcow2/300/vm-300-disk-0.qcow2`).

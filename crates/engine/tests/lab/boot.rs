@@ -545,7 +545,7 @@ async fn hardware_of_every_kind() {
             assert_eq!(config.nics["net1"].mac.as_ref(), Some(&node.nics[0].mac), "{boot}");
             assert_eq!((config.nics["net1"].vlan, config.disks["scsi1"].size), (Some(30), Some(10 << 30)));
             assert!(config.disks.contains_key("tpmstate0"), "{boot}");
-            assert_eq!((raw("numa"), raw("watchdog")), ("1", "model=i6300esb,action=reset"), "{boot}");
+            assert_eq!((raw("numa"), raw("watchdog")), ("1", "action=reset,model=i6300esb"), "{boot}");
         }
         assert_done(&bench.destroy().await, boot);
         bench.assert_destroyed_with(boot, 3);

@@ -3,7 +3,8 @@
 use daedal_engine::{CheckVerdict, Run};
 use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::{TokenSpec, VmSpec};
-use daedal_planner::{Action, Impact, Level, Ownership, plan_apply, plan_destroy};
+use daedal_machine::vm::Value;
+use daedal_planner::{Action, Impact, Level, Ownership, VmConfig, plan_apply, plan_destroy};
 use daedal_proxmox::{Client, CreateVm, TaskWatcher, Token, Trust, UpdateVm};
 
 use crate::support::{Bench, CANARY, TOKEN, assert_done, cluster, cluster_booting, errors};
@@ -107,7 +108,10 @@ fn with_cores(mut bench: Bench, name: &str, cores: u32) -> Bench {
 }
 
 fn runs(world: &daedal_planner::World, vmid: u32) -> Option<u32> {
-    Some(world.guests[&vmid].config.as_ref()?.runs.as_ref()?.cores)
+    match world.guests[&vmid].config.as_ref()?.runs.as_ref()?.options["cores"] {
+        Value::Count(cores) => Some(cores),
+        ref other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +176,11 @@ async fn a_hot_plug_that_fails_is_told_and_never_called_as_declared() {
         assert!(told.contains("Proxmox keeps it for its next start"), "{told}");
         let (world, plan) = bench.look().await;
         let config = world.guests[&1000].config.as_ref().unwrap();
-        assert_eq!((config.vlan, config.runs.as_ref().unwrap().vlan), (Some(7), None));
+        let vlan = |config: &VmConfig| match &config.options["net0"] {
+            Value::Card(card) => card.vlan,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((vlan(config), vlan(config.runs.as_ref().unwrap())), (Some(7), None));
         // Another try, and no restart into a card that cannot be plugged in.
         let plan = plan.unwrap();
         assert!(plan.steps.iter().any(|step| matches!(step.action, Action::UpdateVm { vmid: 1000, .. })));

@@ -23,7 +23,7 @@ async fn clones_of_templates_linked_and_full() {
         for (node, guest) in bench.cluster.nodes.iter().map(|node| (node, &world.guests[&node.vmid])) {
             let config = guest.config.as_ref().unwrap();
             // On a thin pool nothing tells a linked clone's base.
-            assert_eq!((&config.mac, config.base), (&node.mac, None), "{}", node.name);
+            assert_eq!((config.mac(), config.base), (node.mac.as_str(), None), "{}", node.name);
         }
         and_back(&bench, way).await;
     }

@@ -1,12 +1,13 @@
 //! Running nodes get the declared machine config: control planes one at a time, then the workers.
 
 use daedal_inventory::Cni;
+use daedal_machine::vm::Change;
 
 use super::Planner;
 use crate::bootstrap::Interruption;
 use crate::difference::Stays;
 use crate::graph::Subject;
-use crate::plan::{Action, Change, Impact, StepId};
+use crate::plan::{Action, Impact, StepId};
 use crate::survey::Survey;
 use crate::world::EtcdView;
 

@@ -1,6 +1,7 @@
 //! One node's VM: everything up to the point where it runs with its config in reach.
 
 use daedal_inventory::{FirstContact, Node, Role};
+use daedal_machine::vm::{Change, Held, Value, WhyHeld};
 
 use super::config::NewConfig;
 use super::{Planner, Track};
@@ -8,9 +9,8 @@ use crate::bootstrap::Interruption;
 use crate::difference::Stays;
 use crate::drift::drift;
 use crate::graph::Subject;
-use crate::hardware::Held;
 use crate::names::{self, Images};
-use crate::plan::{Action, Change, Impact, Level, StepId};
+use crate::plan::{Action, Impact, Level, StepId};
 use crate::size;
 use crate::survey::{Present, Sight, State};
 use crate::world::{ConfigView, EtcdView, TalosView};
@@ -196,14 +196,15 @@ impl<'w> Planner<'w> {
         let drift = drift(self.cluster, node, &present, names_the_card);
         if drift.mac_held_back {
             let why = "its own machine config names the MAC that it has";
-            self.differ(node, "network card's MAC", [&node.mac, &config.mac], Stays::held(why), None);
+            self.differ(node, "network card's MAC", [&node.mac, config.mac()], Stays::held(why), None);
         }
-        for Held { option, from, to, why } in &drift.held {
+        for Held { change, why } in &drift.held {
             let fix = format!(
                 "replace the node: on {}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again",
                 guest.host
             );
-            self.differ(node, option, [to, from], Stays::held(*why), Some(fix));
+            let (from, to) = change.words();
+            self.differ(node, &change.option, [&to, &from], Stays::held(why_held(*why)), Some(fix));
         }
         let mut changes = drift.quiet;
         // A mark of an older version gets the id of the secrets, once the node itself proved that it has them.
@@ -212,8 +213,8 @@ impl<'w> Planner<'w> {
         let outdated = !current && sight.view.versions.is_none();
         let mark = (outdated || unsigned).then(|| Change {
             option: "description".to_owned(),
-            from: if current { "a mark without the id of the secrets".to_owned() } else { digest.to_owned() },
-            to: if current { "a mark with it".to_owned() } else { wanted_digest },
+            from: Some(Value::Mark { digest: digest.to_owned(), signed: !config.unsigned }),
+            to: Some(Value::Mark { digest: wanted_digest, signed: self.world.secrets_id.is_some() }),
             needs_restart: false,
         });
         if let ConfigView::Differs { running, declared, reboot, changes } = seen {
@@ -246,8 +247,8 @@ impl<'w> Planner<'w> {
                 (true, Interruption::Risky) => {
                     let why = format!("etcd could lose its quorum ({})", self.voters);
                     let fix = format!("{}, or change the card by hand", self.voters.remedy());
-                    let values = [change.to.as_str(), change.from.as_str()];
-                    self.differ(node, "network card", values, Stays::held(why), Some(fix));
+                    let (from, to) = change.words();
+                    self.differ(node, "network card", [&to, &from], Stays::held(why), Some(fix));
                 }
             }
         }
@@ -400,5 +401,17 @@ impl<'w> Planner<'w> {
 
     pub(super) fn volume_exists(&self, host: &str, volid: &str) -> bool {
         self.volumes.find(host, volid).is_some()
+    }
+}
+
+/// Why an option of a VM stays, in words.
+fn why_held(why: WhyHeld) -> &'static str {
+    match why {
+        WhyHeld::DevicesWouldMove => "its devices would move to other places",
+        WhyHeld::OtherFirmware => "its system was installed for the other one",
+        WhyHeld::SealedInTpm => "what is sealed in a TPM does not outlive it",
+        WhyHeld::DiskHoldsData => "a disk with data is never taken away",
+        WhyHeld::DiskOnlyGrows => "disks only grow, and stay where they are",
+        WhyHeld::Fixed => "no update may change it",
     }
 }

@@ -11,6 +11,7 @@ mod template;
 use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{BootConfig, BootFrom, Cluster, Host, Node, Role};
+use daedal_machine::vm::Change;
 
 use self::config::NewConfig;
 use crate::bootstrap::{self, Voters};
@@ -22,7 +23,7 @@ use crate::graph::{Graph, Subject};
 use crate::image::ImageSteps;
 use crate::names::{Content, Images};
 use crate::placement::place;
-use crate::plan::{Action, Change, Fate, Plan, PlannedNode, Purpose, Recovery, Step, StepId};
+use crate::plan::{Action, Fate, Plan, PlannedNode, Purpose, Recovery, Step, StepId};
 use crate::survey::{Notes, Sight, State, Survey, full_name};
 use crate::volumes::{Place, Volumes};
 use crate::world::World;

@@ -1,12 +1,13 @@
 //! Nodes are restarted for hardware that a running VM does not take: control planes one at a time, then the workers, too.
 
 use daedal_inventory::{Node, Restarts, Role};
+use daedal_machine::vm::Change;
 
 use super::Planner;
 use crate::bootstrap::Interruption;
 use crate::difference::Stays;
 use crate::graph::Subject;
-use crate::plan::{Action, Change, Impact, StepId};
+use crate::plan::{Action, Impact, StepId};
 use crate::survey::{Sight, Survey};
 use crate::world::EtcdView;
 
@@ -82,8 +83,9 @@ impl<'w> Planner<'w> {
             }
             _ => self.voters.remedy().to_owned(),
         };
-        for Change { option, from, to, .. } in waiting {
-            self.differ(node, what(option), [to, from], stays.clone(), Some(fix.clone()));
+        for change in waiting {
+            let (from, to) = change.words();
+            self.differ(node, what(&change.option), [&to, &from], stays.clone(), Some(fix.clone()));
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Checker, Rule};
-use crate::hardware::added;
 use crate::plan::{Action, Purpose};
 use crate::world::Ownership;
 
@@ -90,7 +89,7 @@ impl Checker<'_> {
                 }
                 Action::UpdateVm { changes, .. } => {
                     let storage = &self.cluster.proxmox.disks_storage;
-                    let more: u64 = changes.iter().map(|change| added(change, storage)).sum();
+                    let more: u64 = changes.iter().map(|change| change.added(storage)).sum();
                     if more > 0 {
                         ours.entry(host).or_default().disk += more;
                         *new_disk.entry(host).or_default() += more;

@@ -1,16 +1,12 @@
 //! Steps that touch VMs: only ours, only where they are, only as declared.
 
 use daedal_inventory::{FirstContact, Node, Role};
+use daedal_machine::vm::{self, Change, Value};
 
 use super::{Checker, Rule, is_ours, is_up};
-use crate::hardware::updatable;
 use crate::names::{self, Content};
-use crate::plan::{Action, Change, CloneOf, Impact, Purpose, RunningVersions, Step};
+use crate::plan::{Action, CloneOf, Impact, Purpose, RunningVersions, Step};
 use crate::world::{ConfigView, EtcdView, Ownership, TalosView};
-
-/// Options an update may change.
-const UPDATABLE: [&str; 8] =
-    ["cores", "memory", "name", "tags", "onboot", "protection", "net0", "description"];
 
 /// The VMID a step acts on.
 pub(super) fn vmid(action: &Action) -> Option<u32> {
@@ -206,10 +202,10 @@ impl Checker<'_> {
         self.owned(step, vmid);
         let Some(node) = self.declared(step) else { return };
         let known = !changes.is_empty()
-            && changes
-                .iter()
-                .all(|change| UPDATABLE.contains(&change.option.as_str()) || updatable(&change.option));
+            && changes.iter().all(|change| change.option == "description" || vm::updatable(&change.option));
         self.demand(known, Rule::Destruction, step, "The update changes what no update may");
+        let declared = self.sets_what_is_declared(node, vmid, changes);
+        self.demand(declared, Rule::Destruction, step, "The update sets what is not declared");
         if self.interrupts(vmid, changes) {
             let said = step.impact >= Impact::Interrupt;
             self.demand(said, Rule::Destruction, step, "The step does more harm than it says");
@@ -219,6 +215,21 @@ impl Checker<'_> {
                 self.interrupts_member(step, &node.name);
             }
         }
+    }
+
+    /// Whether every value that is sent is the declared one, and whatever else was set on a card by hand stays.
+    fn sets_what_is_declared(&self, node: &Node, vmid: u32, changes: &[Change]) -> bool {
+        let Some(config) = self.world.guests.get(&vmid).and_then(|guest| guest.config.as_ref()) else {
+            return false;
+        };
+        let declared = vm::declared(self.cluster, node, &config.seats);
+        changes.iter().all(|change| match &change.to {
+            Some(Value::Mark { digest, .. }) => digest == self.digests.of(node),
+            to => {
+                let seen = config.options.get(&change.option);
+                *to == declared.get(&change.option).map(|wanted| wanted.over(seen))
+            }
+        })
     }
 
     pub(super) fn attach(&mut self, step: &Step, vmid: u32, media: &str) {

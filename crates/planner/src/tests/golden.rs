@@ -1,9 +1,10 @@
 //! Whole plan texts. Someone chose every word; a change here is a change of what people read.
 
 use daedal_inventory::{Boot, BootConfig, BootFrom, Cluster, TlsTrust};
+use daedal_machine::vm::Value;
 
 use super::simulator::{IMAGE_SIZE, Sim};
-use crate::fixture::{self, GIB};
+use crate::fixture::{self, GIB, card, config};
 use crate::*;
 
 fn apply_text(cluster: &Cluster, world: &World) -> String {
@@ -125,11 +126,14 @@ fn drift() {
     cluster.nodes[4].disk = 20 * GIB;
     cluster.proxmox.vlan = Some(20);
     for vmid in [300, 301, 302, 303, 304] {
-        let config = sim.world.guests.get_mut(&vmid).unwrap().config.as_mut().unwrap();
+        let config = config(&mut sim.world, vmid);
         // Everything is on VLAN 20 already, but for one control plane and a worker that someone moved.
-        config.vlan = if matches!(vmid, 302 | 303) { None } else { Some(20) };
+        card(config).vlan = if matches!(vmid, 302 | 303) { None } else { Some(20) };
     }
-    sim.world.guests.get_mut(&304).unwrap().config.as_mut().unwrap().tags.push("mine".into());
+    match config(&mut sim.world, 304).options.get_mut("tags") {
+        Some(Value::Words(tags)) => tags.push("mine".into()),
+        other => panic!("{other:?}"),
+    }
     // A changed label is part of the machine config, which this plan does not touch.
     cluster.nodes[0].labels.insert("rack".into(), "a".into());
     insta::assert_snapshot!(apply_text(&cluster, &sim.world));

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use daedal_inventory::{Boot, BootConfig, BootFrom, Cluster, DiskFormat};
+use daedal_machine::vm::Value;
 use proptest::prelude::*;
 
 use super::simulator::Sim;
-use crate::fixture::{self, GIB};
+use crate::fixture::{self, GIB, card};
 use crate::*;
 
 /// A cluster and a world with strangers in it, with room for everything.
@@ -138,6 +139,10 @@ fn survives(seed: u64, at: usize) -> bool {
     !(mixed >> 33).is_multiple_of(10)
 }
 
+fn set(config: &mut VmConfig, option: &str, value: Value) {
+    config.options.insert(option.to_owned(), value);
+}
+
 /// Something happens to one of our VMs.
 fn strike(sim: &mut Sim, name: &str, vmid: u32, blow: u8) {
     let worker = name.starts_with("worker");
@@ -145,12 +150,12 @@ fn strike(sim: &mut Sim, name: &str, vmid: u32, blow: u8) {
     // Nothing can happen to one that is not made yet.
     let Some(config) = guest.config.as_mut() else { return };
     match blow {
-        0 => config.cores = 1,
-        1 => config.memory = GIB,
-        2 => config.tags = vec!["mine".into()],
-        3 => config.on_boot = false,
-        4 => config.vlan = Some(99),
-        5 => config.bridge = "vmbr9".into(),
+        0 => set(config, "cores", Value::Count(1)),
+        1 => set(config, "memory", Value::Memory(GIB)),
+        2 => set(config, "tags", Value::Words(vec!["mine".into()])),
+        3 => set(config, "onboot", Value::Flag(false)),
+        4 => card(config).vlan = Some(99),
+        5 => card(config).bridge = "vmbr9".into(),
         6 => config.media = config.media.take().or(Some("local:iso/debian.iso".into())),
         // It does not answer just now.
         7 => {

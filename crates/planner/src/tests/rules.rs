@@ -1,9 +1,10 @@
 //! Single rules of safety, one story each.
 
 use daedal_inventory::{Arch, Boot, BootFrom, Cluster};
+use daedal_machine::vm::Value;
 
 use super::simulator::Sim;
-use crate::fixture;
+use crate::fixture::{self, card, config};
 use crate::*;
 
 pub(super) fn made() -> Sim {
@@ -149,7 +150,7 @@ fn a_network_change_takes_control_planes_one_at_a_time_and_only_with_a_spare() {
 fn a_config_change_waits_until_the_one_whose_network_was_cut_votes_again() {
     for etcd in [EtcdView::Unknown, EtcdView::Member] {
         let mut sim = made();
-        sim.world.guests.get_mut(&302).unwrap().config.as_mut().unwrap().bridge = "vmbr9".into();
+        card(config(&mut sim.world, 302)).bridge = "vmbr9".into();
         sim.world.nodes.insert("cp-3".into(), NodeView { etcd, ..NodeView::default() });
         let (running, declared) = ("a".into(), "b".into());
         sim.world.nodes.get_mut("cp-1").unwrap().config =
@@ -177,7 +178,7 @@ fn a_new_mac_is_held_back_from_a_node_whose_config_names_the_old_one() {
     assert!(plan.notes.iter().any(|note| note.text.contains(&old)));
     // But a MAC that someone changed on the VM is put back.
     let mut sim = made();
-    sim.world.guests.get_mut(&303).unwrap().config.as_mut().unwrap().mac = "BC:24:11:00:00:01".into();
+    card(config(&mut sim.world, 303)).mac = "BC:24:11:00:00:01".into();
     let plan = sim.plan();
     assert!(matches!(&plan.steps[..], [Step { action: Action::UpdateVm { vmid: 303, .. }, .. }]));
 }
@@ -228,7 +229,7 @@ fn a_locked_vm_is_left_alone() {
     let mut sim = made();
     let guest = sim.world.guests.get_mut(&304).unwrap();
     guest.lock = Some("backup".into());
-    guest.config.as_mut().unwrap().cores = 1;
+    guest.config.as_mut().unwrap().options.insert("cores".into(), Value::Count(1));
     let plan = sim.plan();
     assert!(plan.is_empty());
     assert!(plan.notes.iter().any(|note| note.about == "worker-2" && note.text.contains("backup")));
@@ -290,7 +291,7 @@ fn a_control_plane_that_fails_holds_up_no_worker() {
 fn a_wiped_control_plane_is_left_alone_until_its_stale_member_is_removed() {
     let mut sim = made();
     sim.wipe("cp-2");
-    sim.world.guests.get_mut(&303).unwrap().config.as_mut().unwrap().on_boot = false;
+    config(&mut sim.world, 303).options.insert("onboot".into(), Value::Flag(false));
     let plan = sim.plan();
     let nodes: Vec<_> = plan.steps.iter().filter_map(|step| step.node.as_deref()).collect();
     assert_eq!(nodes, ["worker-1"], "the rest goes on");

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::{Cluster, Node, Role};
+use daedal_machine::vm::{self, Value};
 
 use crate::names::{self, Images};
 use crate::*;
@@ -182,22 +183,14 @@ impl Sim {
         let iso = crate::fixture::images(cluster).of(&node.name).map(|image| image.volid(storage));
         let medium = names::media_volid(storage, &names::media_file(cluster, node, None));
         let config = VmConfig {
-            cores: node.cores,
-            memory: node.memory,
+            options: vm::declared(cluster, node, &Default::default()),
             disk: if path.grows() { IMPORTED } else { node.disk },
-            mac: node.mac.clone(),
-            bridge: cluster.proxmox.bridge.clone(),
-            vlan: cluster.proxmox.vlan,
-            tags: names::tags(cluster, node),
-            on_boot: true,
             media: path.by_medium().then_some(medium),
             iso: path.iso.clone().or(iso).filter(|_| path.installs()),
             base: None,
             waiting: path.through_maintenance(),
             unsigned: false,
-            protected: cluster.protect,
             protected_by_us: cluster.protect,
-            hardware: crate::hardware::declared_hardware(cluster, node, &Default::default()),
             seats: Default::default(),
             runs: None,
             ..VmConfig::default()
@@ -209,7 +202,7 @@ impl Sim {
             cores: node.cores,
             memory: node.memory,
             disk: IMPORTED,
-            tags: config.tags.clone(),
+            tags: names::tags(cluster, node),
             ownership: Ownership::Ours { node: node.name.clone(), digest: node_digest(cluster, node) },
             config: Some(config),
             ..GuestView::default()
@@ -440,45 +433,26 @@ impl Sim {
         }
         let runs = config.runs.take();
         for change in changes {
-            match change.option.as_str() {
-                "cores" => config.cores = node.cores,
-                "memory" => config.memory = node.memory,
-                "tags" => config.tags = names::tags(&cluster, &node),
-                "onboot" => config.on_boot = true,
-                "name" => guest.name.clone_from(&node.name),
-                "protection" => {
-                    config.protected = cluster.protect;
-                    config.protected_by_us = cluster.protect;
-                }
-                "net0" => {
-                    config.mac = node.mac.clone();
-                    config.bridge = cluster.proxmox.bridge.clone();
-                    config.vlan = cluster.proxmox.vlan;
-                }
-                "description" => {
-                    guest.ownership =
-                        Ownership::Ours { node: node.name.clone(), digest: node_digest(&cluster, &node) };
-                }
-                option => {
-                    let declared = crate::hardware::declared_hardware(&cluster, &node, &Default::default());
-                    match declared.get(option) {
-                        Some(value) => config.hardware.insert(option.to_owned(), value.clone()),
-                        None => config.hardware.remove(option),
-                    };
-                }
+            if let Some(Value::Mark { digest, .. }) = &change.to {
+                guest.ownership = Ownership::Ours { node: node.name.clone(), digest: digest.clone() };
+                continue;
             }
+            if change.option == "protection" {
+                config.protected_by_us = cluster.protect;
+            }
+            match change.to.clone() {
+                Some(value) => config.options.insert(change.option.clone(), value),
+                None => config.options.remove(&change.option),
+            };
         }
         config.runs = runs.map(|runs| {
-            let VmConfig { mac, bridge, vlan, tags, hardware, .. } = config.clone();
-            let live = |option: &String| option.starts_with("net") || option.starts_with("scsi");
-            let hardware = runs
-                .hardware
-                .iter()
-                .filter(|(option, _)| !live(option))
-                .chain(hardware.iter().filter(|(option, _)| live(option)))
-                .map(|(option, value)| (option.clone(), value.clone()))
-                .collect();
-            Box::new(VmConfig { mac, bridge, vlan, tags, hardware, runs: None, ..*runs })
+            let options = config.options.clone();
+            let waits = |option: &str| changes.iter().any(|one| one.option == option && one.needs_restart);
+            let old =
+                runs.options.iter().filter(|(option, _)| waits(option) || !options.contains_key(*option));
+            let new = options.iter().filter(|(option, _)| !waits(option));
+            let options = old.chain(new).map(|(option, value)| (option.clone(), value.clone())).collect();
+            Box::new(VmConfig { options, runs: None, ..*runs })
         });
     }
 

@@ -65,8 +65,8 @@ fn shape((node, steps): &Told<'_, '_>) -> String {
                 for change in changes {
                     // A description holds a digest, which is each node's own.
                     let (from, to) = match change.option.as_str() {
-                        "description" => ("", ""),
-                        _ => (change.from.as_str(), change.to.as_str()),
+                        "description" => Default::default(),
+                        _ => change.words(),
                     };
                     shape.push_str(&neutral(format!(
                         "{} {from} {to} {}\n",

@@ -265,7 +265,8 @@ impl<'p> Page<'p> {
             if let Action::UpdateVm { changes, .. } = &step.action {
                 for change in changes {
                     let when = if change.needs_restart { " (takes effect at its next start)" } else { "" };
-                    let told = format!("{}: {} → {}{when}", change.option, change.from, change.to);
+                    let (from, to) = change.words();
+                    let told = format!("{}: {from} → {to}{when}", change.option);
                     for (at, line) in wrap(&told, self.width - 10).into_iter().enumerate() {
                         self.line(format!("{}{line}", " ".repeat(if at == 0 { 8 } else { 10 })));
                     }

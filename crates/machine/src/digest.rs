@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 /// SHA-256 of a value's JSON, in lower-case hex.
-pub(crate) fn of(value: &impl Serialize) -> String {
+pub fn of(value: &impl Serialize) -> String {
     let mut hasher = Sha256::new();
     // Our plain data always serialises; if it ever did not, the error text keeps two failures from looking alike.
     match serde_json::to_vec(value) {
@@ -19,13 +19,8 @@ pub(crate) fn of(value: &impl Serialize) -> String {
     hex::encode(hasher.finalize())
 }
 
-/// What names a plan: the same plan has the same id, and any other has another.
-pub fn plan_id(plan: &crate::plan::Plan) -> String {
-    hex12(&of(plan)).to_owned()
-}
-
 /// The first twelve digits, for names.
-pub(crate) fn hex12(digest: &str) -> &str {
+pub fn hex12(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }
 
@@ -104,15 +99,17 @@ pub fn template_digest(cluster: &Cluster, role: daedal_inventory::Role, image_fi
 
 /// The digests of all nodes of a cluster, each made once.
 #[derive(Debug)]
-pub(crate) struct NodeDigests<'a>(HashMap<&'a str, String>);
+pub struct NodeDigests<'a>(HashMap<&'a str, String>);
 
 impl<'a> NodeDigests<'a> {
-    pub(crate) fn new(cluster: &'a Cluster) -> Self {
+    /// Makes them.
+    pub fn new(cluster: &'a Cluster) -> Self {
         let digester = Digester::new(cluster);
         Self(cluster.nodes.iter().map(|node| (node.name.as_str(), digester.of(node))).collect())
     }
 
-    pub(crate) fn of(&self, node: &Node) -> &str {
+    /// The digest of a node.
+    pub fn of(&self, node: &Node) -> &str {
         self.0.get(node.name.as_str()).map_or("", String::as_str)
     }
 }

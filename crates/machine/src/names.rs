@@ -74,7 +74,7 @@ pub struct Images {
 
 impl Images {
     /// The schematics that a node's system may be made of.
-    pub(crate) fn schematics(&self, node: &str) -> impl Iterator<Item = &str> {
+    pub fn schematics(&self, node: &str) -> impl Iterator<Item = &str> {
         let image = self.of(node).map(|image| image.schematic_id.as_str());
         image.into_iter().chain(self.installer.as_deref())
     }
