@@ -138,6 +138,8 @@ struct Inner {
     factory: Factory,
     outside: Option<Outside>,
     datacenter: Datacenter,
+    /// Whoever writes the world: one at a time, or an older world would follow a newer one.
+    saving: Mutex<()>,
 }
 
 impl Lab {
@@ -192,6 +194,7 @@ impl Lab {
     /// Keeps the lab in a folder, so that a crash in between leaves the old one.
     pub fn save(&self, dir: &Path) -> Result<(), LabError> {
         let inner = &self.inner;
+        let _alone = inner.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let world = World {
             seed: inner.seed,
             now: inner.pace.now(),
@@ -366,6 +369,7 @@ impl Parts {
                 factory,
                 outside,
                 datacenter,
+                saving: Mutex::new(()),
             }),
         }
     }

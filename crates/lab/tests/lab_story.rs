@@ -100,3 +100,14 @@ async fn a_served_lab_ends_once_it_was_idle_for_long_enough_and_no_sooner() {
     // Its world stays, its announcement goes.
     assert!(folder.path().join("world.json").exists() && !folder.path().join("lab.json").exists());
 }
+
+#[tokio::test]
+async fn several_may_ask_for_the_world_to_be_written_at_once() {
+    let lab = Lab::new(spec()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..20).for_each(|_| lab.save(folder.path()).unwrap()));
+        }
+    });
+}
