@@ -108,7 +108,7 @@ pub fn trouble(error: &HandleError) -> Failure {
         HandleError::Distrusted { .. } => {
             "Delete the file if it is not yours; `daedal lab reset` deletes the whole world."
         }
-        _ => "`daedal lab stop` ends it; the next --lab starts it anew.",
+        _ => "`daedal lab stop` ends it; the next --lab starts it again.",
     };
     Failure::from_error(Exit::Unavailable, error).hint(hint)
 }

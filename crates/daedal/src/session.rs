@@ -288,11 +288,15 @@ pub fn engine_failure(error: &daedal_engine::Error) -> Failure {
     };
     let mut failure = Failure::from_error(exit, error);
     if let daedal_engine::Error::Proxmox(inner) = error
-        && matches!(inner.kind(), Kind::Untrusted { .. })
+        && let Kind::Untrusted { endpoint, .. } = inner.kind()
     {
+        failure = failure.hint(format!(
+            "Print its fingerprint: openssl s_client -connect {endpoint} </dev/null | openssl x509 -noout -fingerprint \
+             -sha256"
+        ));
         failure = failure.hint(
-            "Compare with what Proxmox shows under System → Certificates (or `pvenode cert info`), and put that \
-             into the inventory's `tls`.",
+            "Compare it with what Proxmox shows under System → Certificates (or `pvenode cert info`), and pin it in the \
+             inventory: `tls: {fingerprint: …}`.",
         );
     }
     match error.fix() {

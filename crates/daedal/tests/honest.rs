@@ -21,8 +21,14 @@ fn a_cluster_is_called_gone_only_when_it_is() {
     let json: serde_json::Value = serde_json::from_slice(&apply.stdout).unwrap();
     assert!(!json["steps"].as_array().unwrap().is_empty() && json["changed"] == true, "{json}");
     let notes = json["notes"].as_array().unwrap();
-    let why = |note: &serde_json::Value| note["level"] == "problem" && note["about"] == "worker-1";
-    assert!(notes.iter().any(why), "{notes:?}");
+    let why = |note: &&serde_json::Value| note["level"] == "problem" && note["about"] == "worker-1";
+    let note = notes.iter().find(why).unwrap();
+    // The advice names the number that leads back; taken, it does.
+    assert_eq!(note["fix"], "set `vmid: 303` for worker-1 in the inventory", "{notes:?}");
+    let one_by_one = ("count: 2\n", "nodes: [{vmid: 303}, {vmid: 314}]\n");
+    let advised = Changed::new("home", &[MOVED, &[one_by_one]].concat());
+    let plan = advised.run(&lab, &["plan"]);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
 
     let destroy = moved.run(&lab, &["destroy", "--confirm", "home"]);
     assert_eq!(destroy.status.code(), Some(1), "{}", text(&destroy.stderr));
@@ -146,6 +152,43 @@ fn a_blocked_node_is_told_before_the_summary_and_by_the_exit_code() {
     }
 }
 
+/// One is not many.
+#[test]
+fn one_extension_is_told_as_one() {
+    let lab = Lab::new();
+    let one = Changed::new("home", &[SMALL, &[("      - tailscale\n", "")]].concat());
+    let said = good(&one.run(&lab, &["check", "--live"]));
+    assert!(
+        said.contains("Talos v1.12.0 and the declared extension") && !said.contains("1 extensions"),
+        "{said}"
+    );
+}
+
+/// A missing file is told as that, and not as a lack of room.
+#[test]
+fn a_missing_iso_is_no_lack_of_room() {
+    let lab = Lab::new();
+    good(&Changed::new("home", SMALL).run(&lab, &["plan"]));
+    let boot = ("  network:\n", "  boot: {from: iso, iso: \"local:iso/talos.iso\"}\n\n  network:\n");
+    let own = Changed::new("home", &[SMALL, &[boot]].concat());
+    let plain = |bytes: &[u8]| text(bytes).split_whitespace().collect::<Vec<_>>().join(" ");
+    let missing = "the boot ISO talos.iso is missing on storage local (`boot.iso: local:iso/talos.iso`)";
+    let plan = own.run(&lab, &["plan"]);
+    let said = plain(&plan.stderr);
+    assert_eq!(plan.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: no host can take the new nodes"), "{said}");
+    assert!(said.contains(&format!("atlas cannot be used: {missing}")), "{said}");
+    assert!(said.contains("fix: copy the file to storage local of atlas"), "{said}");
+    let check = own.run(&lab, &["check", "--live"]);
+    let said = plain(&check.stdout);
+    assert_eq!(check.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(missing) && said.contains("no host can take the new nodes: cp-1, worker-1"),
+        "{said}"
+    );
+    assert!(!said.contains("capacity") && !said.contains("does not fit"), "{said}");
+}
+
 /// A volume that Proxmox CSI attached is somebody else's: no difference, no advice, and it outlives the VM.
 #[test]
 fn a_volume_of_another_owner_is_not_ours_to_compare() {
@@ -198,11 +241,18 @@ fn a_lab_listens_on_the_port_of_the_endpoint() {
 fn a_stopped_node_gets_its_changed_config_in_the_run_that_starts_it() {
     let lab = Lab::new();
     good(&Changed::new("home", SMALL).run(&lab, &["apply", "--yes"]));
-    lab.tamper(|world| world["datacenter"]["vms"]["303"]["running"] = serde_json::Value::Null);
+    lab.tamper(|world| {
+        for vmid in ["300", "303"] {
+            world["datacenter"]["vms"][vmid]["running"] = serde_json::Value::Null;
+        }
+    });
     let labelled = ("      role: worker\n", "      role: worker\n      labels: {tier: gold}\n");
     let changed = Changed::new("home", &[SMALL, &[labelled]].concat());
     let said = good(&changed.run(&lab, &["plan"]));
     assert!(said.contains("in the same run"), "{said}");
+    // It was not Kubernetes that forgot them.
+    assert_eq!(said.matches("wait until it is Ready            it starts in this plan").count(), 2, "{said}");
+    assert!(!said.contains("Kubernetes does not know it"), "{said}");
     let said = good(&changed.run(&lab, &["apply", "--yes"]));
     assert!(said.contains("tier"), "{said}");
     let plan = changed.run(&lab, &["plan", "--detailed-exitcode"]);

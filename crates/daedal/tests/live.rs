@@ -48,6 +48,10 @@ fn proxmox_is_trusted_and_the_token_found_as_the_inventory_says() {
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(69), "{said}");
     assert!(said.contains("is pinned") && said.contains("help: Compare"), "{said}");
+    assert!(
+        said.contains("help: Print its fingerprint: openssl s_client -connect atlas.lan:8006 "),
+        "{said}"
+    );
     let found = said.split_once("has fingerprint ").unwrap().1.split_once(',').unwrap().0;
     // And the right one.
     let ran = plan(&inventory(&served, &format!("fingerprint: \"{found}\""), from_env), &token);
@@ -68,6 +72,25 @@ fn proxmox_is_trusted_and_the_token_found_as_the_inventory_says() {
     let said = text(&ran.stdout) + &text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(77), "{said}");
     assert!(!said.contains(wrong) && !said.contains(&token), "the secret shows");
+}
+
+/// A server without TLS is told as that, at once, and not by the name of a type.
+#[test]
+fn an_endpoint_that_speaks_plain_http_is_told() {
+    use std::io::{Read as _, Write as _};
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("https://{}", server.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut client in server.incoming().flatten() {
+            let _ = client.read(&mut [0; 1024]);
+            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let ran = run(&["plan"], &Changed::new("home", &[("https://atlas.lan:8006", &endpoint)]), "token");
+    let said = text(&ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(ran.status.code(), Some(69), "{said}");
+    assert!(said.contains("the server answered in plain HTTP; the endpoint must be HTTPS"), "{said}");
+    assert!(!said.contains("InvalidContentType") && !said.contains("corrupt message"), "{said}");
 }
 
 /// An own Image Factory is trusted as the inventory says, and not at all where it says nothing.

@@ -176,7 +176,7 @@ fn the_order_of_a_birth() {
     }
     assert!(time(Some("cp-1"), "bootstrapping etcd", "start") >= first_api);
     assert_eq!(steps.iter().filter(|s| s["stage"] == "bootstrapping etcd").count(), 1);
-    let endpoint = time(None, "waiting for the API endpoint", "end");
+    let endpoint = time(None, "reaching the API server", "end");
     for node in ["cp-1", "cp-2", "cp-3", "worker-1", "worker-2"] {
         assert!(time(Some(node), "becoming Ready", "start") >= endpoint, "{node}");
         assert!(

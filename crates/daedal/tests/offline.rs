@@ -243,12 +243,16 @@ fn an_image_that_the_factory_cannot_build_is_refused_before_anything_is_done() {
 #[test]
 fn a_node_that_is_not_declared_is_told_at_once() {
     let lab = common::Lab::new();
+    let all = "There are: cp-1, cp-2, cp-3, worker-1, worker-2";
+    // Another number is as likely to be any of them: none is suggested.
     for (name, words) in
-        [("nope", "There are: cp-1, cp-2, cp-3, worker-1, worker-2"), ("worker1", "Did you mean worker-1?")]
+        [("nope", all), ("cp-9", all), ("worker-12", all), ("worker1", "Did you mean worker-1?")]
     {
         let run = lab.run(&["node", "show", name], "home");
-        assert_eq!(run.status.code(), Some(64), "{}", text(&run.stderr));
-        assert!(text(&run.stderr).contains(words), "{}", text(&run.stderr));
+        let said = text(&run.stderr);
+        assert_eq!(run.status.code(), Some(64), "{said}");
+        assert!(said.contains(words), "{said}");
+        assert_eq!(said.contains("Did you mean"), words != all, "{said}");
     }
     assert!(!lab.dir().exists(), "a lab was started");
 }

@@ -17,6 +17,7 @@ mod proxy;
 mod target;
 mod timeout;
 mod tls;
+mod tls_words;
 mod verifier;
 
 use std::{future::Future, io, pin::Pin, sync::Arc};
@@ -29,10 +30,8 @@ pub use connector::{Connector, Io};
 pub use proxy::{Proxy, ProxyError};
 pub use target::Target;
 pub use timeout::Timeout;
-pub use tls::{
-    Fingerprint, Trust, TrustError, is_of_another_authority, provider, server_name, shown_fingerprint,
-    tls_connect, tls_error,
-};
+pub use tls::{Fingerprint, Trust, TrustError, provider, server_name, shown_fingerprint, tls_connect};
+pub use tls_words::{is_of_another_authority, tls_error};
 pub use verifier::judged_by;
 
 /// A bidirectional byte stream.

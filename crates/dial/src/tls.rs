@@ -1,12 +1,13 @@
 //! How a TLS server proves who it is, and the handshake over any stream.
 
-use std::{error::Error as StdError, fmt, io, str::FromStr, sync::Arc};
+use std::{fmt, io, str::FromStr, sync::Arc};
 
 use rustls::{ClientConfig, RootCertStore, crypto::CryptoProvider};
 use rustls_pki_types::{CertificateDer, ServerName, pem::PemObject};
 use sha2::{Digest, Sha256};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
+use crate::tls_words::worded;
 use crate::{Dialer, Stream, Target, judged_by};
 
 /// How a TLS server proves who it is.
@@ -18,7 +19,7 @@ pub enum Trust {
     Ca(String),
     /// Shows exactly the certificate with this SHA-256 fingerprint; names and dates do not matter then.
     Fingerprint(Fingerprint),
-    /// Not at all. Whoever answers is believed.
+    /// Not at all: the certificate is not verified.
     Insecure,
 }
 
@@ -155,41 +156,13 @@ pub fn server_name(host: &str) -> io::Result<ServerName<'static>> {
     })
 }
 
-/// Runs the client side of a TLS handshake over a stream.
+/// Runs the client side of a TLS handshake over a stream. Why it fails is told in words for people.
 pub async fn tls_connect<S: Stream>(
     stream: S,
     server_name: ServerName<'static>,
     config: Arc<ClientConfig>,
 ) -> io::Result<TlsStream<S>> {
-    TlsConnector::from(config).connect(server_name, stream).await
-}
-
-/// The error of TLS behind another one. rustls hides inside of `io::Error`, where `source()` does not lead to it.
-pub fn tls_error<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e rustls::Error> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        let hidden = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        let tls = hidden.and_then(|inner| inner.downcast_ref()).or_else(|| error.downcast_ref());
-        if tls.is_some() {
-            return tls;
-        }
-        cause = error.source();
-    }
-    None
-}
-
-/// Whether a certificate is refused because another authority than the trusted one has signed it.
-pub fn is_of_another_authority(error: &rustls::Error) -> bool {
-    use rustls::CertificateError as Fault;
-    let rustls::Error::InvalidCertificate(fault) = error else { return false };
-    matches!(
-        fault,
-        Fault::UnknownIssuer
-            | Fault::BadSignature
-            // One of the same name with keys of another kind.
-            | Fault::UnsupportedSignatureAlgorithmContext { .. }
-            | Fault::UnsupportedSignatureAlgorithmForPublicKeyContext { .. }
-    )
+    TlsConnector::from(config).connect(server_name, stream).await.map_err(worded)
 }
 
 /// The fingerprint of the certificate that a server shows, whoever it is: for somebody to compare before it is trusted.

@@ -33,7 +33,7 @@ pub enum Secret {
     Known,
     /// Its secret is not known, and whoever uses it must not be cut off.
     Unknown,
-    /// It is made anew, and the old secret dies.
+    /// It is re-created; the old secret stops working.
     Rotate,
 }
 

@@ -272,7 +272,9 @@ impl Engine {
                 // The authority may have been changed since.
                 Some(told) if *told == lasting => {}
                 Some(_) => {
-                    return Err(unusable("it was taken with other secrets: nobody could read what it holds"));
+                    return Err(unusable(
+                        "it was taken with other secrets, so what it holds could not be read",
+                    ));
                 }
                 None => match (belongs(&snapshot, &ca), &backup) {
                     (Some(false), _) => return Err(unusable("it is of a cluster with another authority")),

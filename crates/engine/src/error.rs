@@ -462,7 +462,7 @@ impl Error {
             Self::SharedAddress { patch: Some(_), .. } => {
                 Some("give each node its own by a patch under the node, or make it of `${node.address}`".to_owned())
             }
-            Self::Maintenance { .. } => Some("run again: the config media will be attached anew".to_owned()),
+            Self::Maintenance { .. } => Some("run again: the config media will be attached again".to_owned()),
             _ => None,
         }
     }

@@ -143,7 +143,7 @@ pub fn stage(action: &Action) -> &'static str {
         Action::Bootstrap { recover: None } => "bootstrapping etcd",
         Action::Bootstrap { .. } => "restoring etcd",
         Action::AwaitEtcd => "joining etcd",
-        Action::AwaitEndpoint => "waiting for the API endpoint",
+        Action::AwaitEndpoint => "reaching the API server",
         Action::AwaitReady => "becoming Ready",
         Action::EjectMedia { .. } => "ejecting the config media",
         Action::MarkConfigured { .. } => "noting that it has its config",

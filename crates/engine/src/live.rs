@@ -8,8 +8,8 @@ use std::time::Duration;
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
 use daedal_planner::{
-    CLONE_FULL, Level, Ownership, Plan, PlanError, World, lacks_linked_clones, leftovers, plan_apply,
-    storage_warnings, storages_needed, without_import,
+    CLONE_FULL, Level, NoRoom, Ownership, Plan, PlanError, UnusableHost, World, lacks_linked_clones,
+    leftovers, plan_apply, storage_warnings, storages_needed, without_import,
 };
 use daedal_proxmox::{Client, Permissions, imports_disk_images, permitted, release};
 use futures::future::join_all;
@@ -267,6 +267,10 @@ fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, plan: Resu
         Ok(plan) => plan,
         // Said with the version.
         Err(PlanError::NoImport { .. }) => return taken_vmids(report, cluster, world),
+        Err(PlanError::NoRoom(room)) if room.is_unusable() => {
+            no_host(report, &room);
+            return taken_vmids(report, cluster, world);
+        }
         Err(error) => {
             let what = if matches!(error, PlanError::NoRoom(_)) { "capacity" } else { "plan" };
             report.add(CheckVerdict::Bad, what, chain(&error), None);
@@ -276,6 +280,23 @@ fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, plan: Resu
     report.good("capacity", "every node that can be made has a place");
     for note in plan.notes.into_iter().filter(|note| note.level == Level::Problem) {
         report.add(CheckVerdict::Bad, note.about, note.text, note.fix);
+    }
+}
+
+/// Why no host can take the new nodes, host by host, unless that was told with the hosts already.
+fn no_host(report: &mut LiveReport, room: &NoRoom) {
+    let found = format!("{}: {}", room.headline(), room.homeless.join(", "));
+    let mut untold = Vec::new();
+    for UnusableHost { host, why, fix } in &room.unusable {
+        let of_host = |what: &str| what == format!("host {host}") || what.ends_with(&format!(" on {host}"));
+        let told = |check: &Check| check.verdict == CheckVerdict::Bad && of_host(&check.what);
+        if !report.checks.iter().any(told) {
+            untold.push((format!("new nodes on {host}"), why.clone(), fix.clone()));
+        }
+    }
+    report.add(CheckVerdict::Bad, "new nodes", found, None);
+    for (what, why, fix) in untold {
+        report.add(CheckVerdict::Bad, what, why, fix);
     }
 }
 

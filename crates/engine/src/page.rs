@@ -173,7 +173,7 @@ impl Engine {
         let node = cluster.node(&node.name).unwrap_or(node);
         let secrets = self.stored_secrets().await?;
         let parts = &self.parts;
-        let unknown = "this cluster has no secrets yet, so nobody can be asked".to_owned();
+        let unknown = "this cluster has no secrets yet, so its nodes cannot be asked".to_owned();
         let (talos, kubernetes) = match &secrets {
             None => (Err(unknown.clone()), Err(unknown)),
             Some(secrets) => (

@@ -3,7 +3,7 @@
 use std::{fmt, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use daedal_dial::{Dialer, Target, Trust, TrustError};
+use daedal_dial::{Dialer, Target, Trust, TrustError, tls_error};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, LOCATION, USER_AGENT},
@@ -193,7 +193,7 @@ impl Error {
 }
 
 fn is_distrust(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
+    tls_error(error).is_some()
 }
 
 impl Factory {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::arch::Arch;
 use crate::options::Route;
 
-/// A VM's hardware. Single values of the pool win over the cluster's; disks, network cards and devices add up.
+/// A VM's hardware. Disks, network cards and devices of the cluster and the pool are merged; the pool's single values win.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Hardware {

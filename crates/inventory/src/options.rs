@@ -16,7 +16,7 @@ pub use registry::{Registry, RegistryAuth, RegistryMirror, RegistryTls};
 pub(crate) use text::Hidden;
 pub use text::{SecretText, Text};
 
-/// Machine settings. Maps and lists of the cluster, the pool and the node add up; single values of the nearest win.
+/// Machine settings. Maps and lists of the cluster, the pool and the node are merged; the more specific level wins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Machine {

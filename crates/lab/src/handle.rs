@@ -25,7 +25,7 @@ pub struct Announcement {
     pub control: SocketAddr,
     /// What the control API wants to be shown; the file is private to its owner.
     pub key: String,
-    /// How many times faster than life it runs.
+    /// Speed-up factor (1 = real time).
     pub speed: f64,
     /// When it started.
     pub started: jiff::Timestamp,
@@ -39,7 +39,7 @@ pub struct LabStatus {
     pub pid: u32,
     /// The proxy's loopback address.
     pub proxy: SocketAddr,
-    /// How many times faster than life it runs.
+    /// Speed-up factor (1 = real time).
     pub speed: f64,
     /// When it started.
     pub started: jiff::Timestamp,

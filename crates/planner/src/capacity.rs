@@ -450,9 +450,16 @@ fn lacks_volume(cluster: &Cluster, world: &World, name: &str) -> Option<(String,
             format!("storage {storage} could not be listed there, so whether it has {wanted} is not known");
         return Some((why, Some(format!("on {name}: pvesm list {storage}"))));
     }
-    let key = if cluster.boot.installs() { "boot.iso" } else { "boot.image" };
-    let fix = format!("put it there, or leave out `{key}` and let {name} download one");
-    Some((format!("{wanted} is not there"), Some(fix)))
+    let (key, kind) = match cluster.boot.installs() {
+        true => ("boot.iso", "boot ISO"),
+        false => ("boot.image", "disk image"),
+    };
+    let file = names::volid_file(wanted);
+    let fix = format!(
+        "copy the file to storage {storage} of {name} (`pvesm path {wanted}` prints where), or leave out `{key}`, and \
+         {name} downloads one"
+    );
+    Some((format!("the {kind} {file} is missing on storage {storage} (`{key}: {wanted}`)"), Some(fix)))
 }
 
 /// Why the disk image cannot be brought to a host that lacks it; its size is known once it was measured.

@@ -9,8 +9,8 @@ use crate::size;
 /// Why no plan can be made at all. What concerns single nodes only is a note in the plan instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// The nodes do not fit on the hosts.
-    #[error("the cluster does not fit on its hosts{0}")]
+    /// The nodes do not fit on the hosts, or no host can take any.
+    #[error("{headline}{0}", headline = .0.headline())]
     NoRoom(NoRoom),
     /// Destruction of a protected cluster.
     #[error(
@@ -190,6 +190,21 @@ pub struct NoRoom {
     pub unusable: Vec<UnusableHost>,
     /// Nodes for which no host is left.
     pub homeless: Vec<String>,
+}
+
+impl NoRoom {
+    /// Whether nothing is short: what is missing on the hosts is something else, such as a file or a storage.
+    pub fn is_unusable(&self) -> bool {
+        self.shortfalls.is_empty() && !self.unusable.is_empty()
+    }
+
+    /// What is wrong, in short.
+    pub fn headline(&self) -> &'static str {
+        match self.is_unusable() {
+            true => "no host can take the new nodes",
+            false => "the cluster does not fit on its hosts",
+        }
+    }
 }
 
 /// One resource that is short on one host.

@@ -282,7 +282,7 @@ fn steps(
         match (drain, one.former.ready, running) {
             (true, Some(true), true) => {
                 let needs = cordons.iter().copied().chain([drained]);
-                let reason = "they are made anew elsewhere; one node at a time";
+                let reason = "they are re-created elsewhere; one node at a time";
                 drained = Some(graph.add(subject, Action::Drain, reason, needs));
                 done = drained;
             }

@@ -391,7 +391,7 @@ fn claimed<'w>(
             blocked(
                 false,
                 "It lost its disk's content and waits for a config, but the other control planes still list it as a \
-                 member of etcd, and it could not join beside its former self. It is left as it is."
+                 member of etcd, and it could not join beside its former self. It is not touched."
                     .to_owned(),
                 Some(format!(
                     "remove the stale etcd member first, then apply again: its id is in `talosctl -n {asked} etcd \

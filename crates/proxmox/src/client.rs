@@ -5,6 +5,7 @@ mod builder;
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use daedal_dial::tls_error;
 use http::{
     HeaderName, HeaderValue, Method, Request,
     header::{CONTENT_LENGTH, CONTENT_TYPE, HOST},
@@ -318,7 +319,10 @@ impl Client {
                 return fail(Kind::Untrusted { endpoint, cause: Arc::new(error) }, Again::Never);
             }
             Err(Failure::NotSent(error)) => {
-                return fail(Kind::Unreachable { endpoint, cause: Arc::new(error) }, Again::Any);
+                // Neither does a server without TLS.
+                let plain = matches!(tls_error(&error), Some(rustls::Error::InvalidMessage(_)));
+                let again = if plain { Again::Never } else { Again::Any };
+                return fail(Kind::Unreachable { endpoint, cause: Arc::new(error) }, again);
             }
             Err(Failure::Sent(cause)) if call.mutating => {
                 return fail(Kind::MayHaveHappened { cause }, Again::ByKind);
@@ -367,8 +371,7 @@ fn repeatable(repeat: Repeat, kind: &Kind, again: Again) -> bool {
 }
 
 fn is_distrust(error: &std::io::Error) -> bool {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    matches!(inner, Some(rustls::Error::InvalidCertificate(_) | rustls::Error::General(_)))
+    matches!(tls_error(error), Some(rustls::Error::InvalidCertificate(_) | rustls::Error::General(_)))
 }
 
 impl From<Fault> for Result<Answer, Failure> {

@@ -138,7 +138,7 @@ pub enum Kind {
         cause: Cause,
     },
     /// Proxmox (or the node it should pass the call to) cannot be reached; nothing was done.
-    #[error("no answer from {endpoint}")]
+    #[error("no usable answer from {endpoint}")]
     Unreachable {
         /// Who was asked.
         endpoint: String,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use daedal_dial::{BoxStream, Dialer, Target, judged_by, provider, tls_error};
+use daedal_dial::{BoxStream, Dialer, Target, judged_by, provider, tls_connect, tls_error};
 use daedal_talos_config::{ClientCredentials, pki};
 use jiff::Timestamp;
 use rustls::{
@@ -21,7 +21,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::Sleep,
 };
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::client::TlsStream;
 
 use crate::{
     Result,
@@ -166,7 +166,7 @@ impl NodeDialer {
     async fn handshake(&self) -> io::Result<TlsStream<BoxStream>> {
         let stream = self.dialer.dial(&self.target).await?;
         let name = daedal_dial::server_name(&self.target.host)?;
-        TlsConnector::from(self.config.clone()).connect(name, stream).await
+        tls_connect(stream, name, self.config.clone()).await
     }
 }
 

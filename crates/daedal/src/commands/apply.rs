@@ -182,7 +182,7 @@ pub fn consent_to(plan: &Plan, otherwise: &str) -> Outcome<()> {
     agreed(&format!("{}\nDo this to cluster {}?", in_short(plan), plan.cluster), otherwise)
 }
 
-/// Asks whether to go on; where there is nobody to ask, says how to do without.
+/// Asks whether to go on; where there is no terminal to ask on, says how to do without.
 pub fn consent(session: &Session, otherwise: &str) -> Outcome<()> {
     agreed(&format!("Do this to cluster {}?", session.cluster.name), otherwise)
 }
@@ -191,7 +191,9 @@ fn agreed(question: &str, otherwise: &str) -> Outcome<()> {
     match console::agrees(question) {
         Some(true) => Ok(()),
         Some(false) => Err(Failure::new(Exit::Failed, "nothing was done: the answer was not yes")),
-        None => Err(Failure::new(Exit::Usage, "nothing was done: there is nobody to ask").hint(otherwise)),
+        None => {
+            Err(Failure::new(Exit::Usage, "nothing was done: there is no terminal to ask on").hint(otherwise))
+        }
     }
 }
 

@@ -101,7 +101,7 @@ fn count_vms(plan: &Plan, given: Option<usize>) -> Outcome<()> {
         None => {
             let question = "No secrets prove that these VMs are yours. Type how many VMs the plan destroys:";
             console::ask(question).ok_or_else(|| {
-                Failure::new(Exit::Usage, "nothing was destroyed: there is nobody to ask")
+                Failure::new(Exit::Usage, "nothing was destroyed: there is no terminal to ask on")
                     .hint("Give --without-secrets=NUMBER, the number of VMs that the plan destroys")
             })?
         }
@@ -167,7 +167,7 @@ fn consent(plan: &Plan, confirm: Option<String>) -> Outcome<()> {
             let question =
                 format!("{}\nType the cluster's name ({cluster}) to destroy it:", apply::in_short(plan));
             console::ask(&question).ok_or_else(|| {
-                Failure::new(Exit::Usage, "nothing was destroyed: there is nobody to ask")
+                Failure::new(Exit::Usage, "nothing was destroyed: there is no terminal to ask on")
                     .hint(format!("Give --confirm {cluster}"))
             })?
         }

@@ -30,6 +30,6 @@ pub fn go_on(world: &World, onto: Option<u32>, again: &str) -> Outcome<()> {
     match console::agrees(&question) {
         Some(true) => Ok(()),
         Some(false) => Err(failed(Exit::Failed, ", and the answer was not yes")),
-        None => Err(failed(Exit::Usage, ", and there is nobody to ask")),
+        None => Err(failed(Exit::Usage, ", and there is no terminal to ask on")),
     }
 }

@@ -150,7 +150,7 @@ impl Place {
             daedal_engine::Error::ReadOutput { .. } => Failure::from_error(Exit::NoInput, &error),
             daedal_engine::Error::Store(inner) if keys::unopened(&inner).is_some() => {
                 keys::failure(&inner, Exit::Failed)
-                    .hint(format!("If the key is lost: {} writes it anew.", command(target, "apply")))
+                    .hint(format!("If the key is lost: {} writes it again.", command(target, "apply")))
             }
             _ => engine_failure(&error),
         })?;

@@ -73,7 +73,8 @@ impl Consent {
     /// Asks for what was not said. Whoever has no secrets must say how many templates go.
     fn to(&self, going: &[TemplateRow], pruning: Pruning) -> Outcome<()> {
         let nobody = |hint: &str| {
-            Failure::new(Exit::Usage, "nothing was destroyed: there is nobody to ask").hint(hint.to_owned())
+            Failure::new(Exit::Usage, "nothing was destroyed: there is no terminal to ask on")
+                .hint(hint.to_owned())
         };
         if going.is_empty() || (self.yes && !pruning.without_secrets) {
             return Ok(());

@@ -59,7 +59,8 @@ async fn prune(target: &Target, yes: bool, format: Format, color: bool) -> Outco
     if going > 0 && !yes {
         console::progress(render(&all).trim_end());
         let agrees = console::agrees(&format!("Delete {}?", count(going, "volume"))).ok_or_else(|| {
-            Failure::new(Exit::Usage, "nothing was deleted: there is nobody to ask").hint("Give --yes")
+            Failure::new(Exit::Usage, "nothing was deleted: there is no terminal to ask on")
+                .hint("Give --yes")
         })?;
         if !agrees {
             return Err(Failure::new(Exit::Failed, "nothing was deleted: the answer was not yes"));

@@ -253,7 +253,7 @@ impl Executor<'_> {
                 return Err(format!("member {who} does not vote yet"));
             }
             let Some(address) = declared.or(member.addresses.first().copied()) else {
-                return Err(format!("nobody knows where member {who} is"));
+                return Err(format!("the address of member {who} is not known"));
             };
             let called = member.name.clone();
             peers.push((Former { name: who, address, called }, member.id, declared.is_some()));

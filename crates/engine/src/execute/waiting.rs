@@ -251,7 +251,7 @@ impl Executor<'_> {
         let limits = &self.engine.parts.limits;
         let target = &self.endpoint();
         let kubernetes = self.kubernetes().await?;
-        let what = format!("the API server on {target}");
+        let what = format!("https://{target}");
         // Its answer takes one exchange more than a node's handshake, and everybody waits for it.
         let mut wait = Waiter::new(self, step, what, limits.endpoint).every(limits.attempt_every / 2);
         let look = |patience| async move {

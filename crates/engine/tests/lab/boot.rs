@@ -152,7 +152,7 @@ async fn an_iso_that_is_on_the_storage_already() {
     let plan = plan.unwrap();
     assert!(plan.nodes.iter().all(|node| node.host.as_deref() == Some("atlas")), "{:#?}", plan.nodes);
     let note = plan.notes.iter().find(|note| note.about == "host boreas").unwrap();
-    assert!(note.text.contains("local:iso/talos-v1.12.iso is not there"), "{note:?}");
+    assert!(note.text.contains("the boot ISO talos-v1.12.iso is missing on storage local"), "{note:?}");
     assert!(world.image_pins.is_empty());
     put_iso(&bench, "boreas").await;
     assert_done(&bench.apply().await, "apply");
@@ -197,7 +197,10 @@ async fn a_disk_image_that_is_on_the_storage_already() {
         let plan = bench.look().await.1.unwrap();
         assert!(plan.nodes.iter().all(|node| node.host.as_deref() == Some("atlas")), "{:#?}", plan.nodes);
         let note = plan.notes.iter().find(|note| note.about == "host boreas").unwrap();
-        assert!(note.text.contains(&format!("{volid} is not there")), "{note:?}");
+        assert!(
+            note.text.contains(&format!("is missing on storage local (`boot.image: {volid}`)")),
+            "{note:?}"
+        );
         assert!(note.fix.as_ref().is_some_and(|fix| fix.contains("`boot.image`")), "{note:?}");
         put("boreas");
         let plan = bench.look().await.1.unwrap();
@@ -275,7 +278,9 @@ async fn an_image_that_is_deleted_after_the_plan_is_told_and_leaves_nothing_half
     // The next plan says what is missing, and once it is back the node comes up.
     let plan = bench.look().await.1.unwrap();
     assert!(
-        plan.notes.iter().any(|note| note.text.contains(&format!("{volid} is not there"))),
+        plan.notes
+            .iter()
+            .any(|note| note.text.contains(&format!("is missing on storage local (`boot.image: {volid}`)"))),
         "{:?}",
         plan.notes
     );

@@ -180,7 +180,7 @@ async fn the_storage_of_an_image_of_ones_own_is_checked() {
             report.checks.iter().filter(|check| check.what.starts_with("storage nas on ")).collect();
         assert_eq!(of_nas.len(), 2, "{:#?}", report.checks);
         assert!(of_nas.iter().all(|check| (check.verdict == CheckVerdict::Good) == fine), "{of_nas:#?}");
-        assert!(!report.checks.iter().any(|check| check.found.contains("is not there")), "{report:#?}");
+        assert!(!report.checks.iter().any(|check| check.found.contains("is missing on")), "{report:#?}");
         if !fine {
             assert_eq!(of_nas[0].fix.as_deref(), Some("pvesm set nas --content backup,import"));
             let refused = bench.look().await.1.unwrap_err().to_string();

@@ -32,7 +32,7 @@ pub fn waits(cluster: &Cluster, report: &Report, origin: Instant, moments: &[Mom
             "booting Talos" => (Occasion::ApiUp, name),
             "bootstrapping etcd" => (Occasion::Bootstrappable, name),
             "joining etcd" => (Occasion::EtcdVotes, name),
-            "waiting for the API endpoint" => {
+            "reaching the API server" => {
                 (Occasion::EndpointUp, cluster.kubernetes.endpoint_host.clone().unwrap_or_default())
             }
             "becoming Ready" => (Occasion::Ready, name),

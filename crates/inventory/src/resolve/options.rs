@@ -140,7 +140,7 @@ fn keys(keys: &[EncryptionKey], at: &Path<'_>, cx: &mut Context<'_>) {
         let ways = [key.tpm.is_some(), key.kms.is_some(), key.node_id == Some(true)];
         if ways.iter().filter(|way| **way).count() != 1 {
             let help = "Write one of `tpm: {}`, `kms: https://…` and `nodeId: true`.";
-            cx.error("encryption", &at, "A key is opened in exactly one way.", help);
+            cx.error("encryption", &at, "Give exactly one way to unlock a key.", help);
         }
         if let Some(kms) = &key.kms {
             url(kms, &["https://", "grpc://"], &at.key("kms"), cx);

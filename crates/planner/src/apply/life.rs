@@ -2,7 +2,7 @@
 
 use daedal_inventory::{Cni, Role};
 
-use super::Planner;
+use super::{Planner, Track};
 use crate::bootstrap::{self, Verdict};
 use crate::error::some_of;
 use crate::graph::Subject;
@@ -149,6 +149,12 @@ impl<'w> Planner<'w> {
         }
     }
 
+    /// Whether this plan starts the node's VM.
+    fn starts(&self, track: &Track) -> bool {
+        let step = track.running.and_then(|id| self.graph.steps.get(id as usize));
+        step.is_some_and(|step| matches!(step.action, Action::StartVm { .. }))
+    }
+
     /// What the first control plane's VM waits for before it has an address.
     fn first_running(&self) -> Option<StepId> {
         let first = self.cluster.nodes.iter().position(|node| node.role == Role::ControlPlane)?;
@@ -176,6 +182,8 @@ impl<'w> Planner<'w> {
             let reason = match sight.view.ready {
                 Some(_) => "Kubernetes calls it NotReady",
                 None if track.created => "the last thing a new node needs",
+                None if self.starts(track) => "it starts in this plan",
+                None if !self.world.kubernetes_told => "no API server answers yet",
                 None => "Kubernetes does not know it yet",
             };
             let subject = Subject { node: Some(&sight.node.name), host: None };

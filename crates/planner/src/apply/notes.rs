@@ -199,7 +199,7 @@ impl<'w> Planner<'w> {
         let most = on_host.into_iter().find(|(_, count)| *count > 1 && *count > all / 2);
         let most = most.map(|(host, count)| (host.to_owned(), count));
         if let Some((host, count)) = most {
-            let text = format!("Holds {count} of {all} control planes: etcd cannot outlive it.");
+            let text = format!("Holds {count} of {all} control planes: if this host fails, etcd is lost.");
             self.notes.info(format!("host {host}"), text);
         }
     }

@@ -100,6 +100,6 @@ impl Checker<'_> {
             matches!(s.action, Action::MakeTemplate { vmid: made, .. } if made == vmid)
                 && s.needs.contains(&step.id)
         });
-        self.demand(again, Rule::Destruction, step, "The template is destroyed and not made anew");
+        self.demand(again, Rule::Destruction, step, "The template is destroyed and not re-created");
     }
 }

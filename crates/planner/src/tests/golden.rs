@@ -190,6 +190,9 @@ fn a_stopped_and_an_unready_node() {
     sim.world.guests.get_mut(&301).unwrap().running = false;
     sim.world.nodes.insert("cp-2".into(), NodeView { ready: Some(false), ..NodeView::default() });
     sim.world.nodes.get_mut("worker-1").unwrap().ready = Some(false);
+    // Of what was never started, Kubernetes knows nothing; that is not what it is waited for.
+    sim.world.guests.get_mut(&304).unwrap().running = false;
+    sim.world.nodes.insert("worker-2".into(), NodeView::default());
     insta::assert_snapshot!(apply_text(&cluster, &sim.world));
 }
 

@@ -73,7 +73,12 @@ fn the_storage_of_an_image_of_ones_own_must_be_active_and_take_it() {
     let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("nobody saw the image") };
     let why = "storage nas could not be listed there, so whether it has nas:import/talos.raw is not known";
     assert_eq!(room.unusable[0].why, why);
-    assert_eq!(room.unusable[1].why, "nas:import/talos.raw is not there");
+    let missing = "the disk image talos.raw is missing on storage nas (`boot.image: nas:import/talos.raw`)";
+    assert_eq!(room.unusable[1].why, missing);
+    // Nothing is short, so nothing is called too small.
+    let said = PlanError::NoRoom(room).to_string();
+    assert!(said.starts_with("no host can take the new nodes\n  no host left for cp-1"), "{said}");
+    assert!(said.contains(&format!("\n  b cannot be used: {missing}\n    fix: copy the file to")), "{said}");
 }
 
 /// Where no node is to be made, it does not matter that none could be.

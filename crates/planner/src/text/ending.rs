@@ -24,7 +24,8 @@ impl Page<'_> {
         let dying = self.plan.nodes.iter().filter(|node| node.fate == Fate::Destroy && node.vmid > 0);
         let dying: Vec<String> = dying.map(|node| format!("{} (VM {})", node.name, node.vmid)).collect();
         if !dying.is_empty() {
-            let text = format!("These VMs die with everything on their disks: {}.", dying.join(", "));
+            let text =
+                format!("These VMs are destroyed with everything on their disks: {}.", dying.join(", "));
             for line in wrap(&text, self.width) {
                 let line = self.paint.styled(&line, Style::Red);
                 self.line(line);

@@ -92,8 +92,8 @@ pub(super) fn encryption(config: &MachineConfig) -> Result<EncryptionSecret> {
         // would make unreadable what it encrypted.
         (Some(_), Some(_)) => Err(Error::Bundle {
             field: "cluster.aescbcEncryptionSecret".into(),
-            reason: "stands beside the key for secretbox, and a bundle holds one of them. Write every Secret of the \
-                     cluster anew (kubectl get secrets -A -o json | kubectl replace -f -), then take the older key out \
+            reason: "stands beside the key for secretbox, and a bundle holds one of them. Rewrite every Secret of \
+                     the cluster (kubectl get secrets -A -o json | kubectl replace -f -), then take the older key out \
                      of the config"
                 .into(),
         }),

@@ -159,7 +159,7 @@ impl<'a> Asked<'a> {
             let why = match self.runs_on.get(node) {
                 Some(RunsOn::Unread(why)) => why.as_str(),
                 Some(RunsOn::These | RunsOn::Others(_)) => continue,
-                None => "nobody knows where it is",
+                None => "its address is not known",
             };
             let why = format!("what {node} runs on could not be read: {why}");
             return Err(self.doubtful(&why).hint("When the node answers, run it again."));

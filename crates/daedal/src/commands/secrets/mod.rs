@@ -85,7 +85,7 @@ pub enum SecretsCommand {
         #[command(flatten)]
         to: Destination,
     },
-    /// Encrypt all that is kept anew, with the first key in the key's file; keep the old one below it until then.
+    /// Re-encrypt everything that is kept with the first key in the key's file; keep the old key below it until then.
     Rekey {
         /// Which inventory.
         #[command(flatten)]

@@ -47,7 +47,7 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
                 String::new()
             } else {
                 format!(
-                    "{} could not be opened; the next apply writes all of them anew.\n",
+                    "{} could not be opened; the next apply writes all of them again.\n",
                     count(left, "output")
                 )
             },
