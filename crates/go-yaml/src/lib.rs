@@ -61,6 +61,16 @@ mod tests {
     }
 
     #[test]
+    fn an_alias_within_what_it_names_is_told_as_go_does() {
+        for text in ["a: &x [*x]", "a: 1\nb: &x {c: *x}", "a: &x 1\nb: &x [*x]"] {
+            assert_eq!(parse_document(text.as_bytes()), Err("anchor 'x' value contains itself".to_owned()));
+        }
+        assert_eq!(parse_document(b"a: &x 1\nb: [*y]"), Err("unknown anchor 'y' referenced".to_owned()));
+        let after = parse_document(b"a: &x [&y 1]\nb: *x\nc: *y").unwrap();
+        assert_eq!((after.get("b"), after.get("c")), (after.get("a"), Some(&Yaml::Int(1))));
+    }
+
+    #[test]
     fn scalars_become_texts_as_in_typed_fields() {
         for (text, coerced) in
             [("1.10", "1.1"), ("010", "8"), ("yes", "true"), ("0x1F", "31"), ("'010'", "010")]

@@ -31,6 +31,7 @@ pub fn parse_document(text: &[u8]) -> Result<Yaml<'_>> {
         scanner: Scanner::new(text, plain),
         anchors: HashMap::new(),
         tags: HashMap::new(),
+        open: Vec::new(),
         depth: 0,
     };
     match parser.document()? {
@@ -65,6 +66,8 @@ struct Parser<'a> {
     anchors: HashMap<String, Rc<Node<'a>>>,
     /// The document's own tag handles.
     tags: HashMap<String, String>,
+    /// Anchors of the nodes that are being read.
+    open: Vec<String>,
     depth: usize,
 }
 
@@ -137,6 +140,9 @@ impl<'a> Parser<'a> {
             match self.kind()? {
                 TokenKind::Alias if anchor.is_none() && tag.is_none() => {
                     let name = self.name();
+                    if self.open.contains(&name) {
+                        return Err(format!("anchor '{name}' value contains itself"));
+                    }
                     let Some(target) = self.anchors.get(&name).cloned() else {
                         return Err(format!("unknown anchor '{name}' referenced"));
                     };
@@ -147,6 +153,7 @@ impl<'a> Parser<'a> {
                 _ => break,
             }
         }
+        self.open.extend(anchor.clone());
         let node = match self.kind()? {
             TokenKind::BlockEntry if indentless => self.indentless_sequence()?,
             kind @ (TokenKind::PlainScalar | TokenKind::Scalar) => {
@@ -167,6 +174,7 @@ impl<'a> Parser<'a> {
             _ => return self.error("did not find expected node content"),
         };
         let Some(name) = anchor else { return Ok(node) };
+        self.open.pop();
         let node = Rc::new(node);
         self.anchors.insert(name, node.clone());
         Ok(Node::Anchored(node))
