@@ -4,9 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use daedal_engine::SecondLook;
-use daedal_inventory::{Cluster, Diagnostic, Files, Loaded, PatchFault, Source};
+use daedal_inventory::{Cluster, Diagnostic, Files, Loaded, Source};
 use daedal_store::Keyring;
-use daedal_talos_config::{Contract, Patch};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
 use crate::cli::Target;
@@ -107,10 +106,7 @@ fn parse_with(path: PathBuf, text: String, keys: &KeyArgs, color: bool, load: Lo
         policy.verdict(&path)?;
     }
     match loaded {
-        Ok(loaded) => {
-            usable(&loaded.cluster, &path)?;
-            Ok(Inventory { loaded, path, folder })
-        }
+        Ok(loaded) => Ok(Inventory { loaded, path, folder }),
         Err(found) => {
             let exit = if found.only_lacks_secrets() { Exit::MissingSecret } else { Exit::BadDocument };
             let mut failure = Failure::new(exit, found.to_string());
@@ -161,28 +157,6 @@ impl Files for Beside<'_> {
         let allowed = self.policy.is_none_or(|policy| policy.variable(name));
         std::env::var(name).ok().filter(|_| allowed)
     }
-
-    fn knows(&self, word: &str) -> bool {
-        daedal_talos_config::is_word(word)
-    }
-
-    fn patch_faults(&self, patch: &str, talos: &str) -> Vec<PatchFault> {
-        // A version without a contract is refused for what it is.
-        let Ok(contract) = Contract::of(talos) else { return Vec::new() };
-        let faults = Patch::faults(patch, contract).into_iter();
-        faults
-            .map(|fault| PatchFault { document: fault.document, path: fault.path, message: fault.message })
-            .collect()
-    }
-}
-
-/// Refuses a Talos version without a contract, before anything is done.
-fn usable(cluster: &Cluster, path: &Path) -> Outcome<()> {
-    let version = cluster.talos.version.to_string();
-    Contract::of(&version).map(drop).map_err(|error| {
-        let message = format!("{}: Talos v{version} cannot be configured", path.display());
-        Failure::new(Exit::BadDocument, message).because(&error)
-    })
 }
 
 /// Judges the machine configs that the inventory makes, before anything is done; gives what deserves a second look.

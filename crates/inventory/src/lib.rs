@@ -33,7 +33,7 @@ mod yaml;
 
 pub use cluster::*;
 pub use diagnostic::{Diagnostic, Diagnostics, Place, Related, Severity};
-pub use load::{Files, Loaded, PatchFault, Source, load, load_lacking};
+pub use load::{Files, Loaded, Source, load, load_lacking};
 pub use schema::schema;
 pub use show::{ShowError, resolved_json, resolved_yaml};
 pub use suggest::nearest;

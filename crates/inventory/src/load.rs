@@ -39,29 +39,6 @@ pub trait Files {
         let _ = name;
         None
     }
-
-    /// Whether a word is one of Talos itself, and no secret that stands where a key should be.
-    fn knows(&self, word: &str) -> bool {
-        let _ = word;
-        false
-    }
-
-    /// What a node of this Talos version could not read of a patch. The caller's doing, too: it knows Talos.
-    fn patch_faults(&self, patch: &str, talos: &str) -> Vec<PatchFault> {
-        let _ = (patch, talos);
-        Vec::new()
-    }
-}
-
-/// What is wrong with a patch, and where in it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PatchFault {
-    /// In which of its documents, empty ones aside.
-    pub document: usize,
-    /// Dotted path to it there, such as `machine.network.interfaces[0].mtu`; nothing for the document as a whole.
-    pub path: String,
-    /// What is wrong, with its subject, without any values, and without keys that Talos does not know.
-    pub message: String,
 }
 
 impl<F: Fn(&FilePath) -> io::Result<String>> Files for F {

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use daedal_inventory::{Files, Loaded, PatchFault, Role, Source, load};
+use daedal_inventory::{Files, Loaded, Role, Source, load};
 
 const HOME: &str = include_str!("../../../examples/home/cluster.yaml");
 
@@ -91,20 +91,22 @@ fn every_fact_stands_for_what_it_says() {
         ("$${node.name}", "${node.name}"),
         ("${HOME}", "${HOME}"),
     ];
+    let patch = |value: &str| format!("[{{inline: 'machine: {{env: {{A: \"{value}\"}}}}'}}]");
     for (written, meant) in facts {
-        let cluster = with(&format!("[{{inline: 'a: \"{written}\"'}}]")).expect(written).cluster;
+        let cluster = with(&patch(written)).expect(written).cluster;
         let text = cluster.patches[0].text_for(&cluster, cluster.node("worker-2").expect("a worker"));
-        assert_eq!(text, format!("a: \"{meant}\""), "{written}");
+        assert_eq!(text, format!("machine: {{env: {{A: \"{meant}\"}}}}"), "{written}");
     }
-    let cluster = with("[{inline: 'a: ${node.mac} ${node.role}'}]").expect("loads").cluster;
+    let cluster = with(&patch("${node.mac} ${node.role}")).expect("loads").cluster;
     let first = cluster.node("cp-1").expect("a control plane");
-    assert_eq!(cluster.patches[0].text_for(&cluster, first), format!("a: {} controlplane", first.mac));
+    let text = cluster.patches[0].text_for(&cluster, first);
+    assert_eq!(text, format!("machine: {{env: {{A: \"{} controlplane\"}}}}", first.mac));
 }
 
-/// Finds fault with every patch, at a path that the patch itself names.
-struct Fussy(&'static str);
+/// A folder with one patch, and an environment in which everything has the same value.
+struct One(&'static str);
 
-impl Files for Fussy {
+impl Files for One {
     fn read(&self, path: &Path) -> io::Result<String> {
         match path.to_str() {
             Some("a.yaml") => Ok(self.0.to_owned()),
@@ -115,20 +117,6 @@ impl Files for Fussy {
     fn variable(&self, _: &str) -> Option<String> {
         Some("hush".to_owned())
     }
-
-    fn knows(&self, word: &str) -> bool {
-        ["machine", "sysctls", "a", "b"].contains(&word)
-    }
-
-    fn patch_faults(&self, patch: &str, talos: &str) -> Vec<PatchFault> {
-        let asked = patch.lines().filter_map(|line| line.split_once("# fault "));
-        let fault = |(_, at): (&str, &str)| {
-            let (document, path) = at.split_once(' ').expect("a document and a path");
-            let document = document.parse().expect("a number");
-            PatchFault { document, path: path.to_owned(), message: format!("`{path}` is not of v{talos}") }
-        };
-        asked.map(fault).collect()
-    }
 }
 
 /// What is wrong with the patches, as `file:line:column message`, and the first finding drawn.
@@ -136,7 +124,7 @@ fn faults_in(patches: &str, file: &'static str) -> (Vec<String>, String) {
     let text = HOME.replace("\n  pools:", &format!("\n  patches:\n{patches}\n  pools:"));
     let before = 1 + text.lines().position(|line| line == "  patches:").expect("patches");
     let source = Source { name: "cluster.yaml".to_owned(), text };
-    let found = load(&[source], &Fussy(file)).expect_err("there are faults");
+    let found = load(&[source], &One(file)).expect_err("there are faults");
     let shown = found.iter().map(|diagnostic| {
         let place = diagnostic.place.as_ref().expect("a place");
         let line = if place.file == "cluster.yaml" { place.line - before } else { place.line };
@@ -156,53 +144,66 @@ fn places(found: &[String]) -> Vec<&str> {
 
 #[test]
 fn what_is_wrong_with_a_patch_is_pointed_at_and_its_values_are_not_shown() {
-    let file = "# fault 0 machine.a\n{}\n---\nmachine: # hush-0\n  b: hush-1\n  a: # fault 1 x[1].b\n    b: hush-2\n---\nx:\n  - a: c\n  - {c: d, b: 1}\n# fault 0 machine.nowhere\n";
+    let file = "{}\n---\nmachine: # hush-0\n  sysctls: {a: hush-1}\n  kublet: # hush-2\n    image: hush-3\n---\napiVersion: v1alpha1\nkind: LinkConfig\nname: hush-4\naddresses:\n  - address: 10.0.0.1/24\n  - {routePriority: 1, adress: hush-5}\n---\nkind: hush-6\n";
     let (found, drawn) = faults_in("    - file: a.yaml", file);
-    let said = |path: &str| format!("The patch a.yaml cannot be used: `{path}` is not of v1.12.0.");
+    let said = "The patch a.yaml cannot be used:";
     assert_eq!(
         found,
         [
-            format!("a.yaml:4:1 {}", said("machine.nowhere")),
-            format!("a.yaml:6:3 {}", said("machine.a")),
-            format!("a.yaml:11:12 {}", said("x[1].b")),
+            format!("a.yaml:5:3 {said} `machine.kublet` is not a known key; did you mean `kubelet`?"),
+            format!(
+                "a.yaml:13:24 {said} `addresses[1].adress` of LinkConfig is not a known key; did you mean `address`?"
+            ),
+            format!("a.yaml:15:1 {said} `kind` and `apiVersion` must both be set, or neither."),
         ]
     );
-    assert!(drawn.contains("4 │ machine: * ****") && !drawn.contains("hush"), "{drawn}");
+    assert!(drawn.contains("5 │   ******: * ****-*") && !drawn.contains("hush"), "{drawn}");
 
-    let block = "    - role: worker\n      inline: |\n\n        machine:\n          sysctls:\n            net.core.x: hush # fault 0 machine.sysctls.net.core.x\n          ü: {a: 20260101, b: hush} # fault 0 machine.ü.b\n";
+    let block = "    - role: worker\n      inline: |\n\n        machine:\n          sysctls:\n            net.core.x: [hush]\n          kubelet: {extraArgs: {ü: hush}, imag: hush}\n";
     let (found, drawn) = faults_in(block, "");
-    assert_eq!(places(&found), ["cluster.yaml:6:13", "cluster.yaml:7:28"], "{found:?}");
-    assert!(drawn.contains("**********: ****") && drawn.contains("**: {a: ********, b: ****}"), "{drawn}");
+    assert_eq!(places(&found), ["cluster.yaml:6:13", "cluster.yaml:7:43"], "{found:?}");
+    assert!(
+        drawn.contains("**********: [****]") && drawn.contains("{extraArgs: {**: ****}, ****: ****}"),
+        "{drawn}"
+    );
     assert!(drawn.contains("sysctls:") && !drawn.contains("net.core.x:"), "{drawn}");
 
-    let quoted = "    - inline: \"machine: {a: hush} # fault 0 machine.a\"";
+    let quoted = "    - inline: \"machine: {kublet: hush}\"";
     let (found, drawn) = faults_in(quoted, "");
     assert_eq!(places(&found), ["cluster.yaml:1:15"], "{found:?}");
     assert!(!drawn.contains("hush"), "{drawn}");
 }
 
+/// The versions of Talos differ in what they know, and a patch is judged by the one that is declared.
+#[test]
+fn a_patch_is_judged_by_the_declared_version() {
+    let patch = "    - inline: |\n        apiVersion: v1alpha1\n        kind: KubeSpanConfig\n        enabled: true\n";
+    let (found, _) = faults_in(patch, "");
+    assert_eq!(places(&found), ["cluster.yaml:3:9"], "{found:?}");
+    assert!(found[0].contains("Talos v1.12 does not know; it came with v1.13"), "{found:?}");
+}
+
 /// What shows only with the environment's values in place may be made of them.
 #[test]
 fn a_fault_that_the_environment_brings_quotes_nothing_of_it() {
-    let patch = "    - inline: |\n        machine:\n          a: '${env.A}' # fault 0 machine.${env.A}\n          b: c # fault 0 machine.b";
+    let patch = "    - inline: |\n        machine:\n          '${env.A}': c\n          b: c";
     let (found, _) = faults_in(patch, "");
     assert_eq!(places(&found), ["cluster.yaml:2:9", "cluster.yaml:4:11"], "{found:?}");
     assert!(found[0].ends_with("cannot be used: what ${env.A} puts in does not fit."), "{found:?}");
-    assert!(found[1].ends_with("`machine.b` is not of v1.12.0."), "{found:?}");
+    assert!(found[1].contains("`machine.") && found[1].contains(" is not a known key"), "{found:?}");
 }
 
 /// A pool's patch is that of each of its nodes, and its fault is one, also where it names the node.
 #[test]
 fn what_is_wrong_with_a_pools_patch_is_said_once() {
     let at = "      address: 10.0.0.21    # .21, .22\n";
-    let patch =
-        "      patches:\n        - inline: |\n            machine: {} # fault 0 machine.${node.name}\n";
+    let patch = "      patches:\n        - inline: |\n            machine: {kubelet: {'${node.name}': 1}}\n";
     let text = HOME.replace(at, &format!("{at}{patch}"));
     let source = Source { name: "cluster.yaml".to_owned(), text };
-    let found = load(&[source], &Fussy("")).expect_err("there is a fault");
+    let found = load(&[source], &One("")).expect_err("there is a fault");
     let said: Vec<&str> = found.iter().map(|finding| finding.message.as_str()).collect();
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].contains("`machine.worker-1`"), "{said:?}");
+    assert!(said[0].contains("`machine.kubelet."), "{said:?}");
 }
 
 /// What is a secret in a patch that is no YAML nobody knows: it is told by its line, and not a word of it is shown.

@@ -2,28 +2,31 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use daedal_talos_config::{Contract, Patch as TalosPatch, PatchFault, is_word};
+
 use super::Context;
 use crate::cluster::{Cluster, Patch};
 use crate::diagnostic::Finding;
-use crate::load::{PatchFault, Source};
+use crate::load::Source;
 use crate::path::{Path, first_word};
 use crate::redact;
 use crate::variables;
 use crate::yaml::{self, Entry, Node, Span, Value};
 
-/// Lets the caller, who knows Talos, judge every patch with the facts of a node in it.
+/// Judges every patch with the facts of a node in it, as Talos of the declared version reads it.
 pub(crate) fn judge_patches(cluster: &Cluster, cx: &mut Context<'_>) {
+    // A version without a contract is refused for what it is.
+    let Ok(contract) = Contract::of(&cluster.talos.version.to_string()) else { return };
     let shared =
         cluster.nodes.first().into_iter().flat_map(|node| cluster.patches.iter().map(move |p| (p, node)));
     let own = cluster.nodes.iter().flat_map(|node| node.patches.iter().map(move |patch| (patch, node)));
-    let talos = cluster.talos.version.to_string();
     // A pool's patch is that of each of its nodes: what is wrong with it for one is said once.
     let mut wrong = HashSet::new();
     for (patch, node) in shared.chain(own) {
         if wrong.contains(patch.origin.as_str()) {
             continue;
         }
-        let faults = cx.files.patch_faults(&patch.text_for(cluster, node), &talos);
+        let faults = TalosPatch::faults(&patch.text_for(cluster, node), contract);
         if faults.is_empty() {
             continue;
         }
@@ -32,7 +35,7 @@ pub(crate) fn judge_patches(cluster: &Cluster, cx: &mut Context<'_>) {
         // What shows without the environment's values quotes none of them.
         let public = patch.secret_texts().next().map(|_| {
             let plain = Patch { text: written.text.clone(), ..patch.clone() };
-            cx.files.patch_faults(&plain.text_for(cluster, node), &talos)
+            TalosPatch::faults(&plain.text_for(cluster, node), contract)
         });
         for fault in faults {
             let is_public = public.as_ref().is_none_or(|public| public.contains(&fault));
@@ -100,8 +103,7 @@ impl Written {
             }
         };
         let documents = yaml::parse(&text, 0).0;
-        let files = cx.files;
-        let hidden = redact::values(&text, &documents, &|word| files.knows(word));
+        let hidden = redact::values(&text, &documents, &is_word);
         cx.masked.extend(hidden.into_iter().map(|span| place.span(span)));
         let documents = documents.into_iter().filter(|node| !says_nothing(node)).collect();
         Self { text, documents, place }
