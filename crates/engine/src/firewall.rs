@@ -1,12 +1,10 @@
-//! What is done for a cluster's VMs on request: a firewall, high availability, backups. Each is off until it is asked for,
-//! and each can be asked for again: what is right already is left alone.
+//! The firewall of a cluster's VMs: off until it is asked for. What is right already is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{Ownership, World};
-use daedal_proxmox::{FirewallRule, Kept, Options, UpdateVm, release};
+use daedal_proxmox::{FirewallRule, Options, UpdateVm};
 use futures::future::BoxFuture;
 
 use crate::account::{Ensured, Tally};
@@ -18,32 +16,7 @@ use crate::machine::FIRST_NIC;
 /// The IP set that holds everything of a cluster.
 const SET: &str = "cluster";
 
-/// A backup job as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackupJob {
-    /// Where the backups go: a Proxmox Backup Server, or any storage for backups.
-    pub storage: String,
-    /// When, as Proxmox writes calendar events (`02:30`, `sun 01:00`).
-    pub schedule: String,
-    /// How many of the last backups are kept.
-    pub keep: u32,
-}
-
-/// One of our VMs: its node, its host, and its VMID.
-type Ours<'a> = Vec<(&'a Node, String)>;
-
 impl Engine {
-    /// The cluster's VMs that are there, each where it is now. Nothing else is ever touched.
-    async fn ours<'a>(&self, cluster: &'a Cluster) -> Result<Ours<'a>, Error> {
-        let world: World = self.observe(cluster).await?;
-        let owned = |node: &&Node| {
-            let guest = world.guests.get(&node.vmid);
-            guest.filter(|guest| matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name))
-                .map(|guest| guest.host.clone())
-        };
-        Ok(cluster.nodes.iter().filter_map(|node| Some((node, owned(&node)?))).collect())
-    }
-
     /// Turns the VMs' firewall on or off. On, a node takes what comes from the cluster itself, the Talos API, on control
     /// planes the Kubernetes API, `ports` besides, and nothing else.
     pub async fn firewall(&self, cluster: &Cluster, on: bool, ports: &[u16]) -> Result<Vec<Ensured>, Error> {
@@ -63,198 +36,6 @@ impl Engine {
             all.push(Ensured::new(what, done).counted(counts, if on { "there" } else { "off" }));
         }
         Ok(all)
-    }
-
-    /// Puts the control planes under Proxmox's high availability, kept on different hosts; or takes them out.
-    pub async fn high_availability(&self, cluster: &Cluster, on: bool) -> Result<Vec<Ensured>, Error> {
-        let parts = &self.parts;
-        let version = parts.proxmox.version().await?.version;
-        let rules = release(&version).is_none_or(|(major, _)| major >= 9);
-        let ours: Ours<'_> = self
-            .ours(cluster)
-            .await?
-            .into_iter()
-            .filter(|(node, _)| node.role == Role::ControlPlane)
-            .collect();
-        let mut all = Vec::new();
-        let comment = format!("control planes of {}, kept by daedal", cluster.name);
-        let resources: Vec<String> = ours.iter().map(|(node, _)| format!("vm:{}", node.vmid)).collect();
-        let apart = format!("daedal-{}-apart", cluster.name);
-        let rule: Options = [
-            ("type", "resource-affinity".to_owned()),
-            ("affinity", "negative".to_owned()),
-            ("resources", resources.join(",")),
-            ("comment", comment.clone()),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-        let group = |node: &Node| format!("daedal-{}-{}", cluster.name, node.name);
-        // What keeps them apart: a rule, or before there were rules a preferred host for each.
-        let apart_by = Shelf::read(parts, if rules { Kept::HaRule } else { Kept::HaGroup }).await?;
-        let under = Shelf::read(parts, Kept::HaResource).await?;
-        if !on {
-            if rules {
-                all.push(apart_by.remove(&apart).await?);
-            }
-            for (node, _) in &ours {
-                all.push(under.remove(&format!("vm:{}", node.vmid)).await?);
-            }
-            if !rules {
-                // They carry our name, and outlive their VMs.
-                for node in cluster.control_planes() {
-                    all.push(apart_by.remove(&group(node)).await?);
-                }
-            }
-            return Ok(all);
-        }
-        for (node, host) in &ours {
-            let mut wanted = Options::from([
-                ("state".to_owned(), "started".to_owned()),
-                ("comment".to_owned(), comment.clone()),
-            ]);
-            if !rules {
-                let others = cluster.proxmox.hosts.iter().filter(|other| other.name != *host);
-                let nodes: Vec<String> = std::iter::once(format!("{host}:2"))
-                    .chain(others.map(|other| format!("{}:1", other.name)))
-                    .collect();
-                let options = Options::from([
-                    ("nodes".to_owned(), nodes.join(",")),
-                    ("comment".to_owned(), comment.clone()),
-                ]);
-                all.push(apart_by.ensure(&group(node), &options).await?);
-                wanted.insert("group".to_owned(), group(node));
-            }
-            all.push(under.ensure(&format!("vm:{}", node.vmid), &wanted).await?);
-        }
-        if rules && resources.len() > 1 {
-            all.push(match self.too_many_to_part(resources.len()).await? {
-                Some(why) => {
-                    let what = format!("{} {apart}", Kept::HaRule.name());
-                    Ensured { left_out: Some(why), ..Ensured::new(what, None) }
-                }
-                None => apart_by.ensure(&apart, &rule).await?,
-            });
-        }
-        Ok(all)
-    }
-
-    /// Why so many VMs cannot be kept on different hosts: Proxmox refuses a rule that names more VMs than it has hosts.
-    async fn too_many_to_part(&self, vms: usize) -> Result<Option<String>, Error> {
-        let rows = self.parts.proxmox.resources().await?;
-        let hosts = rows.iter().filter(|row| row.kind == "node").count();
-        let them = if hosts == 1 { "1 host".to_owned() } else { format!("{hosts} hosts") };
-        Ok((vms > hosts)
-            .then(|| format!("{vms} control planes cannot be on different hosts, Proxmox has {them}")))
-    }
-
-    /// Makes a job that backs up all VMs of the cluster, or removes it.
-    pub async fn backup_job(
-        &self,
-        cluster: &Cluster,
-        job: Option<&BackupJob>,
-    ) -> Result<Vec<Ensured>, Error> {
-        let id = format!("daedal-{}", cluster.name);
-        if let Some(job) = job {
-            self.takes_backups(&job.storage).await?;
-        }
-        let jobs = Shelf::read(&self.parts, Kept::BackupJob).await?;
-        let Some(job) = job else { return Ok(vec![jobs.remove(&id).await?]) };
-        let vmids: Vec<String> = cluster.nodes.iter().map(|node| node.vmid.to_string()).collect();
-        let wanted: Options = [
-            ("vmid", vmids.join(",")),
-            ("storage", job.storage.clone()),
-            ("schedule", job.schedule.clone()),
-            ("prune-backups", format!("keep-last={}", job.keep)),
-            ("mode", "snapshot".to_owned()),
-            ("enabled", "1".to_owned()),
-            ("comment", format!("Talos cluster {}, kept by daedal", cluster.name)),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-        Ok(vec![jobs.ensure(&id, &wanted).await?])
-    }
-
-    /// Proxmox keeps a job for any storage, and fails every night on one that is not there or takes no backups.
-    async fn takes_backups(&self, storage: &str) -> Result<(), Error> {
-        let rows = self.parts.proxmox.resources().await?;
-        let seen: Vec<_> = rows.iter().filter(|row| row.kind == "storage").collect();
-        let refused =
-            |why: String, fix: String| Error::NoBackups { storage: storage.to_owned(), why, fix: Some(fix) };
-        let Some(row) = seen.iter().find(|row| row.storage == storage) else {
-            let takers = seen.iter().filter(|row| row.content.iter().any(|content| content == "backup"));
-            let takers: BTreeSet<&str> = takers.map(|row| row.storage.as_str()).collect();
-            let known = match takers.is_empty() {
-                true => String::new(),
-                false => {
-                    format!("; storages for backups: {}", takers.into_iter().collect::<Vec<_>>().join(", "))
-                }
-            };
-            let fix = format!(
-                "name a storage that exists, or give the token Datastore.Audit on /storage/{storage}{known}"
-            );
-            return Err(refused("it does not exist, or the token may not see it".to_owned(), fix));
-        };
-        if row.content.iter().any(|content| content == "backup") {
-            return Ok(());
-        }
-        let content = row.content.join(",");
-        let fix = format!("on {}: pvesm set {storage} --content {content},backup", row.node);
-        Err(refused(format!("its content types are {content}"), fix))
-    }
-}
-
-/// All objects of a kind, as they were when they were last read.
-struct Shelf<'a> {
-    parts: &'a Parts,
-    kind: Kept,
-    known: BTreeMap<String, Options>,
-}
-
-impl<'a> Shelf<'a> {
-    async fn read(parts: &'a Parts, kind: Kept) -> Result<Self, Error> {
-        Ok(Self { parts, kind, known: parts.proxmox.kept(kind).await? })
-    }
-
-    fn change<'c>(
-        &'c self,
-        id: &str,
-        call: impl Future<Output = Result<(), daedal_proxmox::Error>> + Send + 'c,
-    ) -> BoxFuture<'c, Result<(), Error>> {
-        let kind = match self.kind {
-            Kept::HaResource | Kept::HaRule | Kept::HaGroup => EffectKind::SetAvailability,
-            Kept::BackupJob => EffectKind::SetBackupJob,
-        };
-        let what = format!("{} {id}", self.kind.name());
-        self.parts.effects.proxmox(kind, what, call)
-    }
-
-    async fn ensure(&self, id: &str, wanted: &Options) -> Result<Ensured, Error> {
-        let proxmox = &self.parts.proxmox;
-        let none = Tally::default();
-        let (done, counts) = match self.known.get(id) {
-            None => {
-                self.change(id, proxmox.create_kept(self.kind, id, wanted)).await?;
-                (Some("created"), Tally { created: 1, ..none })
-            }
-            Some(there) if wanted.iter().any(|(name, value)| there.get(name) != Some(value)) => {
-                self.change(id, proxmox.update_kept(self.kind, id, wanted)).await?;
-                (Some("changed"), Tally { changed: 1, ..none })
-            }
-            Some(_) => (None, Tally { left: 1, ..none }),
-        };
-        Ok(Ensured::new(format!("{} {id}", self.kind.name()), done).counted(counts, "there"))
-    }
-
-    async fn remove(&self, id: &str) -> Result<Ensured, Error> {
-        let there = self.known.contains_key(id);
-        if there {
-            self.change(id, self.parts.proxmox.delete_kept(self.kind, id)).await?;
-        }
-        let counts = Tally { removed: usize::from(there), ..Tally::default() };
-        let what = format!("{} {id}", self.kind.name());
-        Ok(Ensured::new(what, there.then_some("removed")).counted(counts, "absent"))
     }
 }
 

@@ -48,11 +48,12 @@ mod access;
 mod api;
 mod classify;
 mod client;
+mod cluster_objects;
 mod console;
 mod create;
 mod error;
 mod estimate;
-mod guarding;
+mod firewall;
 mod lenient;
 mod model;
 mod observe;
@@ -70,11 +71,12 @@ pub use access::{AclEntry, Holder, NewToken, RoleRow, TokenRow, UserRow};
 pub use api::Download;
 pub use classify::from_task_text;
 pub use client::{BuildError, Builder, Client, LoginError, Retry};
+pub use cluster_objects::{ClusterObject, Options};
 pub use console::Console;
 pub use create::{CloneVm, CreateVm, DiskSource, NewDisk};
 pub use daedal_dial::{Fingerprint, Trust, TrustError};
 pub use error::{Cause, Error, Kind, Missing};
-pub use guarding::{FirewallRule, Kept, Options};
+pub use firewall::FirewallRule;
 pub use model::{
     ClusterMember, CpuInfo, GuestInterface, HaState, Interface, KernelInfo, MemoryInfo, Node, NodeStatus,
     Permissions, Pool, Propagates, Resource, Storage, Version, VmRow, VmStatus, Volume, VolumeInfo,

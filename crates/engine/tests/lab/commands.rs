@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use daedal_engine::{Account, BackupJob, Effects, Engine, Ensured, Error, Scope, Secret};
 use daedal_lab::proxmox::{Grant, TokenSpec};
-use daedal_proxmox::{Call, Client, Fault, Kept, Observer, Seen, Token, Trust, Verdict};
+use daedal_proxmox::{Call, Client, ClusterObject, Fault, Observer, Seen, Token, Trust, Verdict};
 use tokio::sync::Notify;
 
 use crate::strangers::proxmox;
@@ -107,7 +107,7 @@ async fn state(bench: &Bench) -> String {
         let card = &client.vm_config(&host, vmid).await.unwrap().nics["net0"];
         text += &format!("{vmid}: {rules:?} {options:?} {sets:?} {members:?} {card:?}\n");
     }
-    for kind in [Kept::HaResource, Kept::HaRule, Kept::BackupJob] {
+    for kind in [ClusterObject::HaResource, ClusterObject::HaRule, ClusterObject::BackupJob] {
         text += &format!("{:?}\n", client.kept(kind).await.unwrap());
     }
     text

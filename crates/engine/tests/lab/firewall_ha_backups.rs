@@ -2,7 +2,7 @@
 
 use daedal_engine::{BackupJob, Ensured, Tally};
 use daedal_lab::proxmox::{Grant, HostSpec, TokenSpec};
-use daedal_proxmox::Kept;
+use daedal_proxmox::ClusterObject;
 
 use crate::strangers::proxmox;
 use crate::support::{Bench, CANARY, TOKEN, assert_done};
@@ -84,15 +84,15 @@ async fn a_firewall_lets_in_the_cluster_and_the_apis() {
 
 #[tokio::test(start_paused = true)]
 async fn control_planes_are_kept_apart_as_the_release_does_it() {
-    for (version, kind) in [("9.2.11", Kept::HaRule), ("8.4.1", Kept::HaGroup)] {
+    for (version, kind) in [("9.2.11", ClusterObject::HaRule), ("8.4.1", ClusterObject::HaGroup)] {
         let bench = bench(version).await;
         let (engine, client) = (bench.engine(), proxmox(&bench));
         engine.high_availability(&bench.cluster, true).await.unwrap();
-        let resources = client.kept(Kept::HaResource).await.unwrap();
+        let resources = client.kept(ClusterObject::HaResource).await.unwrap();
         assert_eq!(resources.len(), 3, "{resources:?}");
         let kept = client.kept(kind).await.unwrap();
         match kind {
-            Kept::HaRule => {
+            ClusterObject::HaRule => {
                 let rule = &kept["daedal-home-apart"];
                 assert_eq!(rule["affinity"], "negative");
                 assert_eq!(rule["resources"].split(',').count(), 3);
@@ -101,13 +101,13 @@ async fn control_planes_are_kept_apart_as_the_release_does_it() {
         }
         assert!(all_there(&engine.high_availability(&bench.cluster, true).await.unwrap()), "{version}");
         engine.high_availability(&bench.cluster, false).await.unwrap();
-        assert!(client.kept(Kept::HaResource).await.unwrap().is_empty());
+        assert!(client.kept(ClusterObject::HaResource).await.unwrap().is_empty());
         assert!(client.kept(kind).await.unwrap().is_empty());
         // With high availability on, a stop is only asked for; a destruction waits until it has happened.
         engine.high_availability(&bench.cluster, true).await.unwrap();
         assert_done(&bench.destroy().await, version);
         bench.assert_destroyed(version);
-        assert!(client.kept(Kept::HaResource).await.unwrap().is_empty());
+        assert!(client.kept(ClusterObject::HaResource).await.unwrap().is_empty());
         engine.high_availability(&bench.cluster, false).await.unwrap();
         assert!(client.kept(kind).await.unwrap().is_empty(), "{version}");
     }
@@ -121,11 +121,11 @@ async fn more_control_planes_than_hosts_are_managed_without_a_rule() {
     let done = engine.high_availability(&bench.cluster, true).await.unwrap();
     let why = done.last().unwrap().left_out.as_deref().unwrap();
     assert_eq!(why, "3 control planes cannot be on different hosts, Proxmox has 2 hosts");
-    assert_eq!(client.kept(Kept::HaResource).await.unwrap().len(), 3);
-    assert!(client.kept(Kept::HaRule).await.unwrap().is_empty());
+    assert_eq!(client.kept(ClusterObject::HaResource).await.unwrap().len(), 3);
+    assert!(client.kept(ClusterObject::HaRule).await.unwrap().is_empty());
     assert!(all_there(&engine.high_availability(&bench.cluster, true).await.unwrap()));
     engine.high_availability(&bench.cluster, false).await.unwrap();
-    assert!(client.kept(Kept::HaResource).await.unwrap().is_empty());
+    assert!(client.kept(ClusterObject::HaResource).await.unwrap().is_empty());
 }
 
 /// Under high availability a start is only asked for, too: the manager starts the VM in its own time, and the run waits for it.
@@ -138,12 +138,18 @@ async fn a_start_under_high_availability_is_waited_for() {
     client.stop_vm(&host, vmid).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     assert!(!client.vm_status(&host, vmid).await.unwrap().running());
-    assert_eq!(client.kept(Kept::HaResource).await.unwrap()[&format!("vm:{vmid}")]["state"], "stopped");
+    assert_eq!(
+        client.kept(ClusterObject::HaResource).await.unwrap()[&format!("vm:{vmid}")]["state"],
+        "stopped"
+    );
     assert_done(&bench.apply().await, "start");
     bench.assert_converged("start").await;
     let log = bench.lab.faults().log();
     assert_eq!(log.iter().filter(|call| call.path.ends_with(&format!("/{vmid}/status/start"))).count(), 2);
-    assert_eq!(client.kept(Kept::HaResource).await.unwrap()[&format!("vm:{vmid}")]["state"], "started");
+    assert_eq!(
+        client.kept(ClusterObject::HaResource).await.unwrap()[&format!("vm:{vmid}")]["state"],
+        "started"
+    );
     assert!(all_there(&engine.high_availability(&bench.cluster, true).await.unwrap()));
 }
 
@@ -161,13 +167,13 @@ async fn a_backup_job_names_every_vm() {
         assert_eq!(error.to_string(), format!("storage {storage} cannot take backups: {why}"));
         assert!(error.fix().unwrap().contains(storage), "{error:?}");
     }
-    assert!(client.kept(Kept::BackupJob).await.unwrap().is_empty());
+    assert!(client.kept(ClusterObject::BackupJob).await.unwrap().is_empty());
     let job = to("local");
     engine.backup_job(&bench.cluster, Some(&job)).await.unwrap();
-    let kept = client.kept(Kept::BackupJob).await.unwrap();
+    let kept = client.kept(ClusterObject::BackupJob).await.unwrap();
     assert_eq!(kept["daedal-home"]["vmid"], "300,301,302,1000");
     assert_eq!(kept["daedal-home"]["prune-backups"], "keep-last=7");
     assert!(all_there(&engine.backup_job(&bench.cluster, Some(&job)).await.unwrap()));
     engine.backup_job(&bench.cluster, None).await.unwrap();
-    assert!(client.kept(Kept::BackupJob).await.unwrap().is_empty());
+    assert!(client.kept(ClusterObject::BackupJob).await.unwrap().is_empty());
 }

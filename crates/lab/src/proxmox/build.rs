@@ -35,7 +35,7 @@ impl State {
             tasks: Tasks::default(),
             rng,
             broadcast: Broadcast::default(),
-            guarding: Default::default(),
+            objects: Default::default(),
             realities: spec.realities.clone(),
             distrusted: Default::default(),
             now,

@@ -198,7 +198,7 @@ impl Datacenter {
         self.with(|state| {
             let maps: Vec<String> =
                 state.hosts.keys().map(|host| format!("node={host},path=0000:01:00")).collect();
-            state.guarding.map(name, &maps.join(" "));
+            state.objects.map(name, &maps.join(" "));
         });
     }
 

@@ -30,8 +30,8 @@ pub(crate) struct State {
     pub(crate) tasks: Tasks,
     pub(crate) rng: Rng,
     pub(crate) broadcast: Broadcast,
-    #[serde(default)]
-    pub(crate) guarding: super::api::guarding::Guarding,
+    #[serde(default, alias = "guarding")]
+    pub(crate) objects: super::api::cluster_objects::ClusterObjects,
     #[serde(default)]
     pub(crate) realities: super::Realities,
     /// Servers whose certificates the hosts' own roots did not sign.

@@ -1,34 +1,27 @@
-//! What keeps VMs safe: their firewall, high availability, backup jobs. Kept and told, and without further effect.
+//! What is kept for the cluster or a VM and told again: high availability, backup jobs, mappings, firewalls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::firewall::Firewall;
 use super::rows;
 use crate::proxmox::context::Context;
 use crate::proxmox::fail::{Answer, Data, Fail};
-use crate::proxmox::schema::{Kind, Rule, opt, req, verify};
+use crate::proxmox::schema::{Kind, Rule, opt, verify};
 
-type Options = BTreeMap<String, String>;
+pub(super) type Options = BTreeMap<String, String>;
 
 /// All of it, as it is saved.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Guarding {
-    firewalls: BTreeMap<u32, Firewall>,
+pub(crate) struct ClusterObjects {
+    pub(super) firewalls: BTreeMap<u32, Firewall>,
     kept: BTreeMap<String, BTreeMap<String, Options>>,
 }
 
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct Firewall {
-    options: Options,
-    rules: Vec<Options>,
-    ipsets: BTreeMap<String, BTreeSet<String>>,
-}
-
-impl Guarding {
+impl ClusterObjects {
     /// A VM that is gone takes its firewall and its memberships with it.
     pub(crate) fn forget(&mut self, vmid: u32) {
         self.firewalls.remove(&vmid);
@@ -69,44 +62,7 @@ impl Guarding {
     }
 }
 
-const LEVELS: Kind =
-    Kind::OneOf(&["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug", "nolog"]);
-const POLICY: Kind = Kind::OneOf(&["ACCEPT", "REJECT", "DROP"]);
-
-const OPTIONS: &[Rule] = &[
-    opt("delete", Kind::Text),
-    opt("dhcp", Kind::Bool),
-    opt("digest", Kind::Text),
-    opt("enable", Kind::Bool),
-    opt("ipfilter", Kind::Bool),
-    opt("log_level_in", LEVELS),
-    opt("log_level_out", LEVELS),
-    opt("macfilter", Kind::Bool),
-    opt("ndp", Kind::Bool),
-    opt("policy_in", POLICY),
-    opt("policy_out", POLICY),
-    opt("radv", Kind::Bool),
-];
-
-const RULE: &[Rule] = &[
-    req("action", Kind::Text),
-    req("type", Kind::OneOf(&["in", "out", "forward", "group"])),
-    opt("comment", Kind::Text),
-    opt("dest", Kind::Text),
-    opt("digest", Kind::Text),
-    opt("dport", Kind::Text),
-    opt("enable", Kind::Int(0, i64::MAX)),
-    opt("icmp-type", Kind::Text),
-    opt("iface", Kind::Text),
-    opt("log", LEVELS),
-    opt("macro", Kind::Text),
-    opt("pos", Kind::Int(0, i64::MAX)),
-    opt("proto", Kind::Text),
-    opt("source", Kind::Text),
-    opt("sport", Kind::Text),
-];
-
-fn shown(options: &Options) -> Value {
+pub(super) fn shown(options: &Options) -> Value {
     let typed = |(name, value): (&String, &String)| {
         let value = match value.parse::<i64>() {
             Ok(number) => number.into(),
@@ -126,100 +82,9 @@ fn properties(value: &str) -> Value {
     Value::Object(value.split(',').filter_map(one).collect::<Map<_, _>>())
 }
 
-fn given(context: &Context, but: &[&str]) -> Options {
+pub(super) fn given(context: &Context, but: &[&str]) -> Options {
     let wanted = context.params.iter().filter(|(name, _)| !but.contains(&name.as_str()));
     wanted.map(|(name, value)| (name.clone(), value.clone())).collect()
-}
-
-/// Everything below `/nodes/{node}/qemu/{vmid}/firewall`.
-pub(super) fn firewall(context: &Context, host: &str, vmid: u32, parts: &[&str]) -> Answer {
-    let privilege = if context.method == "GET" { "VM.Audit" } else { "VM.Config.Network" };
-    context.need(&format!("/vms/{vmid}"), &[privilege])?;
-    match (context.method.as_str(), parts) {
-        ("GET", ["options"] | ["rules"] | ["ipset"] | ["ipset", _]) => verify(&context.params, &[])?,
-        ("PUT", ["options"]) => verify(&context.params, OPTIONS)?,
-        ("POST", ["rules"]) => verify(&context.params, RULE)?,
-        ("DELETE", ["rules", _]) => verify(&context.params, &[opt("digest", Kind::Text)])?,
-        ("POST", ["ipset"]) => verify(
-            &context.params,
-            &[
-                req("name", Kind::Text),
-                opt("comment", Kind::Text),
-                opt("digest", Kind::Text),
-                opt("rename", Kind::Text),
-            ],
-        )?,
-        ("POST", ["ipset", _]) => verify(
-            &context.params,
-            &[req("cidr", Kind::Text), opt("comment", Kind::Text), opt("nomatch", Kind::Bool)],
-        )?,
-        ("DELETE", ["ipset", _]) => verify(&context.params, &[opt("force", Kind::Bool)])?,
-        ("DELETE", ["ipset", _, _]) => verify(&context.params, &[opt("digest", Kind::Text)])?,
-        _ => return Err(super::unknown(context)),
-    }
-    context.dc.with(|state| {
-        state.vm(host, vmid)?;
-        let firewall = state.guarding.firewalls.entry(vmid).or_default();
-        let no_set = |name: &str| Fail::internal(format!("IPSet '{name}' does not exist"));
-        match (context.method.as_str(), parts) {
-            ("GET", ["options"]) => return Ok(Data::from(shown(&firewall.options))),
-            ("GET", ["rules"]) => {
-                let rule = |(pos, rule): (usize, &Options)| {
-                    let mut row = shown(rule);
-                    row["pos"] = pos.into();
-                    row
-                };
-                return rows(firewall.rules.iter().enumerate().map(rule).collect());
-            }
-            ("GET", ["ipset"]) => {
-                return rows(firewall.ipsets.keys().map(|name| json!({ "name": name })).collect());
-            }
-            ("GET", ["ipset", name]) => {
-                let set = firewall.ipsets.get(*name).ok_or_else(|| no_set(name))?;
-                return rows(set.iter().map(|cidr| json!({ "cidr": cidr })).collect());
-            }
-            ("PUT", ["options"]) => {
-                for name in context.param("delete").unwrap_or_default().split([',', ';', ' ']) {
-                    firewall.options.remove(name);
-                }
-                firewall.options.extend(given(context, &["delete", "digest"]));
-            }
-            // A new rule goes first, whatever place is asked for.
-            ("POST", ["rules"]) => firewall.rules.insert(0, given(context, &["pos", "digest"])),
-            ("DELETE", ["rules", pos]) => {
-                let pos = pos.parse::<usize>().ok().filter(|pos| *pos < firewall.rules.len());
-                let pos = pos.ok_or_else(|| Fail::internal("no rule at that position"))?;
-                firewall.rules.remove(pos);
-            }
-            ("POST", ["ipset"]) => {
-                let name = context.param("name").unwrap_or_default().to_owned();
-                if firewall.ipsets.contains_key(&name) {
-                    return Err(Fail::internal(format!("IPSet '{name}' already exists")));
-                }
-                firewall.ipsets.insert(name, BTreeSet::new());
-            }
-            ("POST", ["ipset", name]) => {
-                let cidr = context.param("cidr").unwrap_or_default().to_owned();
-                let set = firewall.ipsets.get_mut(*name).ok_or_else(|| no_set(name))?;
-                if !set.insert(cidr.clone()) {
-                    return Err(Fail::internal(format!("address '{cidr}' already exists")));
-                }
-            }
-            ("DELETE", ["ipset", name]) => {
-                let set = firewall.ipsets.get(*name).ok_or_else(|| no_set(name))?;
-                if !set.is_empty() && !context.flag("force") {
-                    return Err(Fail::internal(format!("IPSet '{name}' is not empty")));
-                }
-                firewall.ipsets.remove(*name);
-            }
-            ("DELETE", ["ipset", name, cidr]) => {
-                let set = firewall.ipsets.get_mut(*name).ok_or_else(|| no_set(name))?;
-                set.remove(*cidr);
-            }
-            _ => {}
-        }
-        Data::null()
-    })
 }
 
 /// What each kind of object that is kept for the cluster takes, and the name of its id.
@@ -358,11 +223,11 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
     }
     let answer = context.dc.with(|state| {
         let managed: BTreeSet<String> =
-            state.guarding.kept.get("resources").into_iter().flat_map(|all| all.keys().cloned()).collect();
+            state.objects.kept.get("resources").into_iter().flat_map(|all| all.keys().cloned()).collect();
         let next = format!("backup-{}", state.rng.uuid());
         let known: BTreeSet<u32> = state.vms.keys().copied().collect();
         let hosts = state.hosts.len();
-        let all = state.guarding.kept.entry(kind.to_owned()).or_default();
+        let all = state.objects.kept.entry(kind.to_owned()).or_default();
         let missing = |id: &str| Fail::internal(format!("no such {name} '{id}'"));
         match (context.method.as_str(), id) {
             ("GET", None) => {

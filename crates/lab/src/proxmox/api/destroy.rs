@@ -100,7 +100,7 @@ fn remove(state: &mut State, host: &str, vmid: u32, unreferenced: bool) -> Resul
     forgotten.extend(vm.snapshots.iter().flat_map(|(name, snapshot)| snapshot.identities(name)));
     state.vms.remove(&vmid);
     state.pool_of.remove(&vmid);
-    state.guarding.forget(vmid);
+    state.objects.forget(vmid);
     state.access.acl.remove(&format!("/vms/{vmid}"));
     Ok(forgotten)
 }

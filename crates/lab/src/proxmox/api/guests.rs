@@ -85,7 +85,7 @@ pub(super) fn current(context: &Context, host: &str, vmid: u32) -> Answer {
                 }
             }
         }
-        row["ha"] = json!({ "managed": u8::from(state.guarding.manages(vmid)) });
+        row["ha"] = json!({ "managed": u8::from(state.objects.manages(vmid)) });
         if vmconfig::agent_enabled(&vm.config) {
             row["agent"] = 1.into();
         }

@@ -4,13 +4,14 @@ mod accounts;
 mod agent;
 mod clone;
 mod cluster;
+pub(super) mod cluster_objects;
 mod config;
 pub(super) mod console;
 mod content;
 mod create;
 mod destroy;
 mod download;
-pub(super) mod guarding;
+mod firewall;
 mod guests;
 pub(super) mod login;
 mod migrate;
@@ -101,17 +102,17 @@ async fn dispatch(context: &Context, parts: &[&str]) -> Answer {
         ("GET", ["cluster", "nextid"]) => cluster::next_id(context),
         ("GET", ["cluster", "tasks"]) => tasks::cluster_list(context),
         (_, ["cluster", "ha", kind @ ("resources" | "rules" | "groups")]) => {
-            guarding::kept(context, kind, None)
+            cluster_objects::kept(context, kind, None)
         }
         (_, ["cluster", "ha", kind @ ("resources" | "rules" | "groups"), id]) => {
-            guarding::kept(context, kind, Some(id))
+            cluster_objects::kept(context, kind, Some(id))
         }
-        (_, ["cluster", "backup"]) => guarding::kept(context, "backup", None),
-        (_, ["cluster", "backup", id]) => guarding::kept(context, "backup", Some(id)),
+        (_, ["cluster", "backup"]) => cluster_objects::kept(context, "backup", None),
+        (_, ["cluster", "backup", id]) => cluster_objects::kept(context, "backup", Some(id)),
         ("GET", ["cluster", "sdn", "zones"]) => rows(Vec::new()),
         ("GET", ["cluster", "sdn", "vnets"]) => cluster::vnets(context),
-        (_, ["cluster", "mapping", "pci"]) => guarding::kept(context, "pci", None),
-        (_, ["cluster", "mapping", "pci", id]) => guarding::kept(context, "pci", Some(id)),
+        (_, ["cluster", "mapping", "pci"]) => cluster_objects::kept(context, "pci", None),
+        (_, ["cluster", "mapping", "pci", id]) => cluster_objects::kept(context, "pci", Some(id)),
         ("GET", ["nodes"]) => nodes::list(context),
         ("GET", ["storage"]) => storage::definitions(context),
         ("GET", ["storage", id]) => storage::definition(context, id),
@@ -179,7 +180,7 @@ async fn guest(context: &Context, host: &str, id: &str, parts: &[&str]) -> Answe
         ("POST", ["migrate"]) => migrate::start(context, host, vmid(id)?),
         ("POST", ["template"]) => template::start(context, host, vmid(id)?),
         (_, ["snapshot", rest @ ..]) => snapshot::dispatch(context, host, vmid(id)?, rest),
-        (_, ["firewall", rest @ ..]) => guarding::firewall(context, host, vmid(id)?, rest),
+        (_, ["firewall", rest @ ..]) => firewall::firewall(context, host, vmid(id)?, rest),
         ("POST", ["termproxy"]) => console::open(context, host, vmid(id)?),
         ("GET", ["vncwebsocket"]) => console::attach(context, vmid(id)?),
         (_, ["agent", command]) => agent::run(context, host, vmid(id)?, command).await,

@@ -48,7 +48,7 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
             opt("with-conntrack-state", Kind::Bool),
         ],
     )?;
-    if context.dc.with(|state| state.guarding.manages(vmid)) {
+    if context.dc.with(|state| state.objects.manages(vmid)) {
         return ask_manager(context, host, vmid, "hastart", "start", "started");
     }
     let upid = fork_start(&context.dc, host, vmid, &context.who, context.fault.clone())?;
@@ -66,7 +66,7 @@ fn ask_manager(
 ) -> Answer {
     context.fork(host, kind, &vmid.to_string(), move |job| async move {
         job.log(format!("Requesting HA {what} for VM {vmid}"));
-        job.dc.with(|state| state.guarding.want(vmid, wanted));
+        job.dc.with(|state| state.objects.want(vmid, wanted));
         manage(&job.dc, vmid);
         Ok(())
     })
@@ -79,7 +79,7 @@ pub(super) fn manage(dc: &Datacenter, vmid: u32) {
         dc.pace().pass(HA_ROUND).await;
         let (wanted, vm) = dc.with(|state| {
             let vm = state.vms.get(&vmid).map(|vm| (vm.host.clone(), vm.running.is_some()));
-            (state.guarding.wanted(vmid).map(str::to_owned), vm)
+            (state.objects.wanted(vmid).map(str::to_owned), vm)
         });
         match (wanted.as_deref(), vm) {
             (Some("started" | "enabled"), Some((host, false))) => {
@@ -154,7 +154,7 @@ fn check_devices(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
     for (name, value) in &vm.config {
         let mapping = value.split(',').find_map(|part| part.strip_prefix("mapping="));
         if let (("hostpci", Some(_)), Some(mapping)) = (vmconfig::indexed(name), mapping)
-            && !state.guarding.maps(mapping, host)
+            && !state.objects.maps(mapping, host)
         {
             return Err(Fail::internal(format!("PCI device mapping not found for '{mapping}'")));
         }
@@ -231,7 +231,7 @@ pub(super) fn stop(context: &Context, host: &str, vmid: u32) -> Answer {
             opt("migratedfrom", Kind::Text),
         ],
     )?;
-    if context.dc.with(|state| state.guarding.manages(vmid)) {
+    if context.dc.with(|state| state.objects.manages(vmid)) {
         return ask_manager(context, host, vmid, "hastop", "stop", "stopped");
     }
     context.fork(host, "qmstop", &vmid.to_string(), |job| async move {
@@ -279,7 +279,7 @@ pub(super) fn shutdown(context: &Context, host: &str, vmid: u32) -> Answer {
         vmid,
         &[TIMEOUT, SKIPLOCK, opt("forceStop", Kind::Bool), opt("keepActive", Kind::Bool)],
     )?;
-    if context.dc.with(|state| state.guarding.manages(vmid)) {
+    if context.dc.with(|state| state.objects.manages(vmid)) {
         return ask_manager(context, host, vmid, "hastop", "stop", "stopped");
     }
     let timeout = Duration::from_secs(context.number("timeout").unwrap_or(180));
