@@ -173,8 +173,8 @@ impl Executor<'_> {
         }
         loop {
             tokio::time::sleep(ASK_AGENT_EVERY).await;
-            let permit = match self.turnstiles.agents(host) {
-                Some(turnstile) => Some(turnstile.enter().await),
+            let permit = match self.host_limits.agents(host) {
+                Some(limiter) => Some(limiter.enter().await),
                 None => None,
             };
             // Until it has booted there is nobody to answer.

@@ -11,7 +11,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::turnstile::Turnstile;
+use super::limiter::Limiter;
 use crate::event::{Event, stage};
 use crate::report::{Report, StepState};
 use crate::run::Run;
@@ -37,7 +37,7 @@ pub(crate) trait Worker: Sync {
     /// The work of one step.
     fn work<'a>(&'a self, step: &'a Step) -> Work<'a>;
     /// Where the step must be inside while it works.
-    fn turnstile(&self, step: &Step) -> Option<Arc<Turnstile>>;
+    fn limiter(&self, step: &Step) -> Option<Arc<Limiter>>;
     /// What a step waits for before its turn, holding nothing; how it ended if it must not begin.
     fn before<'a>(&'a self, step: &'a Step) -> Pin<Box<dyn Future<Output = Option<Ended>> + Send + 'a>>;
     /// Called when a step begins and when it has ended.
@@ -198,13 +198,13 @@ async fn one(
         () = run.stop.cancelled() => return stopped(None),
         refused = worker.before(step) => refused,
     };
-    let turnstile = worker.turnstile(step).filter(|_| refused.is_none());
-    let inside = match &turnstile {
+    let limiter = worker.limiter(step).filter(|_| refused.is_none());
+    let inside = match &limiter {
         None => None,
-        Some(turnstile) => tokio::select! {
+        Some(limiter) => tokio::select! {
             biased;
             () = run.stop.cancelled() => return stopped(None),
-            inside = turnstile.enter() => Some(inside),
+            inside = limiter.enter() => Some(inside),
         },
     };
     if run.stop.is_cancelled() {
@@ -319,7 +319,7 @@ mod tests {
 
     /// Each step takes as many seconds as its reason says; a reason that is no number fails after a second.
     struct Fake {
-        one_at_a_time: Arc<Turnstile>,
+        one_at_a_time: Arc<Limiter>,
         /// When the peer of steps whose reason is `peer` is back.
         back: Instant,
     }
@@ -344,7 +344,7 @@ mod tests {
             })
         }
 
-        fn turnstile(&self, step: &Step) -> Option<Arc<Turnstile>> {
+        fn limiter(&self, step: &Step) -> Option<Arc<Limiter>> {
             step.host.is_some().then(|| self.one_at_a_time.clone())
         }
 
@@ -400,7 +400,7 @@ mod tests {
     }
 
     async fn back_after(plan: &Plan, with: &Run, back: Duration) -> Report {
-        let fake = Fake { one_at_a_time: Turnstile::fixed(1), back: Instant::now() + back };
+        let fake = Fake { one_at_a_time: Limiter::fixed(1), back: Instant::now() + back };
         run(&fake, plan, with, Timestamp::UNIX_EPOCH).await
     }
 

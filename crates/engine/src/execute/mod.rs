@@ -9,11 +9,11 @@ mod give;
 mod graph;
 mod image;
 mod install;
+mod limiter;
 mod remove;
 mod restart;
 mod template;
 mod trying;
-mod turnstile;
 pub(crate) mod vm;
 mod waiting;
 
@@ -34,7 +34,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use self::claim::Claim;
 use self::install::Install;
-use self::turnstile::Turnstile;
+use self::limiter::Limiter;
 use crate::addresses::{self, Addresses};
 use crate::engine::Engine;
 use crate::error::{Error, chain};
@@ -128,7 +128,7 @@ pub(crate) struct Executor<'a> {
     /// Steps that gave up on a peer: what they did before it fell silent may have happened.
     given_up: Mutex<BTreeSet<StepId>>,
     pins: tokio::sync::Mutex<()>,
-    turnstiles: Turnstiles,
+    host_limits: HostLimits,
     overlaps: Semaphore,
     journal: Option<Journal>,
 }
@@ -170,7 +170,7 @@ impl<'a> Executor<'a> {
             starting: Mutex::default(),
             given_up: Mutex::default(),
             pins: tokio::sync::Mutex::default(),
-            turnstiles: Turnstiles::new(engine, cluster, world, plan),
+            host_limits: HostLimits::new(engine, cluster, world, plan),
             overlaps: Semaphore::new(engine.parts.limits.overlaps),
             // The journal is for people: a full disk must not stop a run that could still succeed.
             journal: engine.parts.store.journal().ok(),
@@ -410,8 +410,8 @@ impl Worker for Executor<'_> {
         })
     }
 
-    fn turnstile(&self, step: &Step) -> Option<Arc<Turnstile>> {
-        self.turnstiles.of(step)
+    fn limiter(&self, step: &Step) -> Option<Arc<Limiter>> {
+        self.host_limits.of(step)
     }
 
     fn failed(&self) {
@@ -464,12 +464,12 @@ enum Place {
     Agents(String),
 }
 
-struct Turnstiles {
-    places: BTreeMap<Place, Arc<Turnstile>>,
+struct HostLimits {
+    places: BTreeMap<Place, Arc<Limiter>>,
     creates: BTreeMap<String, String>,
 }
 
-impl Turnstiles {
+impl HostLimits {
     fn new(engine: &Engine, cluster: &Cluster, world: &World, plan: &Plan) -> Self {
         let limits = &engine.parts.limits;
         let storage = &cluster.proxmox.disks_storage;
@@ -480,9 +480,9 @@ impl Turnstiles {
                 world.hosts.get(host).and_then(|view| view.storages.get(storage)).is_some_and(|s| s.shared);
             let key = if shared { storage.clone() } else { format!("{storage} on {host}") };
             creates.insert(host.clone(), key.clone());
-            places.entry(Place::Creates(key)).or_insert_with(|| Turnstile::paced(limits.creates_per_storage));
+            places.entry(Place::Creates(key)).or_insert_with(|| Limiter::paced(limits.creates_per_storage));
             let mut add = |place, limit: usize| {
-                places.entry(place).or_insert_with(|| Turnstile::fixed(limit));
+                places.entry(place).or_insert_with(|| Limiter::fixed(limit));
             };
             add(Place::Tasks(host.clone()), limits.tasks_per_host);
             add(Place::Uploads(host.clone()), limits.uploads_per_host);
@@ -494,11 +494,11 @@ impl Turnstiles {
     }
 
     /// Where questions to the guest agents of a host queue.
-    fn agents(&self, host: &str) -> Option<Arc<Turnstile>> {
+    fn agents(&self, host: &str) -> Option<Arc<Limiter>> {
         self.places.get(&Place::Agents(host.to_owned())).cloned()
     }
 
-    fn of(&self, step: &Step) -> Option<Arc<Turnstile>> {
+    fn of(&self, step: &Step) -> Option<Arc<Limiter>> {
         let host = step.host.clone()?;
         let place = match step.action {
             Action::CreateVm { .. } | Action::MakeTemplate { .. } => {

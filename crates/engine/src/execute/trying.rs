@@ -56,9 +56,9 @@ impl Executor<'_> {
                             || began.elapsed() < self.patience(&error)) =>
                 {
                     if waited_in_vain(&error)
-                        && let Some(turnstile) = self.turnstiles.of(step)
+                        && let Some(limiter) = self.host_limits.of(step)
                     {
-                        turnstile.lost_patience();
+                        limiter.lost_patience();
                     }
                     tracing::debug!(step = step.id, attempt, error = %chain(&error), "trying again");
                     self.waiting(step, format!("another try after: {}", chain(&error)), Duration::ZERO);

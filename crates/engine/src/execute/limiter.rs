@@ -11,7 +11,7 @@ const QUEUE: Duration = Duration::from_secs(20);
 
 /// Lets a number of steps in at once. A paced one begins with two, and lets in fewer the longer each of them takes.
 #[derive(Debug)]
-pub(crate) struct Turnstile {
+pub(crate) struct Limiter {
     most: usize,
     paced: bool,
     state: Mutex<State>,
@@ -29,11 +29,11 @@ struct State {
 /// Being inside. Dropping it leaves.
 #[derive(Debug)]
 pub(crate) struct Inside {
-    turnstile: Arc<Turnstile>,
+    limiter: Arc<Limiter>,
     since: Instant,
 }
 
-impl Turnstile {
+impl Limiter {
     /// So many at once, always.
     pub(crate) fn fixed(limit: usize) -> Arc<Self> {
         Self::new(limit, false)
@@ -62,7 +62,7 @@ impl Turnstile {
             let mut freed = std::pin::pin!(self.freed.notified());
             freed.as_mut().enable();
             if self.goes_in() {
-                return Inside { turnstile: self.clone(), since: Instant::now() };
+                return Inside { limiter: self.clone(), since: Instant::now() };
             }
             freed.await;
         }
@@ -103,7 +103,7 @@ impl Turnstile {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.turnstile.leave(self.since.elapsed());
+        self.limiter.leave(self.since.elapsed());
     }
 }
 
@@ -114,11 +114,11 @@ mod tests {
     use super::*;
 
     /// Lets that many through, each of which takes so long inside; returns how many seconds all took.
-    async fn pass(turnstile: &Arc<Turnstile>, count: usize, seconds: u64) -> u64 {
+    async fn pass(limiter: &Arc<Limiter>, count: usize, seconds: u64) -> u64 {
         let began = Instant::now();
         let each = (0..count).map(|_| async {
-            let _inside = turnstile.enter().await;
-            assert!(turnstile.state().inside <= turnstile.most);
+            let _inside = limiter.enter().await;
+            assert!(limiter.state().inside <= limiter.most);
             tokio::time::sleep(Duration::from_secs(seconds)).await;
         });
         join_all(each).await;
@@ -127,22 +127,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_fixed_turnstile_lets_in_as_many_as_it_says() {
-        assert_eq!(pass(&Turnstile::fixed(2), 6, 60).await, 180);
-        assert_eq!(pass(&Turnstile::fixed(0), 2, 1).await, 2, "nobody waits for ever");
+        assert_eq!(pass(&Limiter::fixed(2), 6, 60).await, 180);
+        assert_eq!(pass(&Limiter::fixed(0), 2, 1).await, 2, "nobody waits for ever");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_paced_turnstile_lets_in_fewer_the_longer_each_takes() {
         for (seconds, at_once, all) in [(1, 4, 4), (6, 4, 24), (10, 3, 50), (15, 2, 90), (30, 1, 330)] {
-            let turnstile = Turnstile::paced(4);
-            let took = pass(&turnstile, 12, seconds).await;
-            assert_eq!((turnstile.state().limit, took), (at_once, all), "{seconds} s");
+            let limiter = Limiter::paced(4);
+            let took = pass(&limiter, 12, seconds).await;
+            assert_eq!((limiter.state().limit, took), (at_once, all), "{seconds} s");
         }
-        let turnstile = Turnstile::paced(4);
-        pass(&turnstile, 8, 60).await;
-        pass(&turnstile, 12, 1).await;
-        assert_eq!(turnstile.state().limit, 4, "it recovers");
-        turnstile.lost_patience();
-        assert_eq!(turnstile.state().limit, 2);
+        let limiter = Limiter::paced(4);
+        pass(&limiter, 8, 60).await;
+        pass(&limiter, 12, 1).await;
+        assert_eq!(limiter.state().limit, 4, "it recovers");
+        limiter.lost_patience();
+        assert_eq!(limiter.state().limit, 2);
     }
 }
