@@ -24,7 +24,7 @@ use uuid::Uuid;
 use crate::clock::Clock;
 use crate::engine::Parts;
 use crate::error::Error;
-use crate::roll::{KubeNodes, Roll};
+use crate::node_identities::{KubeNodes, NodeIdentities};
 
 /// Where every control plane's own API server listens, whatever the endpoint's port is.
 pub(crate) const API_SERVER_PORT: u16 = 6443;
@@ -135,13 +135,13 @@ impl Kubernetes {
     pub(crate) async fn nodes(
         &self,
         target: &Target,
-        roll: &Roll,
+        identities: &NodeIdentities,
         patience: Duration,
     ) -> Result<KubeNodes, Error> {
         let api: Api<Node> = Api::all(self.client(target)?);
         let what = format!("list nodes at {target}");
         match tokio::time::timeout(patience, api.list(&ListParams::default())).await {
-            Ok(Ok(list)) => Ok(KubeNodes::new(list.items.iter().filter_map(seen), roll)),
+            Ok(Ok(list)) => Ok(KubeNodes::new(list.items.iter().filter_map(seen), identities)),
             Ok(Err(source)) => Err(failure(what, target, source)),
             Err(_) => Err(Error::Deadline {
                 what: format!("the API server at {target}"),
@@ -156,13 +156,13 @@ impl Kubernetes {
         &self,
         target: &Target,
         node: &str,
-        roll: &Roll,
+        identities: &NodeIdentities,
         patience: Duration,
     ) -> Result<Option<Node>, Error> {
         let api: Api<Node> = Api::all(self.client(target)?);
         match tokio::time::timeout(patience, api.list(&ListParams::default())).await {
             Ok(Ok(list)) => {
-                let known = KubeNodes::new(list.items.iter().filter_map(seen), roll);
+                let known = KubeNodes::new(list.items.iter().filter_map(seen), identities);
                 let name = known.of(node).map(|(name, _)| name.to_owned());
                 Ok(list.items.into_iter().find(|one| name.is_some() && one.metadata.name == name))
             }
@@ -175,7 +175,7 @@ impl Kubernetes {
     pub(crate) async fn begin(
         &self,
         target: &Target,
-        roll: &Roll,
+        identities: &NodeIdentities,
         patience: Duration,
     ) -> Result<Beginning, Error> {
         let api: Api<Node> = Api::all(self.client(target)?);
@@ -184,7 +184,7 @@ impl Kubernetes {
             .map_err(|_| late(target, patience))?
             .map_err(|source| failed(target, source))?;
         Ok(Beginning {
-            nodes: KubeNodes::new(list.items.iter().filter_map(seen), roll),
+            nodes: KubeNodes::new(list.items.iter().filter_map(seen), identities),
             version: list.metadata.resource_version.unwrap_or_else(|| "0".into()),
             target: target.clone(),
             api,
@@ -207,7 +207,7 @@ impl Beginning {
     /// Watches nodes, publishing every change, until the connection ends or goes quiet.
     pub(crate) async fn follow(
         self,
-        roll: &Roll,
+        identities: &NodeIdentities,
         patience: Duration,
         publish: &tokio::sync::watch::Sender<Followed>,
     ) -> Result<(), Error> {
@@ -226,7 +226,9 @@ impl Beginning {
                 None => return Ok(()),
                 Some(WatchEvent::Added(node) | WatchEvent::Modified(node)) => {
                     publish.send_modify(|followed| {
-                        seen(&node).into_iter().for_each(|(name, node)| followed.nodes.put(name, node, roll));
+                        seen(&node)
+                            .into_iter()
+                            .for_each(|(name, node)| followed.nodes.put(name, node, identities));
                     });
                 }
                 Some(WatchEvent::Deleted(node)) => publish.send_modify(|followed| {

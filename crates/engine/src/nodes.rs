@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::addresses::{self, Addresses};
 use crate::engine::Parts;
 use crate::error::{Error, chain};
-use crate::roll::written;
+use crate::node_identities::written;
 use crate::unreached::{silent, unreached};
 
 pub(crate) use self::etcd::{Bootstrapped, Changed, Member, Membership, PREPARING_PASSES};

@@ -14,9 +14,9 @@ use crate::addresses::{self, Addresses};
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::kubernetes::{API_SERVER_PORT, Kubernetes};
+use crate::node_identities::NodeIdentities;
 use crate::nodes::Nodes;
 use crate::observe::guests::whose;
-use crate::roll::Roll;
 
 /// One node from all three sides.
 #[derive(Clone, Debug, Serialize)]
@@ -324,10 +324,10 @@ impl Engine {
         node: &Node,
     ) -> Result<KubernetesPage, String> {
         let patience = self.parts.limits.call_timeout;
-        let roll = &Roll::new(cluster, &World::default(), Addresses::default());
+        let identities = &NodeIdentities::new(cluster, &World::default(), Addresses::default());
         let asked = cluster.control_planes().map(|plane| {
             let target = addresses::target(plane, API_SERVER_PORT);
-            Box::pin(async move { kubernetes.node(&target, &node.name, roll, patience).await })
+            Box::pin(async move { kubernetes.node(&target, &node.name, identities, patience).await })
         });
         let found = match select_ok(asked.collect::<Vec<_>>()).await {
             Ok((found, _)) => found.ok_or_else(|| "Kubernetes does not know the node".to_owned())?,

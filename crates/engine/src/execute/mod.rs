@@ -43,11 +43,11 @@ use crate::execute::graph::{Ended, Work, Worker};
 use crate::execute::waiting::Readiness;
 use crate::kubernetes::Kubernetes;
 use crate::machine::Sources;
+use crate::node_identities::NodeIdentities;
 use crate::nodes::{Nodes, Probe};
 use crate::observe::placed;
 use crate::outputs::Hosts;
 use crate::report::Report;
-use crate::roll::Roll;
 use crate::run::Run;
 
 /// How a step ended well.
@@ -106,7 +106,7 @@ pub(crate) struct Executor<'a> {
     pub(crate) tasks: TaskWatcher,
     pub(crate) readiness: Readiness,
     pub(crate) addresses: Addresses,
-    pub(crate) roll: Roll,
+    pub(crate) identities: NodeIdentities,
     /// When the run began, if it restores a snapshot: nodes that reported before are memories.
     pub(crate) reborn: Option<Timestamp>,
     /// Nodes that this very run reboots, and the boot before: what that reported is no news of the next.
@@ -151,7 +151,7 @@ impl<'a> Executor<'a> {
             judge: Judge::knowing(cluster, world.secrets_id.clone()),
             tasks: TaskWatcher::new(&engine.parts.proxmox),
             readiness: Readiness::default(),
-            roll: Roll::new(cluster, world, addresses.clone()),
+            identities: NodeIdentities::new(cluster, world, addresses.clone()),
             addresses,
             reborn: restores(plan).then(|| engine.parts.clock.now()),
             former_boots: Mutex::default(),

@@ -219,7 +219,7 @@ impl Executor<'_> {
             None => true,
             Some(seen) => seen.name.is_empty() && !has_its_own(),
         };
-        !worker && open && self.cluster.node(&self.roll.of_member(member, None).name).is_none()
+        !worker && open && self.cluster.node(&self.identities.of_member(member, None).name).is_none()
     }
 
     /// The name that Kubernetes knows a node by that goes.
@@ -246,7 +246,7 @@ impl Executor<'_> {
             if member.name.is_empty() {
                 return Err(format!("member {:x} does not vote yet", member.id));
             }
-            let who = self.roll.of_member(member, None).name;
+            let who = self.identities.of_member(member, None).name;
             let declared = self.cluster.node(&who).and_then(|node| self.addresses.of(node));
             let who = if who.is_empty() { member.name.clone() } else { who };
             if member.learner {

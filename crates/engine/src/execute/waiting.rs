@@ -20,8 +20,8 @@ use crate::execute::give::Heard;
 use crate::execute::{Executor, Outcome};
 use crate::kubernetes::{API_SERVER_PORT, Beginning, Followed, KubeNode, Kubernetes};
 use crate::limits::Limits;
+use crate::node_identities::NodeIdentities;
 use crate::nodes::{Member, Membership, Nodes, Probe};
-use crate::roll::Roll;
 
 /// Tries of one wait that may be under way at once.
 const TRIES: usize = 24;
@@ -230,7 +230,7 @@ impl Executor<'_> {
 
     /// Whether a member of etcd is this node's, whatever it calls itself.
     pub(super) fn is_of(&self, member: &Member, node: &str) -> bool {
-        self.roll.of_member(member, None).name == node
+        self.identities.of_member(member, None).name == node
     }
 
     /// Tells of every change of a node's etcd service for as long as it can be watched.
@@ -347,8 +347,8 @@ impl Readiness {
             let targets: Vec<Target> = planes.iter().map(target).collect();
             let followed = match executor.kubernetes().await {
                 Ok(kubernetes) => {
-                    let beginning = self.begin(kubernetes, &targets, &executor.roll, limits).await;
-                    beginning.follow(&executor.roll, limits.probe_timeout, &self.followed).await
+                    let beginning = self.begin(kubernetes, &targets, &executor.identities, limits).await;
+                    beginning.follow(&executor.identities, limits.probe_timeout, &self.followed).await
                 }
                 Err(error) => Err(error),
             };
@@ -366,7 +366,7 @@ impl Readiness {
         &self,
         kubernetes: &Kubernetes,
         targets: &[Target],
-        roll: &Roll,
+        identities: &NodeIdentities,
         limits: &Limits,
     ) -> Beginning {
         let mut asked = FuturesUnordered::new();
@@ -393,7 +393,7 @@ impl Readiness {
                 },
                 _ = tick.tick(), if asked.len() < TRIES * targets.len().max(1) => {
                     if let Some(target) = turns.next() {
-                        let begin = kubernetes.begin(target, roll, limits.probe_timeout);
+                        let begin = kubernetes.begin(target, identities, limits.probe_timeout);
                         asked.push(async move { (target, begin.await) });
                     }
                 }

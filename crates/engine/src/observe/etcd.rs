@@ -8,13 +8,13 @@ use daedal_planner::{EtcdView, MemberView};
 
 use super::Blinds;
 use super::nodes::{Answer, Found};
+use crate::node_identities::{KubeNodes, NodeIdentities, Owner};
 use crate::nodes::{Member, Membership};
-use crate::roll::{KubeNodes, Roll, Whose};
 
 /// The members of etcd, as the control planes list them, and whose they are.
 #[derive(Default)]
 pub(super) struct Etcd {
-    listed: BTreeMap<u64, (Whose, Member)>,
+    listed: BTreeMap<u64, (Owner, Member)>,
     serving: HashSet<u64>,
 }
 
@@ -23,7 +23,7 @@ impl Etcd {
     pub(super) fn of(
         nodes: &[&Node],
         answers: &[Answer],
-        roll: &Roll,
+        identities: &NodeIdentities,
         known: &KubeNodes,
         blinds: &Blinds,
     ) -> Self {
@@ -38,17 +38,17 @@ impl Etcd {
             }
             owners.extend(own.map(|own| (own, node.name.as_str())));
             for member in members {
-                let whose = roll.of_member(member, Some(known));
+                let whose = identities.of_member(member, Some(known));
                 etcd.listed.insert(member.id, (whose, member.clone()));
             }
         }
         etcd.serving.extend(owners.keys());
         for (id, (whose, member)) in &mut etcd.listed {
             match owners.get(id) {
-                Some(owner) => *whose = Whose::surely(owner),
+                Some(owner) => *whose = Owner::surely(owner),
                 // Who says which member it is has no other: that is one it was before, or somebody else's.
                 None if whose.guessed && owners.values().any(|owner| **owner == whose.name) => {
-                    *whose = roll.by_name(member);
+                    *whose = identities.by_name(member);
                 }
                 None => {}
             }
@@ -80,7 +80,7 @@ impl Etcd {
     pub(super) fn rename(&mut self, found: &[Found]) {
         for (id, is) in found.iter().filter_map(|found| Some((found.member?, found.is.as_ref()?))) {
             if let Some((whose, _)) = self.listed.get_mut(&id) {
-                *whose = Whose::surely(is);
+                *whose = Owner::surely(is);
             }
         }
     }
@@ -105,7 +105,7 @@ impl Etcd {
     }
 
     pub(super) fn members(self) -> Vec<MemberView> {
-        let view = |(whose, member): (Whose, Member)| MemberView {
+        let view = |(whose, member): (Owner, Member)| MemberView {
             id: format!("{:x}", member.id),
             serves: self.serving.contains(&member.id),
             address: member.addresses.first().map(IpAddr::to_string),
@@ -156,10 +156,10 @@ mod tests {
             etcd: Some(Membership::Of { members: list.to_vec(), own }),
             ..Answer::of(Probe::Maintenance)
         };
-        let (roll, known) =
-            (Roll::new(&cluster, &World::default(), Addresses::default()), KubeNodes::default());
+        let (identities, known) =
+            (NodeIdentities::new(&cluster, &World::default(), Addresses::default()), KubeNodes::default());
         let whose = |answers: &[Answer]| -> Vec<(String, bool, bool)> {
-            let etcd = Etcd::of(&planes, answers, &roll, &known, &Blinds::default());
+            let etcd = Etcd::of(&planes, answers, &identities, &known, &Blinds::default());
             etcd.members().into_iter().map(|one| (one.name, one.serves, one.guessed)).collect()
         };
         let told = |all: [(&str, bool, bool); 4]| all.map(|(a, b, c)| (a.to_owned(), b, c)).to_vec();
@@ -197,8 +197,9 @@ mod tests {
             let first = Membership::Of { members: list.to_vec(), own: Some(1) };
             let answers =
                 [Some(first), own.clone()].map(|etcd| Answer { etcd, ..Answer::of(Probe::Maintenance) });
-            let roll = Roll::new(&cluster, &World::default(), Addresses::default());
-            let etcd = Etcd::of(&planes[..2], &answers, &roll, &KubeNodes::default(), &Blinds::default());
+            let identities = NodeIdentities::new(&cluster, &World::default(), Addresses::default());
+            let etcd =
+                Etcd::of(&planes[..2], &answers, &identities, &KubeNodes::default(), &Blinds::default());
             etcd.view(planes[1], own.as_ref())
         };
         let of = |members: &[Member], own| Some(Membership::Of { members: members.to_vec(), own });

@@ -17,10 +17,10 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::kubernetes::{API_SERVER_PORT, KubeNode, Kubernetes};
 use crate::limits::Limits;
+use crate::node_identities::{KubeNodes, NodeIdentities};
 use crate::nodes::{Former, Member, Membership, Nodes, PREPARING_PASSES, Probe};
 use crate::observe::etcd::Etcd;
 use crate::observe::{Blinds, config};
-use crate::roll::{KubeNodes, Roll};
 use crate::unreached::unreached;
 
 /// What was seen.
@@ -66,10 +66,10 @@ pub(crate) async fn look(
     let question = Question { nodes: &nodes, cluster, secrets, limits, blinds };
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
     let endpoint = addresses::endpoint(cluster);
-    let roll = Roll::new(cluster, world, Addresses::default());
+    let identities = NodeIdentities::new(cluster, world, Addresses::default());
     let (mut answers, known, endpoint) = tokio::join!(
         question.ask_all(&running),
-        known(&kubernetes, &planes, &roll, limits.probe_timeout),
+        known(&kubernetes, &planes, &identities, limits.probe_timeout),
         kubernetes.answers(&endpoint, limits.probe_timeout),
     );
     question.ask_again(&running, &mut answers).await;
@@ -85,16 +85,16 @@ pub(crate) async fn look(
         ..Seen::default()
     };
     let known = known.unwrap_or_default();
-    let mut etcd = Etcd::of(&running, &answers, &roll, &known, blinds);
+    let mut etcd = Etcd::of(&running, &answers, &identities, &known, blinds);
     let selves: HashMap<&str, &KubeNode> = known.former_selves().collect();
     let asked = undeclared(cluster, world, &etcd, &known)
         .into_iter()
         .map(|name| {
             let self_before = || selves.get_key_value(name).map(|(name, node)| (*name, *node));
             let known = known.of(name).or_else(self_before);
-            former(&nodes, name, etcd.named(name).next(), known, &roll, limits)
+            former(&nodes, name, etcd.named(name).next(), known, &identities, limits)
         })
-        .chain(etcd.guessed().map(|member| former(&nodes, "", Some(member), None, &roll, limits)));
+        .chain(etcd.guessed().map(|member| former(&nodes, "", Some(member), None, &identities, limits)));
     let mut found = join_all(asked).await;
     // What a machine says of itself is added to what is known of its VM.
     found.sort_by_key(|former| former.is.is_some());
@@ -276,7 +276,7 @@ impl<'a> Question<'a> {
 async fn known(
     kubernetes: &Kubernetes,
     planes: &[&Node],
-    roll: &Roll,
+    identities: &NodeIdentities,
     patience: Duration,
 ) -> Option<KubeNodes> {
     if planes.is_empty() {
@@ -284,7 +284,7 @@ async fn known(
     }
     let asked = planes.iter().map(|node| {
         let target = addresses::target(node, API_SERVER_PORT);
-        Box::pin(async move { kubernetes.nodes(&target, roll, patience).await })
+        Box::pin(async move { kubernetes.nodes(&target, identities, patience).await })
     });
     match futures::future::select_ok(asked.collect::<Vec<_>>()).await {
         Ok((nodes, _)) => Some(nodes),
@@ -311,7 +311,7 @@ async fn former(
     name: &str,
     member: Option<&Member>,
     known: Option<(&str, &KubeNode)>,
-    roll: &Roll,
+    identities: &NodeIdentities,
     limits: &Limits,
 ) -> Found {
     let known_as = known.map(|(known_as, _)| known_as.to_owned()).filter(|known_as| known_as != name);
@@ -352,7 +352,7 @@ async fn former(
     // Where neither its name nor Kubernetes told whose a member is, its machine does. What Kubernetes has under that name is then
     // another's.
     let untold = name.is_empty() || member.name == name;
-    let is = machine.filter(|_| untold).and_then(|uuid| roll.by_machine(uuid));
+    let is = machine.filter(|_| untold).and_then(|uuid| identities.by_machine(uuid));
     if let Some(is) = is.filter(|is| *is != name) {
         found.is = Some(is.to_owned());
         (view.called, view.known_as, view.ready) = (Some(member.name.clone()), None, None);

@@ -14,7 +14,7 @@ use crate::nodes::Member;
 
 /// Whose a member of etcd is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Whose {
+pub(crate) struct Owner {
     /// The node; empty where nobody can say.
     pub(crate) name: String,
     /// Nothing but where it is or what it is called speaks for that, or against everybody; others may have been there and have
@@ -22,7 +22,7 @@ pub(crate) struct Whose {
     pub(crate) guessed: bool,
 }
 
-impl Whose {
+impl Owner {
     pub(crate) fn surely(name: &str) -> Self {
         Self { name: name.to_owned(), guessed: false }
     }
@@ -32,7 +32,7 @@ impl Whose {
 /// from its name; then its name, unless that is left to DHCP, which may give it to anybody. Addresses are given to others when a node
 /// is gone, so they tell only of nodes that have no names of their own, and not for certain.
 #[derive(Debug, Default)]
-pub(crate) struct Roll {
+pub(crate) struct NodeIdentities {
     machines: HashMap<Uuid, String>,
     /// The declared nodes whose names are left to DHCP, and where they are.
     unnamed: HashSet<String>,
@@ -44,8 +44,8 @@ pub(crate) struct Roll {
     called: HashMap<String, String>,
 }
 
-impl Roll {
-    /// The roll of a cluster, with an eye on addresses that are found on the way.
+impl NodeIdentities {
+    /// The identities of a cluster, with an eye on addresses that are found on the way.
     pub(crate) fn new(cluster: &Cluster, world: &World, found: Addresses) -> Self {
         let judge = Judge::new(cluster);
         let undeclared = world.guests.values().filter_map(|guest| match &guest.ownership {
@@ -95,31 +95,31 @@ impl Roll {
 
     /// Whose member of etcd this is. Kubernetes and etcd know a node by the same name, and Kubernetes knows more of it. One
     /// that has not started has no name yet, and is nobody's.
-    pub(crate) fn of_member(&self, member: &Member, known: Option<&KubeNodes>) -> Whose {
+    pub(crate) fn of_member(&self, member: &Member, known: Option<&KubeNodes>) -> Owner {
         if member.name.is_empty() {
-            return Whose::default();
+            return Owner::default();
         }
         if let Some(name) = self.members.get(&member.id) {
-            return Whose::surely(name);
+            return Owner::surely(name);
         }
         let same = known.and_then(|known| known.by_name.get(&member.name)).filter(|(_, node)| {
             member.addresses.is_empty() || member.addresses.iter().any(|at| node.addresses.contains(at))
         });
         if let Some((Some(name), node)) = same {
             let sure = !self.unnamed.contains(name) || node.machine.is_some();
-            return Whose { name: name.clone(), guessed: !sure };
+            return Owner { name: name.clone(), guessed: !sure };
         }
         if let Some(name) = self.by_address(&member.addresses) {
-            return Whose { name, guessed: true };
+            return Owner { name, guessed: true };
         }
         self.by_name(member)
     }
 
     /// Whose it is by nothing but what it is called.
-    pub(crate) fn by_name(&self, member: &Member) -> Whose {
+    pub(crate) fn by_name(&self, member: &Member) -> Owner {
         match self.called.get(&member.name).unwrap_or(&member.name) {
-            name if self.unnamed.contains(name) => Whose { name: String::new(), guessed: true },
-            name => Whose::surely(name),
+            name if self.unnamed.contains(name) => Owner { name: String::new(), guessed: true },
+            name => Owner::surely(name),
         }
     }
 }
@@ -139,16 +139,19 @@ pub(crate) struct KubeNodes {
 
 impl KubeNodes {
     /// Those of a list.
-    pub(crate) fn new(listed: impl IntoIterator<Item = (String, KubeNode)>, roll: &Roll) -> Self {
+    pub(crate) fn new(
+        listed: impl IntoIterator<Item = (String, KubeNode)>,
+        identities: &NodeIdentities,
+    ) -> Self {
         let mut all = Self::default();
-        listed.into_iter().for_each(|(name, node)| all.put(name, node, roll));
+        listed.into_iter().for_each(|(name, node)| all.put(name, node, identities));
         all
     }
 
     /// A node as it is now.
-    pub(crate) fn put(&mut self, name: String, node: KubeNode, roll: &Roll) {
+    pub(crate) fn put(&mut self, name: String, node: KubeNode, identities: &NodeIdentities) {
         self.remove(&name);
-        let whose = roll.of_kubernetes(&name, &node);
+        let whose = identities.of_kubernetes(&name, &node);
         if let Some(whose) = &whose {
             self.whose.entry(whose.clone()).or_default().insert(name.clone());
         }
@@ -207,16 +210,16 @@ mod tests {
         cluster
     }
 
-    fn roll(cluster: &Cluster, world: &World) -> Roll {
-        Roll::new(cluster, world, Addresses::default())
+    fn identities(cluster: &Cluster, world: &World) -> NodeIdentities {
+        NodeIdentities::new(cluster, world, Addresses::default())
     }
 
     fn kube(address: &str) -> KubeNode {
         KubeNode { addresses: address.parse().into_iter().collect(), ready: true, ..KubeNode::default() }
     }
 
-    fn guess(name: &str) -> Whose {
-        Whose { name: name.to_owned(), guessed: true }
+    fn guess(name: &str) -> Owner {
+        Owner { name: name.to_owned(), guessed: true }
     }
 
     fn member(id: u64, name: &str, address: &str) -> Member {
@@ -226,14 +229,15 @@ mod tests {
 
     #[test]
     fn a_node_is_told_by_its_address_whatever_others_call_it() {
-        let roll = roll(&cluster(), &World::default());
-        assert_eq!(roll.of_member(&member(1, "talos-abc-def", "10.0.0.11"), None), guess("cp-1"));
-        assert_eq!(roll.of_kubernetes("talos-abc-def", &kube("10.0.0.21")).unwrap(), "worker-1");
+        let identities = identities(&cluster(), &World::default());
+        assert_eq!(identities.of_member(&member(1, "talos-abc-def", "10.0.0.11"), None), guess("cp-1"));
+        assert_eq!(identities.of_kubernetes("talos-abc-def", &kube("10.0.0.21")).unwrap(), "worker-1");
         // Two that have each other's names.
-        assert_eq!(roll.of_member(&member(1, "cp-2", "10.0.0.11"), None), guess("cp-1"));
-        assert_eq!(roll.of_member(&member(2, "cp-1", "10.0.0.12"), None), guess("cp-2"));
+        assert_eq!(identities.of_member(&member(1, "cp-2", "10.0.0.11"), None), guess("cp-1"));
+        assert_eq!(identities.of_member(&member(2, "cp-1", "10.0.0.12"), None), guess("cp-2"));
         let crossed = [("cp-2", "10.0.0.11"), ("cp-1", "10.0.0.12"), ("worker-2", "10.0.0.21")];
-        let known = KubeNodes::new(crossed.map(|(name, address)| (name.to_owned(), kube(address))), &roll);
+        let known =
+            KubeNodes::new(crossed.map(|(name, address)| (name.to_owned(), kube(address))), &identities);
         assert_eq!(known.of("cp-1").unwrap().0, "cp-2");
         assert_eq!(known.of("cp-2").unwrap().0, "cp-1");
         assert_eq!(known.of("worker-1").unwrap().0, "worker-2");
@@ -242,21 +246,25 @@ mod tests {
         // One of several addresses is enough, wherever it stands.
         let mut two = kube("fd00::21");
         two.addresses.push("10.0.0.21".parse().unwrap());
-        assert_eq!(roll.of_kubernetes("x", &two).unwrap(), "worker-1");
+        assert_eq!(identities.of_kubernetes("x", &two).unwrap(), "worker-1");
     }
 
     /// DHCP may give anybody the name that the inventory has for a node.
     #[test]
     fn a_name_that_is_left_to_dhcp_tells_nothing() {
-        let roll = roll(&cluster(), &World::default());
-        assert_eq!(roll.of_member(&member(1, "cp-1", ""), None), guess(""));
-        assert_eq!(roll.of_member(&member(1, "cp-1", "10.9.9.9"), None), guess(""));
-        assert_eq!(roll.of_member(&member(1, "old", "10.9.9.9"), None), Whose::surely("old"));
-        assert_eq!(roll.of_member(&member(1, "", "10.0.0.11"), None), Whose::default(), "it has not started");
-        assert_eq!(roll.of_kubernetes("worker-1", &KubeNode::default()), None);
+        let identities = identities(&cluster(), &World::default());
+        assert_eq!(identities.of_member(&member(1, "cp-1", ""), None), guess(""));
+        assert_eq!(identities.of_member(&member(1, "cp-1", "10.9.9.9"), None), guess(""));
+        assert_eq!(identities.of_member(&member(1, "old", "10.9.9.9"), None), Owner::surely("old"));
+        assert_eq!(
+            identities.of_member(&member(1, "", "10.0.0.11"), None),
+            Owner::default(),
+            "it has not started"
+        );
+        assert_eq!(identities.of_kubernetes("worker-1", &KubeNode::default()), None);
         let stranger = KubeNode { machine: Some(Uuid::from_u128(7)), ..kube("10.0.0.11") };
-        assert_eq!(roll.of_kubernetes("cp-1", &stranger), None);
-        let known = KubeNodes::new([("cp-1".to_owned(), stranger)], &roll);
+        assert_eq!(identities.of_kubernetes("cp-1", &stranger), None);
+        let known = KubeNodes::new([("cp-1".to_owned(), stranger)], &identities);
         assert!(known.of("cp-1").is_none() && known.all().next().is_none());
     }
 
@@ -266,22 +274,22 @@ mod tests {
         let ours = Ownership::Ours { node: "worker-9".into(), digest: String::new() };
         let mut world = World::default();
         world.guests.insert(900, GuestView { vmid: 900, ownership: ours, ..GuestView::default() });
-        let roll = roll(&cluster, &world);
+        let identities = identities(&cluster, &world);
         // No longer declared, and another is declared at its address.
         let uuid = Judge::new(&cluster).smbios_uuid("worker-9");
         let node = KubeNode { machine: Some(uuid), ..kube("10.0.0.13") };
-        assert_eq!(roll.of_kubernetes("talos-x", &node).unwrap(), "worker-9");
+        assert_eq!(identities.of_kubernetes("talos-x", &node).unwrap(), "worker-9");
         let backwards = Uuid::from_bytes(uuid.to_bytes_le());
         let node = KubeNode { machine: Some(backwards), ..node };
-        assert_eq!(roll.of_kubernetes("talos-x", &node).unwrap(), "worker-9");
+        assert_eq!(identities.of_kubernetes("talos-x", &node).unwrap(), "worker-9");
         // What Kubernetes knows by its uuid is the same one in etcd.
-        let known = KubeNodes::new([("talos-x".to_owned(), node)], &roll);
-        let of = |address| roll.of_member(&member(1, "talos-x", address), Some(&known));
-        assert_eq!(of("10.0.0.13"), Whose::surely("worker-9"));
+        let known = KubeNodes::new([("talos-x".to_owned(), node)], &identities);
+        let of = |address| identities.of_member(&member(1, "talos-x", address), Some(&known));
+        assert_eq!(of("10.0.0.13"), Owner::surely("worker-9"));
         assert_eq!(of("10.0.0.12"), guess("cp-2"));
         // What is left of a machine that is no more is not the node that has its address now.
         let node = KubeNode { machine: Some(Uuid::from_u128(7)), ..kube("10.0.0.11") };
-        assert_eq!(roll.of_kubernetes("talos-old", &node).unwrap(), "talos-old");
+        assert_eq!(identities.of_kubernetes("talos-old", &node).unwrap(), "talos-old");
     }
 
     /// A VM is lost, and a new node is declared at its address: the old member and the old object are not the new node's.
@@ -291,12 +299,12 @@ mod tests {
         for node in &mut cluster.nodes {
             node.machine.hostname = None;
         }
-        let roll = roll(&cluster, &World::default());
-        assert_eq!(roll.of_member(&member(3, "cp-old", "10.0.0.13"), None), Whose::surely("cp-old"));
-        assert_eq!(roll.of_kubernetes("cp-old", &kube("10.0.0.13")).unwrap(), "cp-old");
+        let identities = identities(&cluster, &World::default());
+        assert_eq!(identities.of_member(&member(3, "cp-old", "10.0.0.13"), None), Owner::surely("cp-old"));
+        assert_eq!(identities.of_kubernetes("cp-old", &kube("10.0.0.13")).unwrap(), "cp-old");
         let gone = KubeNode { machine: Some(Uuid::from_u128(7)), ..kube("10.0.0.13") };
-        assert_eq!(roll.of_kubernetes("cp-old", &gone).unwrap(), "cp-old");
-        assert_eq!(roll.of_member(&member(3, "cp-3", "10.9.9.9"), None), Whose::surely("cp-3"));
+        assert_eq!(identities.of_kubernetes("cp-old", &gone).unwrap(), "cp-old");
+        assert_eq!(identities.of_member(&member(3, "cp-3", "10.9.9.9"), None), Owner::surely("cp-3"));
     }
 
     #[test]
@@ -306,20 +314,21 @@ mod tests {
         world.members.push(seen);
         let former = FormerView { called: Some("talos-x".into()), ..FormerView::default() };
         world.former.insert("cp-9".into(), former);
-        let roll = roll(&cluster(), &world);
-        assert_eq!(roll.of_member(&member(0xb0, "talos-y", "10.0.0.11"), None), Whose::surely("cp-9"));
-        assert_eq!(roll.of_member(&member(0xb1, "talos-x", ""), None), Whose::surely("cp-9"));
+        let identities = identities(&cluster(), &world);
+        assert_eq!(identities.of_member(&member(0xb0, "talos-y", "10.0.0.11"), None), Owner::surely("cp-9"));
+        assert_eq!(identities.of_member(&member(0xb1, "talos-x", ""), None), Owner::surely("cp-9"));
     }
 
     #[test]
     fn of_two_selves_the_one_that_reported_last_counts() {
-        let roll = roll(&cluster(), &World::default());
+        let identities = identities(&cluster(), &World::default());
         let at = |second| KubeNode {
             heartbeat: jiff::Timestamp::from_second(second).ok(),
             ready: second == 10,
             ..kube("10.0.0.21")
         };
-        let mut known = KubeNodes::new([("talos-old".into(), at(10)), ("talos-new".into(), at(20))], &roll);
+        let mut known =
+            KubeNodes::new([("talos-old".into(), at(10)), ("talos-new".into(), at(20))], &identities);
         assert_eq!(known.of("worker-1").map(|(name, node)| (name, node.ready)), Some(("talos-new", false)));
         // What it was before is there under its own name, so that it can be removed.
         assert_eq!(known.all().collect::<Vec<_>>(), ["worker-1"]);
