@@ -45,7 +45,7 @@ pub(crate) enum Probe {
 }
 
 /// What is behind an address.
-pub(crate) enum Door {
+pub(crate) enum ProbeResult {
     /// A node that waits for a config.
     Waits(Box<Waiting>),
     /// A node of ours with its config.
@@ -277,15 +277,15 @@ impl Nodes {
     }
 
     /// Looks who is behind an address, and if it waits for a config, holds on to it by its key. Nothing of ours is shown.
-    pub(crate) async fn door(&self, address: IpAddr, patience: Duration) -> Door {
+    pub(crate) async fn probe_address(&self, address: IpAddr, patience: Duration) -> ProbeResult {
         let (target, options) = (Target::new(address.to_string(), API_PORT), self.options(patience));
         let look = async {
             let found =
                 client::probe(self.dialer.clone(), target.clone(), &self.credentials, &options).await?;
             let fingerprint = match found {
                 client::Probe::Maintenance { fingerprint } => fingerprint,
-                client::Probe::Configured => return Ok(Door::Ours),
-                client::Probe::OtherCluster { .. } => return Ok(Door::OtherCluster),
+                client::Probe::Configured => return Ok(ProbeResult::Ours),
+                client::Probe::OtherCluster { .. } => return Ok(ProbeResult::OtherCluster),
                 client::Probe::Unreachable(error) => return Err(error),
             };
             let dialer = self.dialer.clone();
@@ -298,12 +298,12 @@ impl Nodes {
             };
             let mac = |link: client::Resource| Some(link.spec().get("hardwareAddr")?.as_str()?.to_owned());
             let macs = links.into_iter().filter_map(mac).collect();
-            Ok::<_, TalosError>(Door::Waits(Box::new(Waiting { client, fingerprint, uuid, macs })))
+            Ok::<_, TalosError>(ProbeResult::Waits(Box::new(Waiting { client, fingerprint, uuid, macs })))
         };
         match tokio::time::timeout(patience, look).await {
-            Ok(Ok(door)) => door,
-            Ok(Err(error)) => Door::Silent(chain(&error)),
-            Err(_) => Door::Silent("no answer in time".to_owned()),
+            Ok(Ok(result)) => result,
+            Ok(Err(error)) => ProbeResult::Silent(chain(&error)),
+            Err(_) => ProbeResult::Silent("no answer in time".to_owned()),
         }
     }
 

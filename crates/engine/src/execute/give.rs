@@ -18,7 +18,7 @@ use crate::execute::console::{Printed, Proof};
 use crate::execute::waiting::{Look, News, Waiter};
 use crate::execute::{Executor, Outcome};
 use crate::machine;
-use crate::nodes::{Door, Nodes, Waiting};
+use crate::nodes::{Nodes, ProbeResult, Waiting};
 
 /// How long after its start a node's guest agent is first asked for addresses, and then every so often. An agent that is
 /// not up costs Proxmox three seconds of one of its workers.
@@ -126,14 +126,14 @@ impl Executor<'_> {
     ) -> Look<Met> {
         let own = self.addresses.of(node);
         let others = heard.all().into_iter().filter(|address| Some(*address) != own);
-        let doors = own
+        let probes = own
             .into_iter()
             .chain(others)
-            .map(|address| async move { (address, nodes.door(address, patience).await) });
+            .map(|address| async move { (address, nodes.probe_address(address, patience).await) });
         let mut why = None;
-        for (address, door) in join_all(doors).await {
-            match door {
-                Door::Waits(waiting) if waiting.is(node) => {
+        for (address, result) in join_all(probes).await {
+            match result {
+                ProbeResult::Waits(waiting) if waiting.is(node) => {
                     match printed.map(|printed| printed.proof(&waiting.fingerprint)) {
                         None | Some(Proof::Printed) => return Look::Ended(Ok(Met::Waits(waiting))),
                         Some(Proof::NotYet(doubt)) => why = Some(doubt.to_string()),
@@ -143,14 +143,16 @@ impl Executor<'_> {
                         }
                     }
                 }
-                Door::Ours if Some(address) == own => return Look::Ended(Ok(Met::Configured)),
-                Door::OtherCluster => {
+                ProbeResult::Ours if Some(address) == own => return Look::Ended(Ok(Met::Configured)),
+                ProbeResult::OtherCluster => {
                     let (node, address) = (node.name.clone(), Some(address));
                     return Look::Ended(Err(Error::OtherCluster { node, address }));
                 }
-                Door::Waits(_) => why = Some(format!("another machine waits for a config on {address}")),
-                Door::Ours => why = Some(format!("{address} has its config already")),
-                Door::Silent(silence) => why = why.or(Some(silence)),
+                ProbeResult::Waits(_) => {
+                    why = Some(format!("another machine waits for a config on {address}"));
+                }
+                ProbeResult::Ours => why = Some(format!("{address} has its config already")),
+                ProbeResult::Silent(silence) => why = why.or(Some(silence)),
             }
         }
         Look::NotYet(why.unwrap_or_default())
