@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Subcommand;
-use daedal_engine::{KubernetesPage, NodePage, ProxmoxPage, Side, TalosPage};
+use daedal_engine::{KubernetesDetails, NodeDetails, ProxmoxDetails, Side, TalosDetails};
 use daedal_inventory::{Cluster, Node, Role, nearest};
 
 use crate::cli::{Format, Target};
@@ -100,25 +100,27 @@ async fn show(name: &str, target: &Target, format: Format, color: bool) -> Outco
     let inventory = documents::of_lacking(target, color)?;
     let node = declared(&inventory.loaded.cluster, name)?.clone();
     let session = Session::with(inventory, target).await?;
-    let page =
+    let details =
         session.engine.node_page(&session.cluster, &node).await.map_err(|error| engine_failure(&error))?;
     match format {
-        Format::Json => console::json(&page),
-        Format::Text => console::result(&render(&page)),
+        Format::Json => console::json(&details),
+        Format::Text => console::result(&render(&details)),
     }
     Ok(Exit::Done)
 }
 
-fn render(page: &NodePage) -> String {
-    let role = match page.role {
+fn render(details: &NodeDetails) -> String {
+    let role = match details.role {
         Role::ControlPlane => "control plane",
         Role::Worker => "worker",
     };
-    let mut text =
-        format!("{}: {role} of {}, pool {}, {}\n", page.node, page.cluster, page.pool, page.address);
-    side(&mut text, "Proxmox", &page.proxmox, proxmox);
-    side(&mut text, "Talos", &page.talos, talos);
-    side(&mut text, "Kubernetes", &page.kubernetes, kubernetes);
+    let mut text = format!(
+        "{}: {role} of {}, pool {}, {}\n",
+        details.node, details.cluster, details.pool, details.address
+    );
+    side(&mut text, "Proxmox", &details.proxmox, proxmox);
+    side(&mut text, "Talos", &details.talos, talos);
+    side(&mut text, "Kubernetes", &details.kubernetes, kubernetes);
     text
 }
 
@@ -128,8 +130,8 @@ fn side<T>(text: &mut String, name: &str, side: &Side<T>, lines: fn(&T) -> Vec<(
         Side::Unseen(why) => {
             let _ = writeln!(text, "  could not be asked: {why}");
         }
-        Side::Seen(page) => {
-            for (label, value) in lines(page).iter().filter(|(_, value)| !value.is_empty()) {
+        Side::Seen(details) => {
+            for (label, value) in lines(details).iter().filter(|(_, value)| !value.is_empty()) {
                 for (at, line) in value.lines().enumerate() {
                     let label = if at == 0 { *label } else { "" };
                     let _ = writeln!(text, "  {label:<12} {line}");
@@ -139,8 +141,8 @@ fn side<T>(text: &mut String, name: &str, side: &Side<T>, lines: fn(&T) -> Vec<(
     }
 }
 
-fn proxmox(page: &ProxmoxPage) -> Vec<(&'static str, String)> {
-    let disks: Vec<String> = page
+fn proxmox(details: &ProxmoxDetails) -> Vec<(&'static str, String)> {
+    let disks: Vec<String> = details
         .disks
         .iter()
         .map(|(slot, (volume, size))| match size {
@@ -148,8 +150,8 @@ fn proxmox(page: &ProxmoxPage) -> Vec<(&'static str, String)> {
             None => format!("{slot}: {volume}"),
         })
         .collect();
-    let nics: Vec<String> = page.nics.iter().map(|(slot, nic)| format!("{slot}: {nic}")).collect();
-    let pending: Vec<String> = page
+    let nics: Vec<String> = details.nics.iter().map(|(slot, nic)| format!("{slot}: {nic}")).collect();
+    let pending: Vec<String> = details
         .pending
         .iter()
         .map(|(option, value)| match value {
@@ -157,29 +159,35 @@ fn proxmox(page: &ProxmoxPage) -> Vec<(&'static str, String)> {
             None => format!("{option}: none from its next start on"),
         })
         .collect();
-    let on_boot = if page.on_boot { ", starts with its host" } else { "" };
+    let on_boot = if details.on_boot { ", starts with its host" } else { "" };
     vec![
-        ("VM", format!("{} ({}) on {}, {}{on_boot}", page.vmid, page.name, page.host, page.power)),
-        ("owner", page.ownership.clone()),
-        ("lock", page.lock.clone().unwrap_or_default()),
-        ("size", format!("{} vCPU, {} of memory", page.cores, bytes(page.memory))),
+        (
+            "VM",
+            format!("{} ({}) on {}, {}{on_boot}", details.vmid, details.name, details.host, details.power),
+        ),
+        ("owner", details.ownership.clone()),
+        ("lock", details.lock.clone().unwrap_or_default()),
+        ("size", format!("{} vCPU, {} of memory", details.cores, bytes(details.memory))),
         ("pending", pending.join("\n")),
         ("disks", disks.join("\n")),
         ("network", nics.join("\n")),
-        ("media", page.media.join("\n")),
-        ("tags", page.tags.join(", ")),
-        ("config", format!("digest {}, made from {}", page.digest, page.mark.as_deref().unwrap_or("?"))),
+        ("media", details.media.join("\n")),
+        ("tags", details.tags.join(", ")),
+        (
+            "config",
+            format!("digest {}, made from {}", details.digest, details.mark.as_deref().unwrap_or("?")),
+        ),
     ]
 }
 
-fn talos(page: &TalosPage) -> Vec<(&'static str, String)> {
-    let ready = if page.ready { "ready" } else { "not ready" };
-    let services = page.services.iter().map(|(name, state, healthy)| match healthy {
+fn talos(details: &TalosDetails) -> Vec<(&'static str, String)> {
+    let ready = if details.ready { "ready" } else { "not ready" };
+    let services = details.services.iter().map(|(name, state, healthy)| match healthy {
         Some(true) => format!("{name} {state}, healthy"),
         Some(false) => format!("{name} {state}, NOT healthy"),
         None => format!("{name} {state}"),
     });
-    let etcd = match &page.etcd {
+    let etcd = match &details.etcd {
         None => String::new(),
         Some(Side::Unseen(why)) => format!("could not be asked: {why}"),
         Some(Side::Seen(etcd)) => {
@@ -194,38 +202,49 @@ fn talos(page: &TalosPage) -> Vec<(&'static str, String)> {
         }
     };
     vec![
-        ("version", format!("{} on {}", page.version, page.platform)),
-        ("stage", format!("{}, {ready}", page.stage)),
-        ("waits for", page.waits_for.join("\n")),
+        ("version", format!("{} on {}", details.version, details.platform)),
+        ("stage", format!("{}, {ready}", details.stage)),
+        ("waits for", details.waits_for.join("\n")),
         ("services", services.collect::<Vec<_>>().join("\n")),
-        ("addresses", page.addresses.join("\n")),
-        ("links", page.links.iter().map(|(n, m, s)| format!("{n} {m} {s}")).collect::<Vec<_>>().join("\n")),
-        ("disks", page.disks.iter().map(|(d, s, m)| format!("{d} {s} {m}")).collect::<Vec<_>>().join("\n")),
-        ("extensions", page.extensions.join("\n")),
+        ("addresses", details.addresses.join("\n")),
+        (
+            "links",
+            details.links.iter().map(|(n, m, s)| format!("{n} {m} {s}")).collect::<Vec<_>>().join("\n"),
+        ),
+        (
+            "disks",
+            details.disks.iter().map(|(d, s, m)| format!("{d} {s} {m}")).collect::<Vec<_>>().join("\n"),
+        ),
+        ("extensions", details.extensions.join("\n")),
         ("etcd", etcd),
         (
             "certificate",
-            page.certificate_ends
+            details
+                .certificate_ends
                 .map(|at| format!("good until {}", at.strftime("%Y-%m-%d %H:%M UTC")))
                 .unwrap_or_default(),
         ),
     ]
 }
 
-fn kubernetes(page: &KubernetesPage) -> Vec<(&'static str, String)> {
+fn kubernetes(details: &KubernetesDetails) -> Vec<(&'static str, String)> {
     let conditions =
-        page.conditions.iter().map(|(kind, status, reason)| format!("{kind}: {status} ({reason})"));
-    let pods = if page.schedulable { "takes new pods" } else { "takes no new pods" };
+        details.conditions.iter().map(|(kind, status, reason)| format!("{kind}: {status} ({reason})"));
+    let pods = if details.schedulable { "takes new pods" } else { "takes no new pods" };
     vec![
-        ("name", page.name.clone()),
+        ("name", details.name.clone()),
         (
             "versions",
-            format!("kubelet {}, {}, kernel {}, {}", page.kubelet, page.runtime, page.kernel, page.os),
+            format!(
+                "kubelet {}, {}, kernel {}, {}",
+                details.kubelet, details.runtime, details.kernel, details.os
+            ),
         ),
         ("conditions", conditions.collect::<Vec<_>>().join("\n")),
         (
             "addresses",
-            page.addresses
+            details
+                .addresses
                 .iter()
                 .map(|(kind, address)| format!("{kind}: {address}"))
                 .collect::<Vec<_>>()
@@ -233,9 +252,9 @@ fn kubernetes(page: &KubernetesPage) -> Vec<(&'static str, String)> {
         ),
         (
             "labels",
-            page.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n"),
+            details.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("\n"),
         ),
-        ("taints", page.taints.join("\n")),
+        ("taints", details.taints.join("\n")),
         ("scheduling", pods.to_owned()),
     ]
 }
@@ -255,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_side_that_could_not_be_asked_says_so() {
-        let page = NodePage {
+        let details = NodeDetails {
             node: "cp-1".into(),
             cluster: "home".into(),
             pool: "cp".into(),
@@ -266,7 +285,7 @@ mod tests {
             kubernetes: Side::Unseen("no answer in time".into()),
         };
         assert_eq!(
-            render(&page),
+            render(&details),
             "cp-1: control plane of home, pool cp, 10.0.0.11\n\nProxmox\n  could not be asked: there is no VM 300\n\n\
              Talos\n  could not be asked: no answer in time\n\nKubernetes\n  could not be asked: no answer in time\n"
         );

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use daedal_engine::{EffectKind, Effects, NodePage, Side};
+use daedal_engine::{EffectKind, Effects, NodeDetails, Side};
 use daedal_inventory::options::HostnameFrom;
 use daedal_inventory::{Cluster, Patch, Role};
 use daedal_lab::Dhcp;
@@ -22,7 +22,7 @@ fn unnamed(mut cluster: Cluster, dhcp: bool) -> Cluster {
     cluster
 }
 
-async fn page(bench: &Bench, node: &str) -> NodePage {
+async fn page(bench: &Bench, node: &str) -> NodeDetails {
     let node = bench.cluster.node(node).unwrap();
     bench.engine().node_page(&bench.cluster, node).await.unwrap()
 }

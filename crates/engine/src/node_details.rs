@@ -1,4 +1,4 @@
-//! One node on one page, from all three sides: what Proxmox, Talos and Kubernetes say of it.
+//! The details of one node, from all three sides: what Proxmox, Talos and Kubernetes say of it.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::observe::guests::whose;
 /// One node from all three sides.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodePage {
+pub struct NodeDetails {
     /// Its name.
     pub node: String,
     /// Its cluster.
@@ -33,11 +33,11 @@ pub struct NodePage {
     /// Its declared address.
     pub address: String,
     /// What Proxmox says.
-    pub proxmox: Side<ProxmoxPage>,
+    pub proxmox: Side<ProxmoxDetails>,
     /// What Talos says.
-    pub talos: Side<TalosPage>,
+    pub talos: Side<TalosDetails>,
     /// What Kubernetes says.
-    pub kubernetes: Side<KubernetesPage>,
+    pub kubernetes: Side<KubernetesDetails>,
 }
 
 /// What one side says, or why it could not be asked.
@@ -53,7 +53,7 @@ pub enum Side<T> {
 /// A node's VM.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ProxmoxPage {
+pub struct ProxmoxDetails {
     /// Host it is on.
     pub host: String,
     /// VMID.
@@ -91,7 +91,7 @@ pub struct ProxmoxPage {
 /// A node's own words.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TalosPage {
+pub struct TalosDetails {
     /// Talos version.
     pub version: String,
     /// Platform and architecture, `nocloud/amd64`.
@@ -113,7 +113,7 @@ pub struct TalosPage {
     /// System extensions with versions.
     pub extensions: Vec<String>,
     /// Its etcd member; none on workers.
-    pub etcd: Option<Side<EtcdPage>>,
+    pub etcd: Option<Side<EtcdDetails>>,
     /// When the certificate of its API ends.
     pub certificate_ends: Option<Timestamp>,
 }
@@ -121,7 +121,7 @@ pub struct TalosPage {
 /// A control plane's etcd member.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EtcdPage {
+pub struct EtcdDetails {
     /// Its id in hex, as etcd writes it.
     pub id: String,
     /// It follows, but does not vote yet.
@@ -139,7 +139,7 @@ pub struct EtcdPage {
 /// A node's object in Kubernetes.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KubernetesPage {
+pub struct KubernetesDetails {
     /// The name that Kubernetes knows it by.
     pub name: String,
     /// Conditions: type, status, reason.
@@ -164,7 +164,7 @@ pub struct KubernetesPage {
 
 impl Engine {
     /// Everything about one declared node, from all three sides; a side that cannot be asked says why.
-    pub async fn node_page(&self, cluster: &Cluster, node: &Node) -> Result<NodePage, Error> {
+    pub async fn node_page(&self, cluster: &Cluster, node: &Node) -> Result<NodeDetails, Error> {
         let found = match cluster.network.discovered {
             true => self.observe(cluster).await?.addresses,
             false => BTreeMap::new(),
@@ -186,7 +186,7 @@ impl Engine {
             async { Box::pin(self.talos_page(&talos?, node)).await },
             async { self.kubernetes_page(&kubernetes?, cluster, node).await },
         );
-        Ok(NodePage {
+        Ok(NodeDetails {
             node: node.name.clone(),
             cluster: cluster.name.clone(),
             pool: node.pool.clone(),
@@ -198,7 +198,7 @@ impl Engine {
         })
     }
 
-    async fn proxmox_page(&self, cluster: &Cluster, node: &Node) -> Result<ProxmoxPage, String> {
+    async fn proxmox_page(&self, cluster: &Cluster, node: &Node) -> Result<ProxmoxDetails, String> {
         let proxmox = &self.parts.proxmox;
         let told = |error: daedal_proxmox::Error| chain(&error);
         let rows = proxmox.resources_of("vm").await.map_err(told)?;
@@ -231,7 +231,7 @@ impl Engine {
             config.pending().map(|option| (option.to_owned(), config.raw.get(option).cloned())).collect();
         // What runs; what waits for the next start is told apart.
         let runs = config.runs.as_deref().unwrap_or(&config);
-        Ok(ProxmoxPage {
+        Ok(ProxmoxDetails {
             host,
             vmid: node.vmid,
             name: config.name.clone().unwrap_or_default(),
@@ -255,7 +255,7 @@ impl Engine {
         })
     }
 
-    async fn talos_page(&self, nodes: &Nodes, node: &Node) -> Result<TalosPage, String> {
+    async fn talos_page(&self, nodes: &Nodes, node: &Node) -> Result<TalosDetails, String> {
         let patience = self.parts.limits.call_timeout;
         let told = |error: daedal_talos_client::Error| chain(&error);
         let asked = async {
@@ -272,7 +272,7 @@ impl Engine {
                 nodes.certificate_end(node, patience),
             );
             let text = |spec: &Value, key: &str| spec[key].as_str().unwrap_or_default().to_owned();
-            Ok(TalosPage {
+            Ok(TalosDetails {
                 version: version.tag,
                 platform: format!("{}/{}", version.platform, version.arch),
                 stage: status.as_ref().map(|status| status.stage.clone()).unwrap_or_default(),
@@ -312,7 +312,7 @@ impl Engine {
             })
         };
         match Box::pin(tokio::time::timeout(patience * 2, asked)).await {
-            Ok(page) => page,
+            Ok(details) => details,
             Err(_) => Err("no answer in time".to_owned()),
         }
     }
@@ -322,7 +322,7 @@ impl Engine {
         kubernetes: &Kubernetes,
         cluster: &Cluster,
         node: &Node,
-    ) -> Result<KubernetesPage, String> {
+    ) -> Result<KubernetesDetails, String> {
         let patience = self.parts.limits.call_timeout;
         let identities = &NodeIdentities::new(cluster, &World::default(), Addresses::default());
         let asked = cluster.control_planes().map(|plane| {
@@ -335,7 +335,7 @@ impl Engine {
         };
         let (spec, status) = (found.spec.unwrap_or_default(), found.status.unwrap_or_default());
         let info = status.node_info.unwrap_or_default();
-        Ok(KubernetesPage {
+        Ok(KubernetesDetails {
             name: found.metadata.name.unwrap_or_default(),
             conditions: status
                 .conditions
@@ -374,7 +374,7 @@ impl<T> From<Result<T, String>> for Side<T> {
     }
 }
 
-/// Resources of a kind, by id; those that cannot be listed are left out of the page.
+/// Resources of a kind, by id; those that cannot be listed are left out of the details.
 async fn listed(client: &Client, namespace: &str, kind: &str) -> Vec<(String, Value)> {
     let found = client.list(namespace, kind).await.unwrap_or_default();
     found
@@ -383,12 +383,12 @@ async fn listed(client: &Client, namespace: &str, kind: &str) -> Vec<(String, Va
         .collect()
 }
 
-async fn etcd_page(client: &Client, node: &Node) -> Option<Side<EtcdPage>> {
+async fn etcd_page(client: &Client, node: &Node) -> Option<Side<EtcdDetails>> {
     if node.role != Role::ControlPlane {
         return None;
     }
     let asked = tokio::try_join!(client.etcd_members(), client.etcd_status());
-    let page = asked.map_err(|error| chain(&error)).map(|(members, status)| EtcdPage {
+    let details = asked.map_err(|error| chain(&error)).map(|(members, status)| EtcdDetails {
         id: format!("{:x}", status.member_id),
         learner: status.is_learner,
         leader: status.leader == status.member_id,
@@ -396,5 +396,5 @@ async fn etcd_page(client: &Client, node: &Node) -> Option<Side<EtcdPage>> {
         members: members.len(),
         errors: status.errors,
     });
-    Some(page.into())
+    Some(details.into())
 }
