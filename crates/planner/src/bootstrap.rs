@@ -11,7 +11,7 @@ use std::fmt;
 
 use daedal_inventory::{Cluster, Role};
 
-use crate::survey::{Sight, State, Survey, full_name};
+use crate::survey::{NodeSurvey, State, Survey, full_name};
 use crate::world::{EtcdView, Ownership, TalosView, World};
 
 /// The decision.
@@ -38,22 +38,22 @@ pub(crate) fn judge(
         return Verdict::Exists;
     }
     let control_planes =
-        || survey.nodes.iter().enumerate().filter(|(_, sight)| sight.node.role == Role::ControlPlane);
+        || survey.nodes.iter().enumerate().filter(|(_, surveyed)| surveyed.node.role == Role::ControlPlane);
     let Some((target, _)) = control_planes().find(|(at, _)| reachable(*at)) else { return Verdict::Nowhere };
     let mut suspects: Vec<String> = control_planes()
         .filter(|(at, _)| *at != target)
-        .filter(|(at, sight)| match sight.state {
+        .filter(|(at, surveyed)| match surveyed.state {
             State::Absent | State::Creating { .. } => false,
             State::Blocked { suspect, .. } => suspect,
-            State::Present(present) => match sight.view.talos {
-                TalosView::Configured { .. } => sight.view.etcd != EtcdView::NotJoined,
+            State::Present(present) => match surveyed.view.talos {
+                TalosView::Configured { .. } => surveyed.view.etcd != EtcdView::NotJoined,
                 TalosView::Maintenance => false,
                 // As long as nothing says that it answered once, we wait for its answer and ask it; afterwards, it had a
                 // life we know nothing of.
                 _ => !present.newborn(cluster) || !reachable(*at),
             },
         })
-        .map(|(_, sight)| sight.node.name.clone())
+        .map(|(_, surveyed)| surveyed.node.name.clone())
         .collect();
     let once_ours = |guest: &&&crate::world::GuestView| matches!(guest.ownership, Ownership::Ours { .. });
     suspects.extend(survey.undeclared.iter().filter(once_ours).map(|guest| full_name(guest)));
@@ -96,10 +96,11 @@ pub(crate) enum Interruption {
 
 impl Voters {
     pub(crate) fn count(world: &World, survey: &Survey<'_>) -> Self {
-        let of_role = || survey.nodes.iter().filter(|sight| sight.node.role == Role::ControlPlane);
+        let of_role = || survey.nodes.iter().filter(|surveyed| surveyed.node.role == Role::ControlPlane);
         // The others may list one as a member that is long gone: only those that answer vote for sure.
-        let members = of_role().filter(|sight| sight.view.etcd == EtcdView::Member && sight.up()).count();
-        let learning = of_role().filter(|sight| sight.view.etcd == EtcdView::Learner).count();
+        let members =
+            of_role().filter(|surveyed| surveyed.view.etcd == EtcdView::Member && surveyed.up()).count();
+        let learning = of_role().filter(|surveyed| surveyed.view.etcd == EtcdView::Learner).count();
         let (learners, voters): (Vec<_>, Vec<_>) = world.members.iter().partition(|member| member.learner);
         Self {
             all: of_role().count(),
@@ -112,14 +113,14 @@ impl Voters {
 
     /// Judges an interruption of a running control plane by what its etcd says. One that does not answer may vote all
     /// the same; it may be interrupted only if all others surely do.
-    pub(crate) fn interruption(&self, sight: &Sight<'_>) -> Interruption {
+    pub(crate) fn interruption(&self, surveyed: &NodeSurvey<'_>) -> Interruption {
         let spare = self.learners == 0 && (self.all == 1 || self.all >= 3);
-        match sight.view.etcd {
+        match surveyed.view.etcd {
             EtcdView::NotJoined if self.learners == 0 => Interruption::Harmless,
-            EtcdView::Member if sight.up() && spare && self.members == self.all && self.bears(1) => {
+            EtcdView::Member if surveyed.up() && spare && self.members == self.all && self.bears(1) => {
                 Interruption::OneByOne
             }
-            EtcdView::Member if sight.up() => Interruption::Risky,
+            EtcdView::Member if surveyed.up() => Interruption::Risky,
             EtcdView::Member | EtcdView::Unknown
                 if spare && self.members + 1 == self.all && self.bears(0) =>
             {

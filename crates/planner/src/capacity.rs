@@ -128,7 +128,7 @@ impl Rooms {
         for host in &cluster.proxmox.hosts {
             rooms.open(cluster, world, &host.name, Some(host), &mut shared_pool);
         }
-        let elsewhere = survey.nodes.iter().filter_map(super::survey::Sight::host);
+        let elsewhere = survey.nodes.iter().filter_map(super::survey::NodeSurvey::host);
         let undeclared = survey.undeclared.iter().map(|guest| guest.host.as_str());
         for host in elsewhere.chain(undeclared) {
             if world.hosts.contains_key(host) && !rooms.index.contains_key(host) {

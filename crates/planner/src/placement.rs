@@ -30,8 +30,8 @@ pub(crate) fn place<'w>(
     let usable: Vec<usize> = (0..rooms.rooms.len())
         .filter(|at| rooms.rooms[*at].declared && rooms.rooms[*at].unusable.is_none())
         .collect();
-    for sight in &survey.nodes {
-        let node = sight.node;
+    for surveyed in &survey.nodes {
+        let node = surveyed.node;
         let mut force = |at: usize, need: Need| {
             if need != Need::default() {
                 forced[at].0.add(need);
@@ -42,7 +42,7 @@ pub(crate) fn place<'w>(
                 too_large(rooms, at, rooms.need(node), std::slice::from_ref(&node.name), &mut failure);
             }
         };
-        match (&sight.state, cluster.placement.pin.get(&node.name)) {
+        match (&surveyed.state, cluster.placement.pin.get(&node.name)) {
             (State::Blocked { .. }, _) => {}
             (State::Absent, _) if !wanted(node) => {}
             (State::Absent, Some(pin)) => match rooms.at(pin).filter(|at| usable.contains(at)) {
@@ -61,7 +61,7 @@ pub(crate) fn place<'w>(
                 _ => free_nodes.push(node),
             },
             (state @ (State::Creating { .. } | State::Present(_)), _) => {
-                if let Some(at) = sight.host().and_then(|host| rooms.at(host)) {
+                if let Some(at) = surveyed.host().and_then(|host| rooms.at(host)) {
                     force(at, rooms.growth(cluster, node, state));
                 }
             }
@@ -168,10 +168,10 @@ impl Spread {
             control_planes: vec![0; rooms.rooms.len()],
             workers: vec![0; rooms.rooms.len()],
         };
-        for sight in &survey.nodes {
-            let placed = places.get(sight.node.name.as_str()).copied();
-            if let Some(at) = placed.or_else(|| sight.host().and_then(|host| rooms.at(host))) {
-                spread.counts(sight.node.role)[at] += 1;
+        for surveyed in &survey.nodes {
+            let placed = places.get(surveyed.node.name.as_str()).copied();
+            if let Some(at) = placed.or_else(|| surveyed.host().and_then(|host| rooms.at(host))) {
+                spread.counts(surveyed.node.role)[at] += 1;
             }
         }
         spread

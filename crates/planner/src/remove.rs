@@ -108,9 +108,9 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
         rooms.release(guest);
     }
     let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
-    for sight in &survey.nodes {
-        if let Some(host) = sight.host() {
-            on_host.entry(host).or_default().push(sight.node.name.clone());
+    for surveyed in &survey.nodes {
+        if let Some(host) = surveyed.host() {
+            on_host.entry(host).or_default().push(surveyed.node.name.clone());
         }
     }
     let gone: HashSet<u32> = going.iter().filter_map(|one| Some(one.guest?.vmid)).collect();

@@ -68,14 +68,14 @@ impl<'w> Present<'w> {
 
 /// A declared node and what was found of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight<'w> {
+pub(crate) struct NodeSurvey<'w> {
     pub(crate) node: &'w Node,
     pub(crate) state: State<'w>,
     /// What it says of itself; all unknown if it was not asked.
     pub(crate) view: &'w NodeView,
 }
 
-impl<'w> Sight<'w> {
+impl<'w> NodeSurvey<'w> {
     /// Whether it answers over mTLS with our keys.
     pub(crate) fn up(&self) -> bool {
         matches!(self.view.talos, TalosView::Configured { .. })
@@ -96,7 +96,7 @@ impl<'w> Sight<'w> {
 #[derive(Debug)]
 pub(crate) struct Survey<'w> {
     /// Every declared node in declared order.
-    pub(crate) nodes: Vec<Sight<'w>>,
+    pub(crate) nodes: Vec<NodeSurvey<'w>>,
     /// VMs of ours whose node is no longer declared.
     pub(crate) undeclared: Vec<&'w GuestView>,
     /// What the user should know.
@@ -148,7 +148,7 @@ impl<'w> Survey<'w> {
                     [guest] => claimed(cluster, node, guest, view, world, &mut notes),
                     several => several_claim(node, several, &mut notes),
                 };
-                Sight { node, state, view }
+                NodeSurvey { node, state, view }
             })
             .collect();
         if !hidden.is_empty() {

@@ -39,16 +39,16 @@ impl<'w> Planner<'w> {
         let mut calm = rewired;
         let mut restarted = false;
         for at in control_planes {
-            let sight = &survey.nodes[*at];
+            let surveyed = &survey.nodes[*at];
             let Some(config) = self.tracks[*at].config.take() else { continue };
-            let member = sight.view.etcd == EtcdView::Member;
-            if config.reboot && self.voters.interruption(sight) == Interruption::Risky {
+            let member = surveyed.view.etcd == EtcdView::Member;
+            if config.reboot && self.voters.interruption(surveyed) == Interruption::Risky {
                 let why = format!(
                     "the node has to reboot for the declared one, and etcd could lose its quorum ({})",
                     self.voters
                 );
                 let fix = self.voters.remedy().to_owned();
-                self.differ(sight.node, "machine config", ["", ""], Stays::held(why), Some(fix));
+                self.differ(surveyed.node, "machine config", ["", ""], Stays::held(why), Some(fix));
                 continue;
             }
             restarted |= config.reboot && member;
@@ -57,8 +57,8 @@ impl<'w> Planner<'w> {
             (previous, calm) = (Some(applied), Some(applied));
             self.tracks[*at].configured = Some(applied);
             // What does not say that it votes may all the same.
-            if sight.view.etcd != EtcdView::NotJoined {
-                let subject = Subject { node: Some(&sight.node.name), host: None };
+            if surveyed.view.etcd != EtcdView::NotJoined {
+                let subject = Subject { node: Some(&surveyed.node.name), host: None };
                 let reason = "etcd must be whole before the next one";
                 joined[*at] = Some(self.graph.add(subject, Action::AwaitEtcd, reason, [previous]));
                 previous = joined[*at];
@@ -115,11 +115,11 @@ impl<'w> Planner<'w> {
         at: usize,
         after: [Option<StepId>; 2],
     ) -> Option<StepId> {
-        let sight = &survey.nodes[at];
-        if sight.view.ready != Some(true) || self.cluster.kubernetes.cni == Cni::None {
+        let surveyed = &survey.nodes[at];
+        if surveyed.view.ready != Some(true) || self.cluster.kubernetes.cni == Cni::None {
             return after[0];
         }
-        let subject = Subject { node: Some(&sight.node.name), host: None };
+        let subject = Subject { node: Some(&surveyed.node.name), host: None };
         Some(self.graph.add(subject, Action::AwaitReady, "it must be back before the next one", after))
     }
 }

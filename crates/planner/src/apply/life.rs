@@ -7,7 +7,7 @@ use crate::bootstrap::{self, Verdict};
 use crate::error::some_of;
 use crate::graph::Subject;
 use crate::plan::{Action, Impact, Level, Quorum, Recovery, StepId};
-use crate::survey::{Sight, State, Survey};
+use crate::survey::{NodeSurvey, State, Survey};
 use crate::world::EtcdView;
 
 impl<'w> Planner<'w> {
@@ -40,22 +40,22 @@ impl<'w> Planner<'w> {
         let former = u32::try_from(former.count()).unwrap_or(u32::MAX);
         let mut quorum = Quorum { before: former, after: former, ..Quorum::default() };
         for at in &control_planes {
-            let (sight, track) = (&survey.nodes[*at], &self.tracks[*at]);
-            let member = sight.view.etcd == EtcdView::Member;
+            let (surveyed, track) = (&survey.nodes[*at], &self.tracks[*at]);
+            let member = surveyed.view.etcd == EtcdView::Member;
             quorum.before += u32::from(member);
-            if member || !(track.reachable || sight.up()) {
+            if member || !(track.reachable || surveyed.up()) {
                 quorum.after += u32::from(member);
                 continue;
             }
             let reason = match (track.created, &verdict) {
                 (_, Verdict::Here(target)) if target == at => "the others join it",
                 (true, _) => "it joins etcd by itself",
-                (false, _) if sight.up() && sight.view.etcd == EtcdView::Unknown => {
+                (false, _) if surveyed.up() && surveyed.view.etcd == EtcdView::Unknown => {
                     "it does not say that it votes"
                 }
                 (false, _) => "it is not a voting member",
             };
-            let subject = Subject { node: Some(&sight.node.name), host: None };
+            let subject = Subject { node: Some(&surveyed.node.name), host: None };
             joined[*at] = Some(self.graph.add(subject, Action::AwaitEtcd, reason, [track.api, bootstrap]));
             quorum.after += 1;
         }
@@ -94,12 +94,12 @@ impl<'w> Planner<'w> {
         quorum
     }
 
-    pub(super) fn await_api(&mut self, sight: &Sight<'w>, at: usize, trust: Option<StepId>) {
-        let (node, vmid) = (sight.node, sight.node.vmid);
+    pub(super) fn await_api(&mut self, surveyed: &NodeSurvey<'w>, at: usize, trust: Option<StepId>) {
+        let (node, vmid) = (surveyed.node, surveyed.node.vmid);
         let track = &self.tracks[at];
         let (mut running, reachable, host) = (track.running, track.reachable, track.host.clone());
         let subject = Subject { node: Some(&node.name), host: None };
-        if !sight.up() && reachable {
+        if !surveyed.up() && reachable {
             if track.waits {
                 // One that is up already and was not seen waiting is listened to from now on: it may still be booting.
                 let console = self.reads_console(node);
@@ -130,7 +130,7 @@ impl<'w> Planner<'w> {
         // As soon as the node answers over mTLS it has its config and keeps it on its own disk: the medium with its
         // keys need not wait for etcd or Kubernetes, and the shorter it lies on the storage the better. Should the node
         // lose the config all the same, it comes up in maintenance mode, and the next run gives it a new medium.
-        let answers = sight.up() || self.tracks[at].api.is_some();
+        let answers = surveyed.up() || self.tracks[at].api.is_some();
         let (Some(host), true) = (host, answers) else { return };
         let subject = Subject { node: Some(&node.name), host: Some(&host) };
         let track = &mut self.tracks[at];
@@ -168,25 +168,25 @@ impl<'w> Planner<'w> {
         endpoint: Option<StepId>,
     ) {
         let mut unready = false;
-        for (at, sight) in survey.nodes.iter().enumerate() {
+        for (at, surveyed) in survey.nodes.iter().enumerate() {
             let track = &self.tracks[at];
             // Of a node that nothing is done about, nothing is expected either.
-            let blocked = matches!(sight.state, State::Blocked { .. });
-            if blocked || sight.view.ready == Some(true) || !(track.reachable || sight.up()) {
+            let blocked = matches!(surveyed.state, State::Blocked { .. });
+            if blocked || surveyed.view.ready == Some(true) || !(track.reachable || surveyed.up()) {
                 continue;
             }
             unready = true;
             if self.cluster.kubernetes.cni == Cni::None {
                 continue;
             }
-            let reason = match sight.view.ready {
+            let reason = match surveyed.view.ready {
                 Some(_) => "Kubernetes calls it NotReady",
                 None if track.created => "the last thing a new node needs",
                 None if self.starts(track) => "it starts in this plan",
                 None if !self.world.kubernetes_told => "no API server answers yet",
                 None => "Kubernetes does not know it yet",
             };
-            let subject = Subject { node: Some(&sight.node.name), host: None };
+            let subject = Subject { node: Some(&surveyed.node.name), host: None };
             let needs = [track.api, joined[at], endpoint];
             self.graph.add(subject, Action::AwaitReady, reason, needs);
         }

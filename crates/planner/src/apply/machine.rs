@@ -12,50 +12,55 @@ use crate::graph::Subject;
 use crate::names::{self, Images};
 use crate::plan::{Action, Impact, Level, StepId};
 use crate::size;
-use crate::survey::{Present, Sight, State};
+use crate::survey::{NodeSurvey, Present, State};
 use crate::world::{ConfigView, EtcdView, TalosView};
 
 impl<'w> Planner<'w> {
     /// Everything up to the point where the VM runs with its config in reach.
-    pub(super) fn machine(&mut self, sight: &Sight<'w>, place: Option<&str>, images: &Images) -> Track {
-        match sight.state {
+    pub(super) fn machine(
+        &mut self,
+        surveyed: &NodeSurvey<'w>,
+        place: Option<&str>,
+        images: &Images,
+    ) -> Track {
+        match surveyed.state {
             State::Absent => match place {
-                Some(host) => self.create(sight.node, host, images),
+                Some(host) => self.create(surveyed.node, host, images),
                 None => Track::default(),
             },
-            State::Creating { guest, .. } if !self.can_come_up(sight) => {
+            State::Creating { guest, .. } if !self.can_come_up(surveyed) => {
                 Track { host: Some(guest.host.clone()), ..Track::default() }
             }
             State::Creating { guest, upid } => {
-                let subject = Subject { node: Some(&sight.node.name), host: Some(&guest.host) };
-                let vmid = sight.node.vmid;
+                let subject = Subject { node: Some(&surveyed.node.name), host: Some(&guest.host) };
+                let vmid = surveyed.node.vmid;
                 let action = Action::AwaitCreate { vmid, upid: upid.to_owned() };
                 let made =
                     self.graph.add(subject, action, "an earlier run began to create it", [self.secrets]);
                 let (mut medium, mut uploaded) = (None, None);
                 if self.cluster.boot.by_medium() {
-                    let (volid, file) = self.medium_of(sight.node);
+                    let (volid, file) = self.medium_of(surveyed.node);
                     if !self.volume_exists(&guest.host, &volid) {
                         let reason = "its config medium is gone";
-                        uploaded = Some(self.upload(sight.node, &guest.host, &file, reason));
+                        uploaded = Some(self.upload(surveyed.node, &guest.host, &file, reason));
                     }
                     self.known_media.insert(self.volumes.place(&guest.host, &volid));
                     medium = Some(volid);
                 }
-                let image = images.of(&sight.node.name).filter(|_| self.cluster.boot.installs());
+                let image = images.of(&surveyed.node.name).filter(|_| self.cluster.boot.installs());
                 let ready = image.and_then(|image| self.image.ready_on(&self.volumes, &guest.host, image));
                 let grows = self.cluster.boot.grows();
-                self.grow_and_start(sight.node, &guest.host, medium, grows, &[Some(made), uploaded, ready])
+                self.grow_and_start(surveyed.node, &guest.host, medium, grows, &[Some(made), uploaded, ready])
             }
-            State::Present(present) => self.existing(sight, present, images),
+            State::Present(present) => self.existing(surveyed, present, images),
             State::Blocked { .. } => Track::default(),
         }
     }
 
     /// A worker gets its certificate from a control plane. Where none can ever come up, its config medium would only lie
     /// on the storage with its keys, so it is neither made nor started.
-    pub(super) fn can_come_up(&self, sight: &Sight<'w>) -> bool {
-        sight.node.role == Role::ControlPlane || sight.up() || self.control_planes_possible
+    pub(super) fn can_come_up(&self, surveyed: &NodeSurvey<'w>) -> bool {
+        surveyed.node.role == Role::ControlPlane || surveyed.up() || self.control_planes_possible
     }
 
     pub(super) fn create(&mut self, node: &Node, host: &str, images: &Images) -> Track {
@@ -134,13 +139,18 @@ impl<'w> Planner<'w> {
     }
 
     /// A VM that is there: what it lacks.
-    pub(super) fn existing(&mut self, sight: &Sight<'w>, present: Present<'w>, images: &Images) -> Track {
+    pub(super) fn existing(
+        &mut self,
+        surveyed: &NodeSurvey<'w>,
+        present: Present<'w>,
+        images: &Images,
+    ) -> Track {
         let Present { guest, config, digest } = present;
-        let node = sight.node;
+        let node = surveyed.node;
         let subject = Subject { node: Some(&node.name), host: Some(&guest.host) };
         let wanted_digest = self.digests.of(node).to_owned();
-        let (current, up, vmid) = (wanted_digest == digest, sight.up(), node.vmid);
-        let seen = if up { &sight.view.config } else { &ConfigView::Unknown };
+        let (current, up, vmid) = (wanted_digest == digest, surveyed.up(), node.vmid);
+        let seen = if up { &surveyed.view.config } else { &ConfigView::Unknown };
         let mut track =
             Track { host: Some(guest.host.clone()), reachable: guest.running, ..Track::default() };
         let attached = present.own_medium(self.cluster);
@@ -152,7 +162,8 @@ impl<'w> Planner<'w> {
         track.unsettled = config.waiting;
         // Where it waits for its config, it is given the one that is declared now.
         track.waits = !up && config.waiting && self.cluster.boot.through_maintenance();
-        let maintenance = guest.running && matches!(sight.view.talos, TalosView::Maintenance) && !track.waits;
+        let maintenance =
+            guest.running && matches!(surveyed.view.talos, TalosView::Maintenance) && !track.waits;
         match seen {
             ConfigView::Unknown if !current && !maintenance && !track.waits => {
                 self.unseen = true;
@@ -184,7 +195,7 @@ impl<'w> Planner<'w> {
             self.unseen = true;
             return track;
         }
-        if !self.can_come_up(sight) {
+        if !self.can_come_up(surveyed) {
             return Track { host: track.host, ..Track::default() };
         }
         // Where a node takes the declared config, the one it runs on names the declared network card already.
@@ -210,7 +221,7 @@ impl<'w> Planner<'w> {
         // A mark of an older version gets the id of the secrets, once the node itself proved that it has them.
         let unsigned = config.unsigned && up && current && self.world.secrets_id.is_some();
         // A mark speaks of the whole config, versions and all.
-        let outdated = !current && sight.view.versions.is_none();
+        let outdated = !current && surveyed.view.versions.is_none();
         let mark = (outdated || unsigned).then(|| Change {
             option: "description".to_owned(),
             from: Some(Value::Mark { digest: digest.to_owned(), signed: !config.unsigned }),
@@ -224,7 +235,7 @@ impl<'w> Planner<'w> {
                     declared: declared.clone(),
                     reboot: *reboot,
                     changes: changes.clone(),
-                    versions: sight.view.versions.clone(),
+                    versions: surveyed.view.versions.clone(),
                 },
                 reboot: *reboot,
                 mark,
@@ -237,10 +248,10 @@ impl<'w> Planner<'w> {
         if let Some(change) = drift.network {
             let voter = node.role == Role::ControlPlane && guest.running && !maintenance;
             let interrupts = if guest.running { Impact::Interrupt } else { Impact::None };
-            match (voter, self.voters.interruption(sight)) {
+            match (voter, self.voters.interruption(surveyed)) {
                 (false, _) | (true, Interruption::Harmless) => {
                     impact = interrupts;
-                    track.interrupted = voter && sight.view.etcd != EtcdView::NotJoined;
+                    track.interrupted = voter && surveyed.view.etcd != EtcdView::NotJoined;
                     changes.push(change);
                 }
                 (true, Interruption::OneByOne) => track.network = Some(change),
@@ -282,7 +293,7 @@ impl<'w> Planner<'w> {
             self.differ(node, "disk", [&declared, &has], Stays::held("disks only grow"), Some(fix));
         }
         if !up && !track.waits {
-            done.extend(self.media_for(sight, &present, attached, maintenance, &mut track));
+            done.extend(self.media_for(surveyed, &present, attached, maintenance, &mut track));
         }
         if !up
             && track.iso
@@ -304,7 +315,7 @@ impl<'w> Planner<'w> {
             start = true;
         }
         let unheard = track.waits && guest.running && self.reads_console(node);
-        if unheard && matches!(sight.view.talos, TalosView::Maintenance) {
+        if unheard && matches!(surveyed.view.talos, TalosView::Maintenance) {
             let reason = "it prints its key only when it boots, and nobody listened";
             let needs: Vec<_> = done.clone();
             let stop = Action::StopVm { vmid };
@@ -347,13 +358,13 @@ impl<'w> Planner<'w> {
     /// Sees to it that a node which does not answer yet has its config medium, if it still needs one.
     pub(super) fn media_for(
         &mut self,
-        sight: &Sight<'w>,
+        surveyed: &NodeSurvey<'w>,
         present: &Present<'w>,
         attached: Option<&str>,
         maintenance: bool,
         track: &mut Track,
     ) -> Vec<Option<StepId>> {
-        let (node, guest) = (sight.node, present.guest);
+        let (node, guest) = (surveyed.node, present.guest);
         let subject = Subject { node: Some(&node.name), host: Some(&guest.host) };
         let (volid, file) = self.medium_of(node);
         // An empty drive means that the node once answered (only then do we eject): its config is on its disk. A

@@ -15,10 +15,10 @@ impl<'w> Planner<'w> {
         let keep: HashSet<&str> = survey
             .nodes
             .iter()
-            .filter(|sight| {
-                matches!(sight.state, State::Blocked { keep_media: true, .. } | State::Creating { .. })
+            .filter(|surveyed| {
+                matches!(surveyed.state, State::Blocked { keep_media: true, .. } | State::Creating { .. })
             })
-            .map(|sight| sight.node.name.as_str())
+            .map(|surveyed| surveyed.node.name.as_str())
             .collect();
         let mut users: HashMap<&str, Vec<&GuestView>> = HashMap::new();
         for guest in self.world.guests.values() {
@@ -26,7 +26,8 @@ impl<'w> Planner<'w> {
                 users.entry(volid).or_default().push(guest);
             }
         }
-        let declared: HashSet<&str> = survey.nodes.iter().map(|sight| sight.node.name.as_str()).collect();
+        let declared: HashSet<&str> =
+            survey.nodes.iter().map(|surveyed| surveyed.node.name.as_str()).collect();
         for volume in self.volumes.all() {
             let (file, secrets) = (names::volid_file(&volume.volid), self.world.secrets_id.as_ref());
             let Some(node) = names::own_media_node(self.cluster, secrets, file) else { continue };

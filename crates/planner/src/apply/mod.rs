@@ -24,7 +24,7 @@ use crate::image::ImageSteps;
 use crate::names::{Content, Images};
 use crate::placement::place;
 use crate::plan::{Action, Fate, Plan, PlannedNode, Purpose, Recovery, Step, StepId};
-use crate::survey::{Notes, Sight, State, Survey, full_name};
+use crate::survey::{NodeSurvey, Notes, State, Survey, full_name};
 use crate::volumes::{Place, Volumes};
 use crate::world::World;
 
@@ -85,16 +85,16 @@ fn plan(
             why: why.to_owned(),
         });
     }
-    let control_planes_possible = survey
-        .nodes
-        .iter()
-        .any(|sight| sight.node.role == Role::ControlPlane && !matches!(sight.state, State::Blocked { .. }));
+    let control_planes_possible = survey.nodes.iter().any(|surveyed| {
+        surveyed.node.role == Role::ControlPlane && !matches!(surveyed.state, State::Blocked { .. })
+    });
     let creatable = |node: &Node| node.role == Role::ControlPlane || control_planes_possible;
 
     let no_import =
         || PlanError::NoImport { version: world.proxmox_version.clone(), instead: without_import(cluster) };
     // Before any place is looked for: what hosts lack for an import is not what is wrong.
-    let to_make = |sight: &Sight<'_>| matches!(sight.state, State::Absent) && creatable(sight.node);
+    let to_make =
+        |surveyed: &NodeSurvey<'_>| matches!(surveyed.state, State::Absent) && creatable(surveyed.node);
     if world.cannot_import && cluster.boot.from == BootFrom::DiskImage && survey.nodes.iter().any(to_make) {
         return Err(no_import());
     }
@@ -128,9 +128,9 @@ fn plan(
     planner.upgrades(images, &survey);
     planner.room_notes(&rooms, &hosts);
     planner.prepare(images, &survey, &hosts);
-    for sight in &survey.nodes {
-        let host = hosts.get(sight.node.name.as_str()).map(String::as_str);
-        let track = planner.machine(sight, host, images);
+    for surveyed in &survey.nodes {
+        let host = hosts.get(surveyed.node.name.as_str()).map(String::as_str);
+        let track = planner.machine(surveyed, host, images);
         planner.tracks.push(track);
     }
     planner.single_points(&survey);
@@ -290,21 +290,21 @@ impl<'w> Planner<'w> {
             self.outputs(Vec::new());
         }
         // In declared order of nodes, so that the same input gives the same bytes.
-        for sight in &survey.nodes {
-            if sight.view.gets_another_installer() {
-                images.schematics(&sight.node.name).for_each(|schematic| {
+        for surveyed in &survey.nodes {
+            if surveyed.view.gets_another_installer() {
+                images.schematics(&surveyed.node.name).for_each(|schematic| {
                     self.image.register(schematic, &mut self.graph);
                 });
             }
-            let host = match hosts.get(sight.node.name.as_str()) {
+            let host = match hosts.get(surveyed.node.name.as_str()) {
                 Some(host) => host,
-                None => match self.lost_iso(sight) {
+                None => match self.lost_iso(surveyed) {
                     Some(host) => host,
                     None => continue,
                 },
             };
             // A template's image goes where the template is made.
-            if let Some(image) = images.of(&sight.node.name).filter(|_| !self.cluster.boot.clones()) {
+            if let Some(image) = images.of(&surveyed.node.name).filter(|_| !self.cluster.boot.clones()) {
                 self.image.bring(self.cluster, image, self.world, &self.volumes, host, &mut self.graph);
             }
             if let Some(schematic) = &images.installer {
@@ -327,39 +327,39 @@ impl<'w> Planner<'w> {
     }
 
     /// The host of a VM that never ran from its disk and whose boot ISO may not be there any more.
-    fn lost_iso(&self, sight: &Sight<'w>) -> Option<&'w str> {
-        let present = match sight.state {
-            _ if !self.can_come_up(sight) => return None,
+    fn lost_iso(&self, surveyed: &NodeSurvey<'w>) -> Option<&'w str> {
+        let present = match surveyed.state {
+            _ if !self.can_come_up(surveyed) => return None,
             State::Present(present) => present,
             State::Creating { guest, .. } if self.cluster.boot.installs() => return Some(&guest.host),
             _ => return None,
         };
         let iso =
             present.boot_iso(self.cluster).filter(|iso| self.cluster.boot.iso.as_deref() != Some(iso))?;
-        let lost = !sight.up() && self.volumes.find(&present.guest.host, iso).is_none();
+        let lost = !surveyed.up() && self.volumes.find(&present.guest.host, iso).is_none();
         lost.then_some(present.guest.host.as_str())
     }
 
     fn planned_nodes(&self, survey: &Survey<'w>) -> Vec<PlannedNode> {
         let touched: HashSet<&str> =
             self.graph.steps.iter().filter_map(|step| step.node.as_deref()).collect();
-        let planned = survey.nodes.iter().zip(&self.tracks).map(|(sight, track)| {
-            let node = sight.node;
-            let fate = match sight.state {
+        let planned = survey.nodes.iter().zip(&self.tracks).map(|(surveyed, track)| {
+            let node = surveyed.node;
+            let fate = match surveyed.state {
                 State::Absent if track.created => Fate::Create,
                 State::Absent | State::Blocked { .. } => Fate::Blocked,
                 State::Creating { .. } if track.reachable => Fate::Create,
                 State::Creating { .. } => Fate::Blocked,
                 State::Present(_) if touched.contains(node.name.as_str()) => Fate::Change,
                 State::Present(present) if present.locked() && !present.guest.running => Fate::Blocked,
-                State::Present(_) if !self.can_come_up(sight) => Fate::Blocked,
+                State::Present(_) if !self.can_come_up(surveyed) => Fate::Blocked,
                 State::Present(_) => Fate::Keep,
             };
             PlannedNode {
                 name: node.name.clone(),
                 role: Some(node.role),
                 vmid: node.vmid,
-                host: track.host.clone().or_else(|| sight.host().map(str::to_owned)),
+                host: track.host.clone().or_else(|| surveyed.host().map(str::to_owned)),
                 address: self.world.address(node).map(|address| address.to_string()).unwrap_or_default(),
                 cores: node.cores,
                 memory: node.memory,

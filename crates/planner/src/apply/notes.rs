@@ -13,7 +13,7 @@ use crate::names::Images;
 use crate::plan::Level;
 use crate::size;
 use crate::storages::{StorageWarning, leftovers, storage_warnings};
-use crate::survey::{Sight, State, Survey, full_name};
+use crate::survey::{NodeSurvey, State, Survey, full_name};
 use crate::world::{Ownership, TalosView};
 
 impl<'w> Planner<'w> {
@@ -56,10 +56,11 @@ impl<'w> Planner<'w> {
                 fix,
             });
         }
-        let waits =
-            |sight: &&Sight<'w>| !self.can_come_up(sight) && !matches!(sight.state, State::Blocked { .. });
+        let waits = |surveyed: &&NodeSurvey<'w>| {
+            !self.can_come_up(surveyed) && !matches!(surveyed.state, State::Blocked { .. })
+        };
         let waiting: Vec<String> =
-            survey.nodes.iter().filter(waits).map(|sight| sight.node.name.clone()).collect();
+            survey.nodes.iter().filter(waits).map(|surveyed| surveyed.node.name.clone()).collect();
         if !waiting.is_empty() {
             self.notes.problem(
                 some_of(&waiting),
@@ -91,8 +92,8 @@ impl<'w> Planner<'w> {
     pub(super) fn upgrades(&mut self, images: &Images, survey: &Survey<'w>) {
         let talos = format!("v{}", self.cluster.talos.version);
         let kubernetes = format!("v{}", self.cluster.kubernetes.version);
-        for sight in &survey.nodes {
-            let (node, view) = (sight.node, sight.view);
+        for surveyed in &survey.nodes {
+            let (node, view) = (surveyed.node, surveyed.view);
             let at = self.world.address(node).map(|address| format!(" -n {address}")).unwrap_or_default();
             let image = images.upgrade.as_deref().unwrap_or("IMAGE");
             let upgrade = format!("one node after the other: talosctl upgrade{at} --image {image}");
@@ -186,7 +187,11 @@ impl<'w> Planner<'w> {
     /// Says which host etcd cannot lose, when this plan makes control planes.
     pub(super) fn single_points(&mut self, survey: &Survey<'w>) {
         let control_planes = || {
-            survey.nodes.iter().zip(&self.tracks).filter(|(sight, _)| sight.node.role == Role::ControlPlane)
+            survey
+                .nodes
+                .iter()
+                .zip(&self.tracks)
+                .filter(|(surveyed, _)| surveyed.node.role == Role::ControlPlane)
         };
         if !control_planes().any(|(_, track)| track.created) {
             return;

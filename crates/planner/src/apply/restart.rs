@@ -8,7 +8,7 @@ use crate::bootstrap::Interruption;
 use crate::difference::Stays;
 use crate::graph::Subject;
 use crate::plan::{Action, Impact, StepId};
-use crate::survey::{Sight, Survey};
+use crate::survey::{NodeSurvey, Survey};
 use crate::world::EtcdView;
 
 impl<'w> Planner<'w> {
@@ -25,28 +25,28 @@ impl<'w> Planner<'w> {
         let (mut previous, mut restarted) = (calm, false);
         for at in control_planes.iter().chain(workers) {
             let waiting = std::mem::take(&mut self.tracks[*at].waiting);
-            let (sight, host) = (&survey.nodes[*at], self.tracks[*at].host.clone());
+            let (surveyed, host) = (&survey.nodes[*at], self.tracks[*at].host.clone());
             let (Some(first), Some(host)) = (waiting.first(), host) else { continue };
-            if let Some(stays) = self.stays(sight) {
-                self.wait_for_start(sight.node, &host, &waiting, &stays);
+            if let Some(stays) = self.stays(surveyed) {
+                self.wait_for_start(surveyed.node, &host, &waiting, &stays);
                 continue;
             }
-            let vmid = sight.node.vmid;
+            let vmid = surveyed.node.vmid;
             let reason = match waiting.len() {
                 1 => format!("it gets other {} only when it starts", what(&first.option)),
                 all => format!("it gets {all} changes of its hardware only when it starts"),
             };
-            let subject = Subject { node: Some(&sight.node.name), host: Some(&host) };
+            let subject = Subject { node: Some(&surveyed.node.name), host: Some(&host) };
             let own = [self.tracks[*at].running, self.tracks[*at].configured];
             let needs = [previous, own[0], own[1], joined[*at], endpoint, trust];
             let action = Action::RestartVm { vmid };
             let step = self.graph.add_with(subject, action, reason, needs, Impact::Restart);
-            let subject = Subject { node: Some(&sight.node.name), host: None };
+            let subject = Subject { node: Some(&surveyed.node.name), host: None };
             let reason = "it must answer again";
             previous = Some(self.graph.add(subject, Action::AwaitApi, reason, [Some(step)]));
-            let joins = sight.view.etcd != EtcdView::NotJoined || joined[*at].is_some();
-            if sight.node.role == Role::ControlPlane && joins {
-                restarted |= sight.view.etcd == EtcdView::Member;
+            let joins = surveyed.view.etcd != EtcdView::NotJoined || joined[*at].is_some();
+            if surveyed.node.role == Role::ControlPlane && joins {
+                restarted |= surveyed.view.etcd == EtcdView::Member;
                 let reason = "etcd must be whole before the next one";
                 joined[*at] = Some(self.graph.add(subject, Action::AwaitEtcd, reason, [previous]));
                 previous = joined[*at];
@@ -57,12 +57,12 @@ impl<'w> Planner<'w> {
     }
 
     /// Why a node is not restarted in this plan; none if it is.
-    fn stays(&self, sight: &Sight<'w>) -> Option<Stays> {
-        let risky =
-            sight.node.role == Role::ControlPlane && self.voters.interruption(sight) == Interruption::Risky;
+    fn stays(&self, surveyed: &NodeSurvey<'w>) -> Option<Stays> {
+        let risky = surveyed.node.role == Role::ControlPlane
+            && self.voters.interruption(surveyed) == Interruption::Risky;
         match self.cluster.restarts {
             Restarts::Never => Some(Stays::UntilStart),
-            Restarts::Allowed if !sight.up() => {
+            Restarts::Allowed if !surveyed.up() => {
                 Some(Stays::held("it takes a restart, and the node does not answer"))
             }
             Restarts::Allowed if risky => Some(Stays::held(format!(
