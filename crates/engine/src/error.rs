@@ -32,14 +32,14 @@ pub enum Doubt {
 
 /// Whose machine config it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum ConfigOwner {
     /// One node's.
     Node(String),
     /// What all nodes of a role have in common, a file of its own among the outputs.
     Role(Role),
 }
 
-impl fmt::Display for Whose {
+impl fmt::Display for ConfigOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Node(name) => write!(f, "node {name}"),
@@ -81,7 +81,7 @@ pub enum Error {
     #[error("cannot make the machine config of {whose}")]
     MachineConfig {
         /// Whose.
-        whose: Whose,
+        whose: ConfigOwner,
         /// Why.
         source: Box<daedal_talos_config::Error>,
     },
@@ -89,7 +89,7 @@ pub enum Error {
     #[error("the patch {patch} cannot be applied to the machine config of {whose}")]
     Patch {
         /// Whose.
-        whose: Whose,
+        whose: ConfigOwner,
         /// Where the patch is.
         patch: String,
         /// Why.
@@ -103,7 +103,7 @@ pub enum Error {
     )]
     InvalidConfig {
         /// Whose.
-        whose: Whose,
+        whose: ConfigOwner,
         /// The patch without which it would be, if it is one.
         patch: Option<String>,
         /// What is wrong with it.

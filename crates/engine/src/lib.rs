@@ -67,7 +67,7 @@ pub use clock::{Clock, FixedClock, SystemClock};
 pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};
 pub use engine::{Engine, NewSecrets, Parts};
 pub use entropy::Entropy;
-pub use error::{Doubt, Error, Whose, chain};
+pub use error::{ConfigOwner, Doubt, Error, chain};
 pub use event::{Event, stage};
 pub use leftovers::PrunedVolume;
 pub use limits::Limits;

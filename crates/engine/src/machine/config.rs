@@ -13,7 +13,7 @@ use daedal_talos_config::{
 };
 use zeroize::Zeroizing;
 
-use crate::error::{Error, Whose, chain};
+use crate::error::{ConfigOwner, Error, chain};
 use crate::image;
 use crate::settings;
 
@@ -28,8 +28,10 @@ pub(crate) fn media(
     node: &Node,
     secrets: &SecretsBundle,
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let failed =
-        |source| Error::MachineConfig { whose: Whose::Node(node.name.clone()), source: Box::new(source) };
+    let failed = |source| Error::MachineConfig {
+        whose: ConfigOwner::Node(node.name.clone()),
+        source: Box::new(source),
+    };
     let config = patched(cluster, node, secrets)?;
     let options = node_options(cluster, node)?;
     let media = Cidata::new(&config, &daedal_planner::node_digest(cluster, node));
@@ -135,7 +137,7 @@ pub(crate) fn role_config(
 
 /// All that a machine config is made from, the secrets apart.
 struct Recipe<'a> {
-    whose: Whose,
+    whose: ConfigOwner,
     release: Release,
     cluster: ClusterOptions,
     machine: NodeOptions,
@@ -147,7 +149,7 @@ impl<'a> Recipe<'a> {
     fn of_node(cluster: &'a Cluster, node: &'a Node) -> Result<Self, Error> {
         let patches = patches(cluster, node);
         let patches = patches.map(|patch| (patch.origin.as_str(), patch.text_for(cluster, node))).collect();
-        Self::new(cluster, Whose::Node(node.name.clone()), node_options(cluster, node)?, patches)
+        Self::new(cluster, ConfigOwner::Node(node.name.clone()), node_options(cluster, node)?, patches)
     }
 
     fn of_role(cluster: &'a Cluster, role: Role) -> Result<Self, Error> {
@@ -156,12 +158,12 @@ impl<'a> Recipe<'a> {
         let shared = shared.flat_map(|patch| cluster.nodes.first().map(|node| (patch, node)));
         let patches =
             shared.map(|(patch, node)| (patch.origin.as_str(), patch.text_for(cluster, node))).collect();
-        Self::new(cluster, Whose::Role(role), role_options(cluster, role), patches)
+        Self::new(cluster, ConfigOwner::Role(role), role_options(cluster, role), patches)
     }
 
     fn new(
         cluster: &Cluster,
-        whose: Whose,
+        whose: ConfigOwner,
         machine: NodeOptions,
         patches: Vec<(&'a str, String)>,
     ) -> Result<Self, Error> {
@@ -269,8 +271,10 @@ fn cluster_options(cluster: &Cluster) -> Result<ClusterOptions, Error> {
 }
 
 pub(super) fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions, Error> {
-    let failed =
-        |source| Error::MachineConfig { whose: Whose::Node(node.name.clone()), source: Box::new(source) };
+    let failed = |source| Error::MachineConfig {
+        whose: ConfigOwner::Node(node.name.clone()),
+        source: Box::new(source),
+    };
     let mut options = NodeOptions::new(talos_role(node.role), &node.name);
     let mut first = Link {
         mtu: cluster.network.mtu.map(u32::from),

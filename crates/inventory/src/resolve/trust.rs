@@ -8,7 +8,7 @@ use crate::document;
 use crate::path::Path;
 
 /// Whom a certificate is of, in the words for it.
-pub(crate) struct Whose {
+pub(crate) struct Owner {
     /// An example of a file with its CA.
     ca: &'static str,
     /// Where its fingerprint is shown.
@@ -20,7 +20,7 @@ pub(crate) struct Whose {
 }
 
 /// Proxmox.
-pub(crate) const PROXMOX: Whose = Whose {
+pub(crate) const PROXMOX: Owner = Owner {
     ca: "pve-root-ca.pem",
     shown: "Copy it from System → Certificates in Proxmox, or from `pvenode cert info` on the host.",
     unverified: "Proxmox's certificate is not verified: whoever answers at its address gets the token.",
@@ -28,7 +28,7 @@ pub(crate) const PROXMOX: Whose = Whose {
 };
 
 /// An Image Factory.
-pub(crate) const FACTORY: Whose = Whose {
+pub(crate) const FACTORY: Owner = Owner {
     ca: "factory-ca.pem",
     shown: "Copy it from `openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE`.",
     unverified: "The Image Factory's certificate is not verified: whoever answers at its address chooses what the nodes run.",
@@ -39,7 +39,7 @@ pub(crate) const FACTORY: Whose = Whose {
 pub(crate) fn trust(
     tls: Option<&document::TlsTrust>,
     at: &Path<'_>,
-    whose: &Whose,
+    whose: &Owner,
     cx: &mut Context<'_>,
 ) -> Option<TlsTrust> {
     let Some(tls) = tls else { return cx.given(at).then_some(TlsTrust::System) };
@@ -62,7 +62,7 @@ pub(crate) fn trust(
 }
 
 /// A SHA-256 fingerprint as 32 upper-case bytes with colons.
-fn fingerprint(text: &str, whose: &Whose) -> Result<String, Refusal> {
+fn fingerprint(text: &str, whose: &Owner) -> Result<String, Refusal> {
     let digits: String = text.chars().filter(|c| !matches!(c, ':' | ' ')).collect();
     if !digits.is_ascii() || hex::decode(&digits).is_err() {
         return Err((format!("`{text}` is not a fingerprint."), whose.shown.to_owned()));
