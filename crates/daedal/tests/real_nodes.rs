@@ -431,8 +431,11 @@ fn story(kit: &Kit) {
     }
     let nodes = kit.kubectl(&["get", "nodes", "-o", "name"]);
     assert_eq!(nodes.split_whitespace().collect::<Vec<_>>(), ["node/cp-1", "node/worker-1"], "{nodes}");
-    let again = good(&kit.daedal(&["node", "remove", "cp-2", "cp-3", "worker-2", "--yes"]));
-    assert!(again.contains("No changes"), "{again}");
+    let again = kit.daedal(&["node", "remove", "cp-2", "cp-3", "worker-2", "--yes"]);
+    assert_eq!(again.status.code(), Some(66), "{}", text(&again.stdout));
+    let told = text(&again.stderr);
+    assert!(told.contains("there are no nodes called cp-2, cp-3, worker-2"), "{told}");
+    assert!(told.contains("Declared: cp-1, worker-1"), "{told}");
     row("node remove: a dead and a living control plane, the quorum stays", 2, 0);
 
     good(&kit.daedal(&["destroy", "--confirm", "real"]));
