@@ -1,6 +1,6 @@
 //! Snapshots of etcd: taken, verified, and the beginning of a new cluster; after every death again.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +16,8 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Bench, Killer, Point, assert_done};
+use crate::breadth::deaths;
+use crate::support::{Bench, Killer, assert_done};
 
 async fn config_maps(bench: &Bench) -> Api<ConfigMap> {
     // Whoever has the shared address may have to find out first.
@@ -205,14 +206,12 @@ async fn sweep(part: usize, parts: usize) {
     let report = restore_through(&bench, &file(&bench), Effects::through(whole.clone())).await.unwrap();
     assert_done(&report, "the run nobody kills");
     assert_restored(&bench, "the run nobody kills").await;
-    let effects: BTreeMap<String, Effect> =
-        whole.seen().into_iter().map(|effect| (effect.to_string(), effect)).collect();
+    let effects: HashSet<Effect> = whole.seen().into_iter().collect();
     assert!(effects.len() >= 12, "{effects:#?}");
-    let points = effects.values().flat_map(|effect| [(effect, Point::Before), (effect, Point::After)]);
-    for (effect, point) in points.skip(part).step_by(parts) {
+    for (effect, point) in deaths(effects).into_iter().skip(part).step_by(parts) {
         let after = format!("death {point:?} {effect}");
         let bench = from.copy();
-        let killer = Killer::at(effect, point);
+        let killer = Killer::at(&effect, point);
         let ended =
             killer.run(restore_through(&bench, &file(&bench), Effects::through(killer.clone()))).await;
         assert!(ended.is_none(), "{after}: it went on");

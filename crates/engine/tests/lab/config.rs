@@ -1,12 +1,13 @@
 //! The declared machine configs change under running nodes.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 
 use daedal_engine::{Effect, EffectKind, Effects, Run};
 use daedal_inventory::Cluster;
 use daedal_planner::{Action, ConfigView, Impact, Plan, plan_apply};
 
-use crate::support::{Bench, Killer, Point, assert_done, cluster_with, errors};
+use crate::breadth::deaths;
+use crate::support::{Bench, Killer, assert_done, cluster_with, errors};
 
 /// Takes effect at once.
 pub const LIVE: &str = "machine: {sysctls: {vm.max_map_count: '262144'}, nodeLabels: {rack: a}}";
@@ -155,20 +156,14 @@ async fn sweep_deaths(bench: impl AsyncFn() -> Bench, cluster: Cluster, kinds: &
     let mut first = bench().await;
     first.cluster = cluster.clone();
     assert_done(&first.apply_through(Effects::through(whole.clone())).await.unwrap(), "change");
-    let effects: BTreeMap<String, Effect> = whole
-        .seen()
-        .into_iter()
-        .filter(|effect| kinds.contains(&effect.kind))
-        .map(|effect| (effect.to_string(), effect))
-        .collect();
+    let effects: HashSet<Effect> =
+        whole.seen().into_iter().filter(|effect| kinds.contains(&effect.kind)).collect();
     assert_eq!(effects.len(), kinds.len() * cluster.nodes.len(), "{effects:#?}");
-    for (effect, point) in
-        effects.values().flat_map(|effect| [(effect, Point::Before), (effect, Point::After)])
-    {
+    for (effect, point) in deaths(effects) {
         let after = format!("death {point:?} {effect}");
         let mut bench = bench().await;
         bench.cluster = cluster.clone();
-        let killer = Killer::at(effect, point);
+        let killer = Killer::at(&effect, point);
         let ended = killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
         assert!(ended.is_none(), "{after}: it went on");
         assert_done(&bench.apply().await, &after);

@@ -1,10 +1,11 @@
 //! Death before and after every single effect, then another run: it must converge, with nothing doubled or left over.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use daedal_engine::{Effect, EffectKind, Effects};
 
+use crate::breadth::deaths;
 use crate::support::{Bench, Killer, Point, Way, assert_done, errors};
 
 /// Every point of a creation, in parts that run side by side.
@@ -28,15 +29,13 @@ async fn sweep_parts(make: impl Fn() -> Bench, part: usize, parts: usize) {
     let nodes = bench.cluster.nodes.len();
     let boot = format!("{:?} {:?}", bench.cluster.boot.from, bench.cluster.boot.config);
     assert_done(&bench.apply_through(Effects::through(whole.clone())).await.unwrap(), "the run nobody kills");
-    let effects: BTreeMap<String, Effect> =
-        whole.seen().into_iter().map(|effect| (effect.to_string(), effect)).collect();
+    let effects: HashSet<Effect> = whole.seen().into_iter().collect();
     // So many a node, and what is made once for all.
     assert!(effects.len() >= 3 * nodes + 8, "{effects:#?}");
-    let points = effects.values().flat_map(|effect| [(effect, Point::Before), (effect, Point::After)]);
-    for (effect, point) in points.skip(part).step_by(parts) {
+    for (effect, point) in deaths(effects).into_iter().skip(part).step_by(parts) {
         let after = format!("{boot}: death {point:?} {effect}");
         let bench = make();
-        let killer = Killer::at(effect, point);
+        let killer = Killer::at(&effect, point);
         let ended = killer.run(bench.apply_through(Effects::through(killer.clone()))).await;
         assert!(ended.is_none(), "{after}: it went on");
         let secrets = bench.stored_secrets();
@@ -86,18 +85,16 @@ async fn every_death_while_destroying_is_survived() {
     assert_done(&bench.destroy_through(Effects::through(whole.clone())).await.unwrap(), "destroy");
     let effects: HashSet<Effect> = whole.seen().into_iter().collect();
     assert!(effects.len() >= 4, "{effects:#?}");
-    for effect in effects {
-        for point in [Point::Before, Point::After] {
-            let after = format!("death {point:?} {effect}");
-            let bench = Bench::created().await;
-            let secrets = bench.stored_secrets();
-            let killer = Killer::at(&effect, point);
-            let ended = killer.run(bench.destroy_through(Effects::through(killer.clone()))).await;
-            assert!(ended.is_none(), "{after}: it went on");
-            assert_done(&bench.destroy().await, &after);
-            bench.assert_destroyed(&after);
-            assert_eq!(bench.stored_secrets(), secrets, "{after}: the secrets changed");
-        }
+    for (effect, point) in deaths(effects) {
+        let after = format!("death {point:?} {effect}");
+        let bench = Bench::created().await;
+        let secrets = bench.stored_secrets();
+        let killer = Killer::at(&effect, point);
+        let ended = killer.run(bench.destroy_through(Effects::through(killer.clone()))).await;
+        assert!(ended.is_none(), "{after}: it went on");
+        assert_done(&bench.destroy().await, &after);
+        bench.assert_destroyed(&after);
+        assert_eq!(bench.stored_secrets(), secrets, "{after}: the secrets changed");
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use daedal_lab::faults::{CallRecord, Fault, TaskFault, When};
 
+use crate::breadth;
 use crate::support::{Bench, Way, assert_done};
 
 /// What may go wrong with a call.
@@ -183,6 +184,7 @@ where
     F: Future<Output = bool> + Send + 'static,
 {
     let (mut failures, mut missed) = (Vec::new(), Vec::new());
+    let cases = breadth::cases(cases);
     let total = cases.len();
     for case in cases {
         match tokio::spawn(survives(case.clone())).await {

@@ -8,6 +8,7 @@ mod arm;
 mod authority;
 mod backup;
 mod boot;
+mod breadth;
 mod commands;
 mod config;
 mod crash;

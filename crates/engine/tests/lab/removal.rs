@@ -1,6 +1,6 @@
 //! Nodes that are no longer declared are taken out: gracefully, one at a time, and after every death again.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use daedal_engine::{Effect, EffectKind, Effects, Error, Report, Run};
@@ -11,7 +11,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, ListParams, PostParams};
 use serde::de::DeserializeOwned;
 
-use crate::support::{Bench, Killer, Point, assert_done, cluster, errors};
+use crate::breadth::deaths;
+use crate::support::{Bench, Killer, assert_done, cluster, errors};
 
 const GOING: [&str; 3] = ["cp-2", "cp-3", "worker-2"];
 
@@ -112,14 +113,12 @@ async fn sweep(part: usize, parts: usize) {
     let whole = Killer::never();
     let report = remove_through(&smaller().await, &GOING, Effects::through(whole.clone())).await.unwrap();
     assert_done(&report, "the run nobody kills");
-    let effects: BTreeMap<String, Effect> =
-        whole.seen().into_iter().map(|effect| (effect.to_string(), effect)).collect();
+    let effects: HashSet<Effect> = whole.seen().into_iter().collect();
     assert!(effects.len() >= 3 * 4 + 2, "{effects:#?}");
-    let points = effects.values().flat_map(|effect| [(effect, Point::Before), (effect, Point::After)]);
-    for (effect, point) in points.skip(part).step_by(parts) {
+    for (effect, point) in deaths(effects).into_iter().skip(part).step_by(parts) {
         let after = format!("death {point:?} {effect}");
         let bench = smaller().await;
-        let killer = Killer::at(effect, point);
+        let killer = Killer::at(&effect, point);
         let ended = killer.run(remove_through(&bench, &GOING, Effects::through(killer.clone()))).await;
         assert!(ended.is_none(), "{after}: it went on");
         assert_done(&remove(&bench, &GOING).await, &after);
