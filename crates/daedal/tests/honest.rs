@@ -68,15 +68,28 @@ fn a_timeline_that_cannot_be_written_hides_nothing() {
 fn a_dead_create_that_the_token_may_not_see_is_told() {
     let lab = Lab::new();
     let pooled = [SMALL, &[("    bridge: vmbr0\n", "    bridge: vmbr0\n    pool: talos\n")]].concat();
-    let small = Changed::new("home", &pooled);
-    good(&small.run(&lab, &["plan"]));
+    dead_task_is_told(&lab, &Changed::new("home", &pooled), "create", "303");
+}
+
+/// The same of a clone, whose task names the template only.
+#[test]
+fn a_dead_clone_that_the_token_may_not_see_is_told() {
+    let lab = Lab::new();
+    let cloned = ("  network:\n", "  boot: {from: template, config: cidata}\n\n  network:\n");
+    let pooled = ("    bridge: vmbr0\n", "    bridge: vmbr0\n    pool: talos\n");
+    dead_task_is_told(&lab, &Changed::new("home", &[SMALL, &[cloned, pooled]].concat()), "clone", "999");
+}
+
+/// The worker of a task on `id` died, and left VM 303 with this lock.
+fn dead_task_is_told(lab: &Lab, small: &Changed, lock: &str, id: &str) {
+    good(&small.run(lab, &["plan"]));
     lab.tamper(|world| {
         let datacenter = &mut world["datacenter"];
-        let config = serde_json::json!({"lock": "create"});
+        let config = serde_json::json!({"lock": lock});
         datacenter["vms"]["303"] = serde_json::json!({"host": "atlas", "config": config, "pending": {}, "running": null});
         let task = serde_json::json!({
-            "upid": "UPID:atlas:000007DC:00028310:6AF9FCAF:qmcreate:303:daedal@pve!cli:", "host": "atlas", "pid": 2012,
-            "pstart": 164_624, "start": 1_794_768_047, "kind": "qmcreate", "id": "303",
+            "upid": format!("UPID:atlas:000007DC:00028310:6AF9FCAF:qm{lock}:{id}:daedal@pve!cli:"), "host": "atlas",
+            "pid": 2012, "pstart": 164_624, "start": 1_794_768_047, "kind": format!("qm{lock}"), "id": id,
             "who": {"user": "daedal@pve", "token": "cli"}, "log": [], "end": [1_794_768_048, "unexpected status"],
         });
         datacenter["tasks"].as_array_mut().unwrap().push(task);
@@ -87,13 +100,16 @@ fn a_dead_create_that_the_token_may_not_see_is_told() {
         let said = text(&run.stdout) + &text(&run.stderr);
         said.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let apply = small.run(&lab, &["apply", "--yes"]);
+    let apply = small.run(lab, &["apply", "--yes"]);
     let said = plain(&apply);
     assert_eq!(apply.status.code(), Some(1), "{said}");
     assert!(said.contains("the token may not see the VM") && said.contains(freeing), "{said}");
-    let status = text(&small.run(&lab, &["status"]).stdout);
-    assert!(status.contains("stuck in lock: create"), "{status}");
-    let destroy = small.run(&lab, &["destroy", "--confirm", "home"]);
+    assert!(said.contains(&format!("`lock: {lock}`: qm unlock")), "{said}");
+    let status = text(&small.run(lab, &["status"]).stdout);
+    assert!(status.contains(&format!("stuck in lock: {lock}")), "{status}");
+    let page = plain(&small.run(lab, &["node", "show", "worker-1"]));
+    assert!(page.contains("died half-way") && page.contains(freeing), "{page}");
+    let destroy = small.run(lab, &["destroy", "--confirm", "home"]);
     let said = plain(&destroy);
     assert_eq!(destroy.status.code(), Some(1), "{said}");
     assert!(
@@ -103,7 +119,7 @@ fn a_dead_create_that_the_token_may_not_see_is_told() {
     assert!(said.contains(freeing), "{said}");
     // Freed, it is gone, although its task is remembered.
     lab.tamper(|world| drop(world["datacenter"]["vms"].as_object_mut().unwrap().remove("303")));
-    let said = good(&small.run(&lab, &["destroy", "--confirm", "home"]));
+    let said = good(&small.run(lab, &["destroy", "--confirm", "home"]));
     assert!(said.contains("nothing of cluster home is left to destroy"), "{said}");
 }
 
@@ -257,4 +273,36 @@ fn a_stopped_node_gets_its_changed_config_in_the_run_that_starts_it() {
     assert!(said.contains("tier"), "{said}");
     let plan = changed.run(&lab, &["plan", "--detailed-exitcode"]);
     assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+}
+
+/// A pool that is nearly full, or gone, under nodes that live: `status` warns, with what to do.
+#[test]
+fn status_warns_of_storages_that_fail_under_the_nodes() {
+    let lab = Lab::new();
+    let small = Changed::new("home", SMALL);
+    good(&small.run(&lab, &["apply", "--yes"]));
+    let warnings = || {
+        let status = text(&small.run(&lab, &["status"]).stdout);
+        let lines = status.lines().skip_while(|line| !line.starts_with("Warning: ")).map(str::to_owned);
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(warnings(), "");
+    lab.tamper(|world| {
+        let pool = &mut world["datacenter"]["stores"]["atlas/local-lvm"];
+        pool["others"] = (pool["total"].as_u64().unwrap() - (8 << 30)).into();
+    });
+    let said = warnings();
+    assert!(said.contains("Warning: storage local-lvm on atlas: It is nearly full"), "{said}");
+    lab.tamper(|world| {
+        let pool = &mut world["datacenter"]["stores"]["atlas/local-lvm"];
+        pool["others"] = 0.into();
+        pool["lost"] = 1.into();
+    });
+    let said = warnings();
+    assert!(said.contains("Warning: storage local-lvm on atlas: ") && said.contains("not active"), "{said}");
+    assert!(said.contains("vgs"), "what to do: {said}");
+    lab.tamper(|world| {
+        world["datacenter"]["stores"]["atlas/local-lvm"]["lost"] = serde_json::Value::Null;
+    });
+    assert_eq!(warnings(), "");
 }

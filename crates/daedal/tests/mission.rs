@@ -295,23 +295,25 @@ fn macs_are_deterministic() {
     assert_eq!(show["healthy"], true);
 }
 
-/// A run that is interrupted says what is left, exits with 130, and the next one goes on.
+/// A run that is interrupted says what is left, exits with 128 and the signal's number, and the next one goes on.
 #[test]
 fn an_interrupted_apply_says_what_is_left_and_goes_on_later() {
     let mut lab = Lab::slow();
-    // With its first line of progress it listens.
-    let (child, mut progress, mut said) = lab.begin_apply("home");
-    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    std::io::Read::read_to_string(&mut progress, &mut said).unwrap();
-    let run = child.wait_with_output().unwrap();
-    if interrupt.is_err() {
-        return; // no kill(1) on this machine
+    for (signal, code) in [("-INT", 130), ("-TERM", 143), ("-HUP", 129)] {
+        // With its first line of progress it listens.
+        let (child, mut progress, mut said) = lab.begin_apply("home");
+        let interrupt = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+        std::io::Read::read_to_string(&mut progress, &mut said).unwrap();
+        let run = child.wait_with_output().unwrap();
+        if interrupt.is_err() {
+            return; // no kill(1) on this machine
+        }
+        assert_eq!(run.status.code(), Some(code), "{signal}: {said}");
+        assert!(
+            said.contains("Stopping") && said.contains("are left") && said.contains("Run it again"),
+            "{signal}: {said}"
+        );
     }
-    assert_eq!(run.status.code(), Some(130), "{said}");
-    assert!(
-        said.contains("Stopping") && said.contains("are left") && said.contains("Run it again"),
-        "{said}"
-    );
     lab.hurry();
     good(&lab.run(&["apply", "--yes"], "home"));
     assert_eq!(lab.run(&["plan", "--detailed-exitcode"], "home").status.code(), Some(0));

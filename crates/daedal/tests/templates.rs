@@ -1,4 +1,4 @@
-//! Templates through the command line: listed, pruned when they are old, never under a clone and never unasked.
+//! Templates and volumes through the command line: listed, pruned when they are old or left over, and never unasked.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
 mod common;
@@ -76,4 +76,39 @@ fn templates_are_listed_and_go_when_somebody_says_so() {
     assert_eq!(told, [(&998.into(), &serde_json::Value::Null), (&999.into(), &serde_json::Value::Null)]);
     let said = good(&after.run(&lab, &["templates", "list"]));
     assert_eq!(said.trim(), "There are no templates of this cluster.");
+}
+
+/// A volume that no VM uses is listed; it goes when somebody says so, and once no VM has its number.
+#[test]
+fn volumes_that_were_left_are_listed_and_go_when_somebody_says_so() {
+    let lab = Lab::new();
+    let small = Changed::new("home", SMALL);
+    let said = good(&small.run(&lab, &["volumes", "list"]));
+    assert_eq!(said.trim(), "There are no volumes left over.");
+    good(&small.run(&lab, &["apply", "--yes"]));
+    lab.tamper(|world| {
+        let volumes = world["datacenter"]["stores"]["atlas/local-lvm"]["volumes"].as_object_mut().unwrap();
+        let left = volumes["vm-303-disk-0"].clone();
+        volumes.insert("vm-303-disk-7".to_owned(), left);
+    });
+    let row =
+        |said: &str| said.lines().find(|line| line.starts_with("local-lvm:vm-303-disk-7")).map(str::to_owned);
+    let said = good(&small.run(&lab, &["volumes", "list"]));
+    assert!(row(&said).unwrap().contains("a VM has this number"), "{said}");
+    let said = good(&small.run(&lab, &["volumes", "prune", "--yes"]));
+    assert!(said.contains("kept     local-lvm:vm-303-disk-7 on atlas: VM 303 has that number"), "{said}");
+
+    good(&small.run(&lab, &["destroy", "--confirm", "home"]));
+    let said = good(&small.run(&lab, &["volumes", "list"]));
+    assert!(row(&said).unwrap().contains("no VM has this number"), "{said}");
+    let unasked = small.run(&lab, &["volumes", "prune"]);
+    let said = text(&unasked.stderr);
+    assert_eq!(unasked.status.code(), Some(64), "{said}");
+    assert!(row(&said).is_some() && said.contains("Give --yes"), "{said}");
+    let listed = small.json(&lab, &["volumes", "list"]);
+    assert_eq!(listed[0]["volid"], "local-lvm:vm-303-disk-7", "{listed:#}");
+    let said = good(&small.run(&lab, &["volumes", "prune", "--yes"]));
+    assert_eq!(said.trim(), "deleted  local-lvm:vm-303-disk-7 on atlas");
+    let said = good(&small.run(&lab, &["volumes", "list"]));
+    assert_eq!(said.trim(), "There are no volumes left over.");
 }

@@ -410,8 +410,8 @@ impl Error {
     pub fn fix(&self) -> Option<String> {
         use daedal_proxmox::Kind;
         match self {
-            Self::StuckCreate { vmid, host, unseen: true, .. } => {
-                Some(daedal_planner::freeing_unseen(host, *vmid))
+            Self::StuckCreate { vmid, host, lock, unseen: true } => {
+                Some(daedal_planner::freeing_unseen(host, *vmid, lock))
             }
             Self::StuckCreate { vmid, host, .. } => Some(daedal_planner::freeing(host, *vmid)),
             Self::NotOurs { other_secrets: true, .. } => Some(format!(

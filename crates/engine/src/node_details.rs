@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{Judge, Likeness, Ownership, World};
+use daedal_planner::{GuestView, Judge, Likeness, Ownership, World};
 use daedal_talos_client::Client;
 use futures::future::select_ok;
 use jiff::Timestamp;
@@ -17,6 +17,7 @@ use crate::kubernetes::{API_SERVER_PORT, Kubernetes};
 use crate::node_identities::NodeIdentities;
 use crate::nodes::Nodes;
 use crate::observe::guests::whose;
+use crate::observe::{Blinds, unseen};
 
 /// One node from all three sides.
 #[derive(Clone, Debug, Serialize)]
@@ -204,7 +205,7 @@ impl Engine {
         let rows = proxmox.resources_of("vm").await.map_err(told)?;
         let row = rows.iter().find(|row| row.vmid == Some(node.vmid));
         let Some(host) = row.map(|row| row.node.clone()) else {
-            return Err(format!("there is no VM {}", node.vmid));
+            return Err(self.absence(cluster, node).await);
         };
         let (config, status) = tokio::try_join!(
             proxmox.vm_config_pending(&host, node.vmid),
@@ -223,7 +224,10 @@ impl Engine {
             }
             Ownership::LookAlike { why, .. } => (format!("looks like ours, but {why}"), None),
             Ownership::HalfMade { task_running: true, .. } => ("ours, being created".to_owned(), None),
-            Ownership::HalfMade { .. } => ("ours, but the task that made it died".to_owned(), None),
+            Ownership::HalfMade { .. } => {
+                let fix = daedal_planner::freeing(&host, node.vmid);
+                (format!("ours, but the task that made it died: {fix}"), None)
+            }
             Ownership::Template { .. } => ("a template of ours".to_owned(), None),
             Ownership::Unreadable { why } => (why, None),
         };
@@ -253,6 +257,25 @@ impl Engine {
             mark,
             digest: config.digest.clone(),
         })
+    }
+
+    /// Why no list shows a node's VM: there is none, or one that is not in its pool yet.
+    async fn absence(&self, cluster: &Cluster, node: &Node) -> String {
+        let hosts: Vec<&str> = cluster.proxmox.hosts.iter().map(|host| host.name.as_str()).collect();
+        let (proxmox, blinds) = (&self.parts.proxmox, Blinds::default());
+        let found = unseen::look(proxmox, cluster, &hosts, std::iter::once(node), &blinds).await;
+        match found.first() {
+            None => format!("there is no VM {}", node.vmid),
+            Some(GuestView {
+                ownership: Ownership::HalfMade { task_running: true, .. }, vmid, host, ..
+            }) => {
+                format!("VM {vmid} is being created on {host}, and the token may not see it yet")
+            }
+            Some(guest) => {
+                let (text, fix) = guest.died_half_way();
+                format!("{text}. To free it: {fix}")
+            }
+        }
     }
 
     async fn talos_page(&self, nodes: &Nodes, node: &Node) -> Result<TalosDetails, String> {

@@ -140,9 +140,11 @@ pub fn freeing(host: &str, vmid: u32) -> String {
 }
 
 /// The same where the token may not see the VM: whoever may has to look first.
-pub fn freeing_unseen(host: &str, vmid: u32) -> String {
+pub fn freeing_unseen(host: &str, vmid: u32, lock: &str) -> String {
+    // A create shows nothing else until it ends, a clone shows what it is going to be.
+    let only = if lock == "create" { "nothing but " } else { "" };
     format!(
-        "as root on {host}, if `qm config {vmid}` shows nothing but `lock: create`: {}",
+        "as root on {host}, if `qm config {vmid}` shows {only}`lock: {lock}`: {}",
         unlock_and_destroy(vmid)
     )
 }

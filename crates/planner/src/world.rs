@@ -275,17 +275,18 @@ impl GuestView {
     }
 
     /// What is known of it once the task that made it died, and the command that frees it.
-    pub(crate) fn died_half_way(&self) -> (String, String) {
+    pub fn died_half_way(&self) -> (String, String) {
         let (vmid, host) = (self.vmid, &self.host);
         let lock = self.lock.as_deref().unwrap_or("create");
+        let task = if lock == "clone" { "A clone task for" } else { "The task that creates" };
         match self.unseen {
             true => (
                 format!(
-                    "The task that creates VM {vmid} on {host} died half-way. The VMID is taken, and the token may not see \
+                    "{task} VM {vmid} on {host} died half-way. The VMID is taken, and the token may not see \
                      the VM: most likely it is what the task left, which is not in its pool yet and locked ({lock}). No API \
                      token can free it"
                 ),
-                freeing_unseen(host, vmid),
+                freeing_unseen(host, vmid, lock),
             ),
             false => (
                 format!(

@@ -5,6 +5,7 @@ mod claim;
 mod cluster;
 mod config;
 mod console;
+mod create;
 mod give;
 mod graph;
 mod image;

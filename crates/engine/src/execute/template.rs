@@ -6,7 +6,8 @@ use daedal_proxmox::{CloneVm, UpdateVm, VmConfig};
 
 use crate::effects::EffectKind;
 use crate::error::Error;
-use crate::execute::vm::{Reserved, not_ours, stuck};
+use crate::execute::create::{Reserved, stuck};
+use crate::execute::vm::not_ours;
 use crate::execute::{Executor, Outcome};
 use crate::machine;
 use crate::observe::guests::{by_us_and_unfinished, is_bare, judged, maker};

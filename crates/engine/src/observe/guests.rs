@@ -7,16 +7,14 @@ use daedal_planner::names::is_template_name;
 use daedal_planner::{
     FoundMark, Generation, GuestView, Identity, Judge, Mark, Ownership, VmConfig, asked_size,
 };
-use daedal_proxmox::{
-    Client, Kind, Resource, TaskFilter, TaskOutcome, TaskRow, TaskState, VmConfig as RawConfig, VmRow,
-};
+use daedal_proxmox::{Client, Resource, TaskFilter, TaskRow, VmConfig as RawConfig, VmRow};
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
 use crate::error::chain;
 use crate::limits::Limits;
 use crate::machine::{self, Drives, SYSTEM_DISK};
-use crate::observe::{Blinds, unseen};
+use crate::observe::{Blinds, clones, unseen};
 
 /// What was found of the guests.
 pub(crate) struct Found {
@@ -139,7 +137,8 @@ pub(crate) async fn look(
         }
     }
     let heard: Vec<&str> = ask.iter().copied().filter(|host| !unheard.contains(host)).collect();
-    for guest in unseen::look(proxmox, cluster, &heard, &guests, blinds).await {
+    let unlisted = cluster.nodes.iter().filter(|node| !guests.contains_key(&node.vmid));
+    for guest in unseen::look(proxmox, cluster, &heard, unlisted, blinds).await {
         guests.insert(guest.vmid, guest);
     }
     applied.sort_by(|a, b| (a.number, &a.at, &a.by).cmp(&(b.number, &b.at, &b.by)));
@@ -211,18 +210,11 @@ async fn whose_clone(
         return Ok((judged(judge, vmid, &config), config));
     };
     let marked = matches!(judged(judge, vmid, &config), Ownership::HalfMade { .. });
-    let mut died = false;
-    for (template, ..) in cluster.templates() {
-        let filter = TaskFilter { vmid: Some(template), limit: Some(500), ..TaskFilter::default() };
-        for task in proxmox.tasks(host, &filter).await? {
-            let ours = task.upid.kind() == "qmclone" && task.upid.user() == proxmox.token_id();
-            if ours && task.running() {
-                let (node, upid) = (node.name.clone(), task.upid.to_string());
-                return Ok((Ownership::HalfMade { node, task_running: true, upid }, config));
-            }
-            died |= ours
-                && matches!(task.state(), TaskState::Ended(TaskOutcome::Failed(Kind::WorkerDied { .. })));
-        }
+    let tasks = clones::remembered(proxmox, host).await?;
+    let unfinished = clones::unfinished(proxmox, cluster, node.role, &tasks);
+    if let Some(task) = unfinished.filter(|task| task.running()) {
+        let (node, upid) = (node.name.clone(), task.upid.to_string());
+        return Ok((Ownership::HalfMade { node, task_running: true, upid }, config));
     }
     // It may have ended between the two looks.
     let config = proxmox.vm_config_pending(host, vmid).await?;
@@ -230,7 +222,7 @@ async fn whose_clone(
         return Ok((judged(judge, vmid, &config), config));
     }
     let dead = Ownership::HalfMade { node: node.name.clone(), task_running: false, upid: String::new() };
-    Ok((if marked || died { dead } else { Ownership::Foreign }, config))
+    Ok((if marked || unfinished.is_some() { dead } else { Ownership::Foreign }, config))
 }
 
 /// The newest task that made a VM of this number out of nothing or out of a backup: both leave it bare meanwhile.
@@ -249,10 +241,9 @@ pub(crate) async fn maker(
 /// Whether our token started the task, and it runs or died: one that ended took its VM away or made it whole, so that a
 /// bare one is somebody else's.
 pub(crate) fn by_us_and_unfinished(proxmox: &Client, task: &TaskRow) -> bool {
-    let died = |state| matches!(state, TaskState::Ended(TaskOutcome::Failed(Kind::WorkerDied { .. })));
     task.upid.kind() == "qmcreate"
         && task.upid.user() == proxmox.token_id()
-        && (task.running() || died(task.state()))
+        && (task.running() || clones::died(task))
 }
 
 /// Whether a config shows nothing but that its VM is being created.

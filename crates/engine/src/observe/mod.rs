@@ -1,5 +1,6 @@
 //! Looks at the world: in few calls, in parallel, saying what it could not see.
 
+pub(crate) mod clones;
 mod config;
 mod disks;
 mod etcd;
@@ -7,7 +8,7 @@ pub(crate) mod guests;
 mod identity;
 mod nodes;
 mod space;
-mod unseen;
+pub(crate) mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
