@@ -22,6 +22,8 @@ pub struct Bounds {
 impl Bounds {
     /// Enough for a list of fifty thousand guests.
     pub const LIST: Self = Self { bytes: 32 << 20, objects: 200_000, values: 2_000_000 };
+    /// Enough for all options of a guest.
+    pub const ONE: Self = Self { bytes: 4 << 20, objects: 10_000, values: 50_000 };
 }
 
 /// A body that fails once it is past its bounds. What follows is not read.

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use http::Method;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
     client::{Ask, Client, Repeat},
     create::{CloneVm, CreateVm},
     error::{Error, Kind},
-    lenient::as_text,
+    lenient::{self, as_text},
     model::{
         AgentReply, ClusterMember, GuestInterface, Interface, Node, NodeStatus, NodeTime, Permissions, Pool,
         Resource, Storage, Version, VmRow, VmStatus, Volume, VolumeInfo,
@@ -20,6 +21,15 @@ use crate::{
     upload::Upload,
     vm::{UpdateVm, VmConfig},
 };
+
+/// What is read of a VNet.
+#[derive(Deserialize)]
+struct Vnet {
+    #[serde(default, deserialize_with = "lenient::opt_text")]
+    vnet: Option<String>,
+    #[serde(default, deserialize_with = "lenient::opt_text")]
+    zone: Option<String>,
+}
 
 /// A file that a node should fetch by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,10 +161,8 @@ impl Client {
 
     /// `GET /cluster/sdn/vnets`: the zones of the VNets that the token may see (SDN.Audit).
     pub async fn vnets(&self) -> Result<BTreeMap<String, String>, Error> {
-        let rows: Vec<Map<String, Value>> =
-            self.ask(Ask::get("/cluster/sdn/vnets", "list the VNets")).await?;
-        let zone = |row: &Map<String, Value>| Some((as_text(row.get("vnet")?)?, as_text(row.get("zone")?)?));
-        Ok(rows.iter().filter_map(zone).collect())
+        let rows: Vec<Vnet> = self.ask(Ask::get("/cluster/sdn/vnets", "list the VNets")).await?;
+        Ok(rows.into_iter().filter_map(|row| Some((row.vnet?, row.zone?))).collect())
     }
 
     /// `GET /nodes/N/storage/S/status`.
@@ -252,12 +260,9 @@ impl Client {
 
     /// `GET …/config`: with changes that wait for the next start already in.
     pub async fn vm_config(&self, node: &str, vmid: u32) -> Result<VmConfig, Error> {
-        let data: Map<String, Value> = self
-            .ask(Ask::get(
-                vm_path(node, vmid, "/config"),
-                format!("read the config of VM {vmid} on node {node}"),
-            ))
-            .await?;
+        let operation = format!("read the config of VM {vmid} on node {node}");
+        let data: Map<String, Value> =
+            self.ask(Ask::get(vm_path(node, vmid, "/config"), operation).about_one()).await?;
         Ok(VmConfig::parse(&data))
     }
 
@@ -265,7 +270,7 @@ impl Client {
     pub async fn vm_config_pending(&self, node: &str, vmid: u32) -> Result<VmConfig, Error> {
         let operation = format!("read the config of VM {vmid} on node {node}, pending changes apart");
         let rows: Vec<Map<String, Value>> =
-            self.ask(Ask::get(vm_path(node, vmid, "/pending"), operation)).await?;
+            self.ask(Ask::get(vm_path(node, vmid, "/pending"), operation).about_one()).await?;
         Ok(VmConfig::parse_pending(&rows))
     }
 

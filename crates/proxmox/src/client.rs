@@ -5,7 +5,7 @@ mod builder;
 use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use daedal_dial::tls_error;
+use daedal_dial::{Bounds, tls_error};
 use http::{
     HeaderName, HeaderValue, Method, Request,
     header::{CONTENT_LENGTH, CONTENT_TYPE, HOST},
@@ -99,6 +99,8 @@ pub(crate) struct Ask {
     pub(crate) operation: String,
     pub(crate) repeat: Repeat,
     pub(crate) limit: Option<Duration>,
+    /// How much may be answered.
+    pub(crate) bounds: Bounds,
 }
 
 impl Ask {
@@ -111,6 +113,7 @@ impl Ask {
             operation: operation.into(),
             repeat: Repeat::Read,
             limit: None,
+            bounds: Bounds::LIST,
         }
     }
 
@@ -121,6 +124,12 @@ impl Ask {
         operation: impl Into<String>,
     ) -> Self {
         Self { method, repeat, ..Self::get(path, operation) }
+    }
+
+    /// What is asked for is one thing, not a list.
+    pub(crate) fn about_one(mut self) -> Self {
+        self.bounds = Bounds::ONE;
+        self
     }
 
     pub(crate) fn query(mut self, query: Params) -> Self {
@@ -265,7 +274,7 @@ impl Client {
                     Kind::Protocol { text: format!("the request cannot be made: {error}") },
                 )
             })?;
-            let (kind, again) = match self.attempt(&call, request, limit).await {
+            let (kind, again) = match self.attempt(&call, request, limit, ask.bounds).await {
                 Step::Done(data) => return Ok(data),
                 Step::Fail { kind, again } => (kind, again),
             };
@@ -285,6 +294,7 @@ impl Client {
         call: &Call,
         request: Request<Full<Bytes>>,
         limit: Duration,
+        bounds: Bounds,
     ) -> Step<T> {
         let observer = self.inner.observer.as_deref();
         if let Some(observer) = observer
@@ -296,7 +306,7 @@ impl Client {
         // Never closed, so that a turn always comes.
         let turn = turns.acquire().await;
         let began = Instant::now();
-        let result = self.transport.exchange(request, limit).await;
+        let result = self.transport.exchange(request, limit, bounds).await;
         drop(turn);
         let status = result.as_ref().ok().map(|answer| answer.status);
         tracing::trace!(method = call.method, path = %call.path, ?status, elapsed = ?began.elapsed(), "call");

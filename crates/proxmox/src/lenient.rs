@@ -69,5 +69,9 @@ pub(crate) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
 }
 
 pub(crate) fn split_list(text: &str) -> Vec<String> {
-    text.split([',', ';', ' ', '\0', '\t', '\n']).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    let items = text.split([',', ';', ' ', '\0', '\t', '\n']).filter(|item| !item.is_empty());
+    let mut items: Vec<String> = items.map(str::to_owned).collect();
+    // There may be a list in each of many thousand rows.
+    items.shrink_to_fit();
+    items
 }

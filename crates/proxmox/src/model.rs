@@ -22,8 +22,6 @@ pub struct Version {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Resource {
-    /// Such as `qemu/100`, `node/atlas`, `storage/atlas/local`.
-    pub id: String,
     /// `qemu`, `lxc`, `node`, `storage`, `pool`, `sdn`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -63,9 +61,6 @@ pub struct Resource {
     /// Bytes used of a storage.
     #[serde(deserialize_with = "lenient::number")]
     pub disk: u64,
-    /// Bytes of memory in use.
-    #[serde(deserialize_with = "lenient::number")]
-    pub mem: u64,
     /// Name of a storage.
     #[serde(deserialize_with = "lenient::text")]
     pub storage: String,

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use daedal_dial::{Bounded, Bounds, BoxStream, Dialer, Target};
 use http::{Request, Response, header::CONNECTION};
 use http_body_util::{BodyExt as _, Full};
-use hyper::{client::conn::http1, ext::ReasonPhrase};
+use hyper::{body::Body as _, client::conn::http1, ext::ReasonPhrase};
 use rustls::ClientConfig;
 use tokio::time::Instant;
 
@@ -87,6 +87,7 @@ impl Transport {
         &self,
         mut request: Request<Full<Bytes>>,
         limit: Duration,
+        bounds: Bounds,
     ) -> Result<Answer, Failure> {
         let keep = request.method() == http::Method::GET;
         let sent = AtomicBool::new(false);
@@ -99,7 +100,7 @@ impl Transport {
                 }
                 sent.store(true, Ordering::Relaxed);
                 match sender.try_send_request(request).await {
-                    Ok(response) => return Ok(self.finish(sender, response, keep).await),
+                    Ok(response) => return Ok(self.finish(sender, response, keep, bounds).await),
                     Err(mut error) => match error.take_message() {
                         Some(unsent) => {
                             sent.store(false, Ordering::Relaxed);
@@ -112,7 +113,7 @@ impl Transport {
             let mut sender = self.connect().await.map_err(Failure::NotSent)?;
             sent.store(true, Ordering::Relaxed);
             match sender.try_send_request(request).await {
-                Ok(response) => Ok(self.finish(sender, response, keep).await),
+                Ok(response) => Ok(self.finish(sender, response, keep, bounds).await),
                 Err(mut error) => {
                     let unsent = error.take_message().is_some();
                     let error = error.into_error();
@@ -198,7 +199,13 @@ impl Transport {
         })
     }
 
-    async fn finish(&self, sender: Sender, response: Response<hyper::body::Incoming>, keep: bool) -> Answer {
+    async fn finish(
+        &self,
+        sender: Sender,
+        response: Response<hyper::body::Incoming>,
+        keep: bool,
+        bounds: Bounds,
+    ) -> Answer {
         let status = response.status();
         let reason = match response.extensions().get::<ReasonPhrase>() {
             Some(phrase) => String::from_utf8_lossy(phrase.as_bytes()).into_owned(),
@@ -210,11 +217,22 @@ impl Transport {
             .get_all(CONNECTION)
             .iter()
             .any(|value| value.as_bytes().to_ascii_lowercase().windows(5).any(|word| word == b"close"));
-        let body = Bounded::new(response.into_body(), Bounds::LIST).collect().await;
-        let body = body.map(http_body_util::Collected::to_bytes).map_err(Cause::from);
+        let body = read(Bounded::new(response.into_body(), bounds), bounds).await;
         if keep && !closes && status.as_u16() < 400 && body.is_ok() && !sender.is_closed() {
             self.keep(sender);
         }
         Answer { status: status.as_u16(), reason, body }
     }
+}
+
+/// A whole body in one piece. It is put together as it comes, since pieces that are joined at the end take twice the memory.
+async fn read(mut body: Bounded<hyper::body::Incoming>, bounds: Bounds) -> Result<Bytes, Cause> {
+    let announced = body.size_hint().lower().min(bounds.bytes);
+    let mut bytes = Vec::with_capacity(usize::try_from(announced).unwrap_or_default());
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(Cause::from)?.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(bytes.into())
 }

@@ -42,6 +42,8 @@ impl Wire {
 pub enum Act {
     /// Answers and keeps the connection.
     Reply(String),
+    /// The same, with an answer that is not copied.
+    Shared(Arc<str>),
     /// Answers after a while.
     Late(Duration, String),
     /// Writes this and closes.
@@ -145,13 +147,14 @@ impl Server {
             tokio::time::sleep(self.latency).await;
             let act = (self.handler)(&wire);
             self.seen.lock().unwrap().push(wire);
-            let (reply, keep) = match act {
-                Act::Reply(text) => (text, true),
+            let (reply, keep): (Arc<str>, bool) = match act {
+                Act::Reply(text) => (text.into(), true),
+                Act::Shared(text) => (text, true),
                 Act::Late(delay, text) => {
                     tokio::time::sleep(delay).await;
-                    (text, true)
+                    (text.into(), true)
                 }
-                Act::Cut(text) => (text, false),
+                Act::Cut(text) => (text.into(), false),
                 Act::Hang => std::future::pending().await,
             };
             tokio::time::sleep(self.latency).await;
