@@ -1,7 +1,7 @@
 //! Files that an inventory names: where they may be, and how much of them is read. Whoever wrote the inventory need not be who runs it.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -18,33 +18,19 @@ pub fn locate(folder: &Path, named: &Path, allow_outside: bool) -> io::Result<Pa
     if allow_outside || real.starts_with(base.canonicalize()?) {
         return Ok(real);
     }
-    Err(refused(
-        "it lies outside the inventory's folder; `allowOutside: true` in your own settings (docs/security.md) allows that",
-    ))
+    let why = "it lies outside the inventory's folder; `allowOutside: true` in your own settings (docs/security.md) allows that";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
 }
 
 /// Reads a regular file of at most [`LARGEST`] bytes. A device or a pipe may never end.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let file = open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(refused("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > LARGEST {
-        true => Err(refused("it is larger than 1 MiB")),
-        false => Ok(bytes),
-    }
+    daedal_lab::read_regular(&open(path)?, LARGEST)
 }
 
 /// Without waiting for somebody to write to a pipe.
 fn open(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     OpenOptions::new().read(true).custom_flags(flags).open(path)
-}
-
-fn refused(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
 #[cfg(test)]

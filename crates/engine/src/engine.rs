@@ -92,12 +92,8 @@ impl Engine {
 
     /// Records a generation before the first mark names it: a run that is cut short is never a stranger to its own store.
     pub(crate) async fn record(&self, generation: &Generation) -> Result<(), Error> {
-        let Generation { number, by, at } = generation.clone();
-        let store = async {
-            let kept = daedal_store::Generation { number, by, at };
-            Ok::<_, Error>(self.parts.store.record_generation(kept).await?)
-        };
-        let what = format!("generation {number}");
+        let what = format!("generation {}", generation.number);
+        let store = async { Ok::<_, Error>(self.parts.store.record_generation(generation.clone()).await?) };
         self.parts.effects.perform(EffectKind::StoreGeneration, what, store).await
     }
 

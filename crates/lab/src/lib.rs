@@ -35,7 +35,7 @@ pub use lab::{Lab, LabError, LabSpec, Wanted};
 pub use machine::{Disk, Firmware, GuestInterface, Guests, Hardware, Lines};
 pub use moments::{Moment, Occasion};
 pub use outside::Runner;
-pub use own::{create_private, make_folder};
+pub use own::{create_private, make_folder, read_regular};
 pub use pace::Pace;
 pub use serve::{ServeError, ServeOptions, serve, token_secret};
 pub use talos::{ConfigError, Durations, Ground, MachineConfig, Machines, Role, SavedMachines};

@@ -44,21 +44,31 @@ pub(crate) fn read_private(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 fn read_with(path: &Path, limit: u64, forbidden: u32) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other("it belongs to another user"));
     }
     if metadata.mode() & forbidden != 0 {
         return Err(io::Error::other("other users can read or write it, so no lab of yours wrote it"));
     }
+    read_regular(&file, limit)
+}
+
+/// Reads an open file, if it is a regular one of at most so many bytes. A device or a pipe may never end.
+pub fn read_regular(file: &File, limit: u64) -> io::Result<Vec<u8>> {
+    let refused = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+    if !file.metadata()?.is_file() {
+        return Err(refused("it is not a regular file".to_owned()));
+    }
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > limit {
-        true => Err(io::Error::other(format!("it is larger than {limit} bytes"))),
-        false => Ok(bytes),
+    if bytes.len() as u64 <= limit {
+        return Ok(bytes);
     }
+    let most = match limit >> 20 {
+        0 => format!("{limit} bytes"),
+        mib => format!("{mib} MiB"),
+    };
+    Err(refused(format!("it is larger than {most}")))
 }
 
 /// An empty file that only its owner may read, in place of whatever has that name.

@@ -13,7 +13,6 @@
 
 mod error;
 mod folder;
-mod generation;
 mod journal;
 mod keyring;
 mod lock;
@@ -24,7 +23,6 @@ mod store;
 
 pub use error::Error;
 pub use folder::{make_private_folder, remove_private, write_private};
-pub use generation::Generation;
 pub use journal::{Entry, Journal};
 pub use keyring::{ENCRYPTED, Keyring};
 pub use lock::{Lock, Owner};

@@ -8,6 +8,7 @@ mod console;
 mod create;
 mod give;
 mod graph;
+mod host_limits;
 mod image;
 mod install;
 mod limiter;
@@ -19,7 +20,7 @@ pub(crate) mod vm;
 mod waiting;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +35,7 @@ use jiff::Timestamp;
 use tokio::sync::{OnceCell, Semaphore};
 
 use self::claim::Claim;
+use self::host_limits::HostLimits;
 use self::install::Install;
 use self::limiter::Limiter;
 use crate::addresses::{self, Addresses};
@@ -453,71 +455,4 @@ fn is_of_a_peer(error: &Error, action: &Action) -> bool {
 /// Whether a new etcd begins with a snapshot.
 fn restores(plan: &Plan) -> bool {
     plan.steps.iter().any(|step| matches!(step.action, Action::Bootstrap { recover: Some(_) }))
-}
-
-/// What steps queue at.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    Creates(String),
-    Tasks(String),
-    Uploads(String),
-    Configs(String),
-    Agents(String),
-}
-
-struct HostLimits {
-    places: BTreeMap<Place, Arc<Limiter>>,
-    creates: BTreeMap<String, String>,
-}
-
-impl HostLimits {
-    fn new(engine: &Engine, cluster: &Cluster, world: &World, plan: &Plan) -> Self {
-        let limits = &engine.parts.limits;
-        let storage = &cluster.proxmox.disks_storage;
-        let mut places = BTreeMap::new();
-        let mut creates = BTreeMap::new();
-        for host in plan.steps.iter().filter_map(|step| step.host.as_ref()) {
-            let shared =
-                world.hosts.get(host).and_then(|view| view.storages.get(storage)).is_some_and(|s| s.shared);
-            let key = if shared { storage.clone() } else { format!("{storage} on {host}") };
-            creates.insert(host.clone(), key.clone());
-            places.entry(Place::Creates(key)).or_insert_with(|| Limiter::paced(limits.creates_per_storage));
-            let mut add = |place, limit: usize| {
-                places.entry(place).or_insert_with(|| Limiter::fixed(limit));
-            };
-            add(Place::Tasks(host.clone()), limits.tasks_per_host);
-            add(Place::Uploads(host.clone()), limits.uploads_per_host);
-            add(Place::Configs(host.clone()), limits.config_calls_per_host);
-            // An agent that is not up yet holds one of the three API workers for seconds.
-            add(Place::Agents(host.clone()), 1);
-        }
-        Self { places, creates }
-    }
-
-    /// Where questions to the guest agents of a host queue.
-    fn agents(&self, host: &str) -> Option<Arc<Limiter>> {
-        self.places.get(&Place::Agents(host.to_owned())).cloned()
-    }
-
-    fn of(&self, step: &Step) -> Option<Arc<Limiter>> {
-        let host = step.host.clone()?;
-        let place = match step.action {
-            Action::CreateVm { .. } | Action::MakeTemplate { .. } => {
-                Place::Creates(self.creates.get(&host)?.clone())
-            }
-            Action::GrowDisk { .. }
-            | Action::StartVm { .. }
-            | Action::StopVm { .. }
-            | Action::DestroyVm { .. }
-            | Action::DropTemplate { .. }
-            | Action::DeleteMedia { .. } => Place::Tasks(host),
-            Action::UploadMedia { .. } => Place::Uploads(host),
-            Action::UpdateVm { .. }
-            | Action::AttachMedia { .. }
-            | Action::EjectMedia { .. }
-            | Action::MarkConfigured { .. } => Place::Configs(host),
-            _ => return None,
-        };
-        self.places.get(&place).cloned()
-    }
 }

@@ -34,67 +34,13 @@ pub(crate) async fn look(
     limits: &Limits,
     blinds: &Blinds,
 ) -> Found {
-    let tag = format!("daedal-{}", cluster.name);
-    let templates = cluster.templates().map(|(vmid, ..)| vmid);
-    let vmids: BTreeSet<u32> = cluster.nodes.iter().map(|node| node.vmid).chain(templates).collect();
-    let names: BTreeSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
-    let could_be_ours = |vmid: u32, name: &str, tags: &[String]| {
-        vmids.contains(&vmid) || names.contains(name) || tags.contains(&tag) || is_template_name(name)
-    };
-
-    let rows: Vec<&Resource> =
-        resources.iter().filter(|row| matches!(row.kind.as_str(), "qemu" | "lxc")).collect();
-    // A container on our VMID is in the way like any guest, but has no VM's config to read.
-    let containers: BTreeSet<u32> =
-        rows.iter().filter(|row| row.kind == "lxc").filter_map(|row| row.vmid).collect();
-    let mut guests: BTreeMap<u32, GuestView> = BTreeMap::new();
-    for row in &rows {
-        let Some(vmid) = row.vmid else { continue };
-        guests.insert(vmid, from_resource(vmid, row));
-    }
-
-    // The list of everything lags: identity and power state come from the nodes themselves. Asked are the declared
-    // hosts and wherever else something that could be ours is.
-    let online: BTreeSet<&str> = resources
-        .iter()
-        .filter(|row| row.kind == "node" && row.status == "online")
-        .map(|row| row.node.as_str())
-        .collect();
-    let declared = cluster.proxmox.hosts.iter().map(|host| host.name.as_str());
-    let elsewhere = rows
-        .iter()
-        .filter(|row| row.vmid.is_some_and(|vmid| could_be_ours(vmid, &row.name, &row.tags)))
-        .map(|row| row.node.as_str());
-    let wanted: BTreeSet<&str> = declared.chain(elsewhere).collect();
-    for host in wanted.difference(&online) {
-        blinds.say(format!("host {host}"), "it is offline or unknown");
-    }
-    let ask: Vec<&str> = wanted.intersection(&online).copied().collect();
-    let lists = join_all(ask.iter().map(|host| proxmox.vms(host))).await;
-    let mut unheard = BTreeSet::new();
-    for (host, list) in ask.iter().zip(lists) {
-        match list {
-            Ok(rows) => {
-                // What the node does not have is gone, whatever the lagging list says.
-                let here: BTreeSet<u32> = rows.iter().map(|row| row.vmid).collect();
-                guests.retain(|vmid, guest| {
-                    guest.host != *host || containers.contains(vmid) || here.contains(vmid)
-                });
-                for row in &rows {
-                    guests.insert(row.vmid, from_row(host, row, guests.get(&row.vmid)));
-                }
-            }
-            Err(error) => {
-                unheard.insert(*host);
-                blinds.add(format!("virtual machines of host {host}"), &error);
-            }
-        }
-    }
-
+    let ours = Candidates::of(cluster);
+    let Listed { mut guests, containers, online, asked, unheard } =
+        list(proxmox, cluster, &ours, resources, blinds).await;
     let candidates: Vec<(u32, String)> = guests
         .values()
         .filter(|guest| !containers.contains(&guest.vmid))
-        .filter(|guest| could_be_ours(guest.vmid, &guest.name, &guest.tags))
+        .filter(|guest| ours.could_be(guest.vmid, &guest.name, &guest.tags))
         .map(|guest| (guest.vmid, guest.host.clone()))
         .collect();
     let looked: Vec<(u32, Ownership, Option<RawConfig>)> = stream::iter(candidates)
@@ -136,7 +82,7 @@ pub(crate) async fn look(
             guest.config = Some(compared(vmid, &config, machine::drives(cluster)));
         }
     }
-    let heard: Vec<&str> = ask.iter().copied().filter(|host| !unheard.contains(host)).collect();
+    let heard: Vec<&str> = asked.iter().copied().filter(|host| !unheard.contains(host)).collect();
     let unlisted = cluster.nodes.iter().filter(|node| !guests.contains_key(&node.vmid));
     for guest in unseen::look(proxmox, cluster, &heard, unlisted, blinds).await {
         guests.insert(guest.vmid, guest);
@@ -144,6 +90,99 @@ pub(crate) async fn look(
     applied.sort_by(|a, b| (a.number, &a.at, &a.by).cmp(&(b.number, &b.at, &b.by)));
     applied.dedup();
     Found { guests, unlisted: unheard.into_iter().map(str::to_owned).collect(), applied }
+}
+
+/// By what a guest of the cluster may be known before its config was read.
+struct Candidates<'a> {
+    tag: String,
+    vmids: BTreeSet<u32>,
+    names: BTreeSet<&'a str>,
+}
+
+impl<'a> Candidates<'a> {
+    fn of(cluster: &'a Cluster) -> Self {
+        let templates = cluster.templates().map(|(vmid, ..)| vmid);
+        Self {
+            tag: format!("daedal-{}", cluster.name),
+            vmids: cluster.nodes.iter().map(|node| node.vmid).chain(templates).collect(),
+            names: cluster.nodes.iter().map(|node| node.name.as_str()).collect(),
+        }
+    }
+
+    fn could_be(&self, vmid: u32, name: &str, tags: &[String]) -> bool {
+        self.vmids.contains(&vmid)
+            || self.names.contains(name)
+            || tags.contains(&self.tag)
+            || is_template_name(name)
+    }
+}
+
+/// What the lists tell.
+struct Listed<'a> {
+    guests: BTreeMap<u32, GuestView>,
+    /// A container on our VMID is in the way like any guest, but has no VM's config to read.
+    containers: BTreeSet<u32>,
+    online: BTreeSet<&'a str>,
+    /// The hosts that were asked for their VMs.
+    asked: Vec<&'a str>,
+    /// Those of them that did not answer.
+    unheard: BTreeSet<&'a str>,
+}
+
+/// Lists all guests. The list of everything lags: identity and power state come from the nodes themselves. Asked are the
+/// declared hosts and wherever else something that could be ours is.
+async fn list<'a>(
+    proxmox: &Client,
+    cluster: &'a Cluster,
+    ours: &Candidates<'_>,
+    resources: &'a [Resource],
+    blinds: &Blinds,
+) -> Listed<'a> {
+    let rows: Vec<&Resource> =
+        resources.iter().filter(|row| matches!(row.kind.as_str(), "qemu" | "lxc")).collect();
+    let containers: BTreeSet<u32> =
+        rows.iter().filter(|row| row.kind == "lxc").filter_map(|row| row.vmid).collect();
+    let mut guests: BTreeMap<u32, GuestView> = BTreeMap::new();
+    for row in &rows {
+        let Some(vmid) = row.vmid else { continue };
+        guests.insert(vmid, from_resource(vmid, row));
+    }
+    let online: BTreeSet<&str> = resources
+        .iter()
+        .filter(|row| row.kind == "node" && row.status == "online")
+        .map(|row| row.node.as_str())
+        .collect();
+    let declared = cluster.proxmox.hosts.iter().map(|host| host.name.as_str());
+    let elsewhere = rows
+        .iter()
+        .filter(|row| row.vmid.is_some_and(|vmid| ours.could_be(vmid, &row.name, &row.tags)))
+        .map(|row| row.node.as_str());
+    let wanted: BTreeSet<&str> = declared.chain(elsewhere).collect();
+    for host in wanted.difference(&online) {
+        blinds.say(format!("host {host}"), "it is offline or unknown");
+    }
+    let asked: Vec<&str> = wanted.intersection(&online).copied().collect();
+    let lists = join_all(asked.iter().map(|host| proxmox.vms(host))).await;
+    let mut unheard = BTreeSet::new();
+    for (host, list) in asked.iter().zip(lists) {
+        match list {
+            Ok(rows) => {
+                // What the node does not have is gone, whatever the lagging list says.
+                let here: BTreeSet<u32> = rows.iter().map(|row| row.vmid).collect();
+                guests.retain(|vmid, guest| {
+                    guest.host != *host || containers.contains(vmid) || here.contains(vmid)
+                });
+                for row in &rows {
+                    guests.insert(row.vmid, from_row(host, row, guests.get(&row.vmid)));
+                }
+            }
+            Err(error) => {
+                unheard.insert(*host);
+                blinds.add(format!("virtual machines of host {host}"), &error);
+            }
+        }
+    }
+    Listed { guests, containers, online, asked, unheard }
 }
 
 /// The one mark in a VM's notes.

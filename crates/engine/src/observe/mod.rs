@@ -2,12 +2,12 @@
 
 pub(crate) mod clones;
 mod config;
-mod disks;
 mod etcd;
 pub(crate) mod guests;
 mod identity;
 mod nodes;
 mod space;
+mod storages;
 pub(crate) mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +15,7 @@ use std::net::IpAddr;
 
 use daedal_inventory::{Arch, Cluster, Node};
 use daedal_planner::{
-    Blind, Generation, GuestView, HostView, ImagePin, Judge, Ownership, SecretsId, StorageView, VolumeView,
-    World,
+    Blind, GuestView, HostView, ImagePin, Judge, Ownership, SecretsId, StorageView, VolumeView, World,
 };
 use daedal_proxmox::{Client, Resource, imports_disk_images, permitted, release};
 use daedal_talos_config::SecretsBundle;
@@ -85,15 +84,14 @@ impl Engine {
         let mut world = World { proxmox_version: version.version, cannot_import, ..World::default() };
         let declared: BTreeSet<&str> = cluster.proxmox.hosts.iter().map(|host| host.name.as_str()).collect();
         world.hosts = hosts(&resources, &declared);
-        disks::find_disabled(proxmox, cluster, &mut world.hosts).await;
+        storages::find_disabled(proxmox, cluster, &mut world.hosts).await;
 
         let judge = Judge::knowing(cluster, id.clone());
-        let (guests::Found { guests, unlisted, applied }, volumes, disks) = tokio::join!(
+        let (guests::Found { guests, unlisted, applied }, contents) = tokio::join!(
             guests::look(proxmox, &judge, cluster, &resources, &self.parts.limits, &blinds),
-            volumes(proxmox, cluster, &world.hosts, &blinds),
-            disks::look(proxmox, cluster, &world.hosts, &blinds),
+            storages::look(proxmox, cluster, &world.hosts, &blinds),
         );
-        world.disks = disks;
+        world.disks = contents.disks;
         world.guests = guests;
         world.applied = applied;
         // A VM of ours may have been moved to a host that is not declared.
@@ -105,36 +103,14 @@ impl Engine {
             holding.map(|guest| guest.host.as_str()).filter(|host| !declared.contains(host)).collect();
         world.hosts.extend(hosts(&resources, &seen));
         world.unlisted_hosts = unlisted;
-        world.volumes = volumes;
+        world.volumes = contents.volumes;
         let incomplete = cluster.nodes.iter().any(|node| {
             let guest = world.guests.get(&node.vmid);
             !guest.is_some_and(
                 |guest| matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name),
             )
         });
-        if incomplete || space::needed(cluster, &world) {
-            space::look(proxmox, cluster, &mut world, &blinds).await;
-        }
-        if incomplete {
-            // Bridges matter only where a VM is still to be made.
-            bridges(proxmox, &mut world.hosts, &declared, &blinds).await;
-            world.own_disk = own_disk(proxmox, cluster, &world).await;
-            // Whoever declares the usual one is spared the question; a live check asks either way.
-            if cluster.talos.arch != Arch::default() {
-                architectures(proxmox, cluster, &mut world.hosts, &blinds).await;
-            }
-        }
-
-        if incomplete || world.guests.values().any(waits) {
-            match self.consoles(cluster, &world.proxmox_version).await {
-                Ok(consoles) => world.consoles = consoles,
-                Err(error) => {
-                    world.consoles_unclear = Some(crate::error::chain(&error));
-                    blinds.add("the token's permissions", &error);
-                }
-            }
-        }
-
+        self.look_at_room(cluster, &mut world, incomplete, &blinds).await;
         for image in self.images(cluster).all() {
             let pin = self.parts.store.pin(&image.file).await?;
             world.image_pins.extend(pin.map(|pin| ImagePin {
@@ -146,33 +122,66 @@ impl Engine {
         }
         world.secrets_stored = secrets.is_some();
         world.secrets_id = id;
-        world.known = self.parts.store.generation().await?.map(|kept| {
-            let daedal_store::Generation { number, by, at } = kept;
-            Generation { number, by, at }
-        });
+        world.known = self.parts.store.generation().await?;
         world.addresses = self.find(cluster, &world).await;
         let cluster = &*cluster.located(&world.addresses);
         if let Some(secrets) = secrets {
-            let hosts = placed(cluster, &world);
-            let (current, credentials, seen) = tokio::join!(
-                self.outputs.are_current(cluster, &secrets, &hosts),
-                self.outputs.credentials(self.parts.clock.now()),
-                nodes::look(self, cluster, &world, &secrets, &blinds)
-            );
-            let due =
-                credentials.iter().filter(|credential| credential.due).map(|credential| credential.ends);
-            world.credentials_end = due.min().map(|ends| ends.strftime("%Y-%m-%d").to_string());
-            world.outputs_current = current && world.credentials_end.is_none();
-            world.nodes = seen.nodes;
-            world.members = seen.members;
-            world.kubernetes_told = seen.kubernetes_told;
-            world.former = seen.former;
-            world.endpoint_answers = seen.endpoint_answers;
-            world.endpoint_unreached = seen.endpoint_unreached;
-            world.unreached = seen.unreached;
+            self.look_inside(cluster, &mut world, &secrets, &blinds).await;
         }
         world.blind = blinds.take();
         Ok(world)
+    }
+
+    /// What matters only where a VM is still to be made, or to be given its config.
+    async fn look_at_room(&self, cluster: &Cluster, world: &mut World, incomplete: bool, blinds: &Blinds) {
+        let proxmox = &self.parts.proxmox;
+        if incomplete || space::needed(cluster, world) {
+            space::look(proxmox, cluster, world, blinds).await;
+        }
+        if incomplete {
+            let declared = cluster.proxmox.hosts.iter().map(|host| host.name.as_str()).collect();
+            bridges(proxmox, &mut world.hosts, &declared, blinds).await;
+            world.own_disk = own_disk(proxmox, cluster, world).await;
+            // Whoever declares the usual one is spared the question; a live check asks either way.
+            if cluster.talos.arch != Arch::default() {
+                architectures(proxmox, cluster, &mut world.hosts, blinds).await;
+            }
+        }
+        if incomplete || world.guests.values().any(waits) {
+            match self.consoles(cluster, &world.proxmox_version).await {
+                Ok(consoles) => world.consoles = consoles,
+                Err(error) => {
+                    world.consoles_unclear = Some(chain(&error));
+                    blinds.add("the token's permissions", &error);
+                }
+            }
+        }
+    }
+
+    /// What the nodes and Kubernetes say to whoever has the secrets, and whether the outputs still fit.
+    async fn look_inside(
+        &self,
+        cluster: &Cluster,
+        world: &mut World,
+        secrets: &SecretsBundle,
+        blinds: &Blinds,
+    ) {
+        let hosts = placed(cluster, world);
+        let (current, credentials, seen) = tokio::join!(
+            self.outputs.are_current(cluster, secrets, &hosts),
+            self.outputs.credentials(self.parts.clock.now()),
+            nodes::look(self, cluster, world, secrets, blinds)
+        );
+        let due = credentials.iter().filter(|credential| credential.due).map(|credential| credential.ends);
+        world.credentials_end = due.min().map(|ends| ends.strftime("%Y-%m-%d").to_string());
+        world.outputs_current = current && world.credentials_end.is_none();
+        world.nodes = seen.nodes;
+        world.members = seen.members;
+        world.kubernetes_told = seen.kubernetes_told;
+        world.former = seen.former;
+        world.endpoint_answers = seen.endpoint_answers;
+        world.endpoint_unreached = seen.endpoint_unreached;
+        world.unreached = seen.unreached;
     }
 }
 
@@ -300,23 +309,6 @@ fn architecture(machine: &str) -> Option<Arch> {
     }
 }
 
-/// Images and config media: asked of each host that has the storage, or of one of them if it is shared.
-async fn volumes(
-    proxmox: &Client,
-    cluster: &Cluster,
-    hosts: &BTreeMap<String, HostView>,
-    blinds: &Blinds,
-) -> Vec<VolumeView> {
-    let mut all = volumes_of(proxmox, &cluster.proxmox.images_storage, hosts, blinds).await;
-    // What is declared to be there may lie on another storage.
-    let declared = cluster.boot.volume_storage();
-    if let Some(storage) = declared.filter(|storage| *storage != cluster.proxmox.images_storage) {
-        all.extend(volumes_of(proxmox, storage, hosts, blinds).await);
-    }
-    all.sort_by(|a, b| (&a.host, &a.volid).cmp(&(&b.host, &b.volid)));
-    all
-}
-
 /// How large the disk in the declared image is, wherever it lies. The listing tells the size of a file, which of a raw image
 /// is that of the disk.
 async fn own_disk(proxmox: &Client, cluster: &Cluster, world: &World) -> Option<u64> {
@@ -337,60 +329,4 @@ async fn own_disk(proxmox: &Client, cluster: &Cluster, world: &World) -> Option<
     let sizes: Option<Vec<u64>> =
         sizes.into_iter().map(|told| told.ok().and_then(|told| told.size)).collect();
     sizes?.into_iter().min()
-}
-
-async fn volumes_of(
-    proxmox: &Client,
-    storage: &str,
-    hosts: &BTreeMap<String, HostView>,
-    blinds: &Blinds,
-) -> Vec<VolumeView> {
-    let shared = hosts.values().any(|host| host.storages.get(storage).is_some_and(|view| view.shared));
-    // A storage that a host does not have is a matter for the planner, not a thing unseen.
-    let having: Vec<&str> = hosts
-        .iter()
-        .filter(|(_, host)| host.online && host.storages.contains_key(storage))
-        .map(|(name, _)| name.as_str())
-        .collect();
-    let ask = |host: &str| {
-        let host = host.to_owned();
-        async move {
-            match proxmox.volumes(&host, storage, None).await {
-                Ok(volumes) => Some(volumes),
-                Err(error) => {
-                    blinds.add(format!("storage {storage} on host {host}"), &error);
-                    None
-                }
-            }
-        }
-    };
-    let view = |host: &str, volume: &daedal_proxmox::Volume| VolumeView {
-        host: host.to_owned(),
-        storage: storage.to_owned(),
-        volid: volume.volid.clone(),
-        content: volume.content.clone(),
-        size: volume.size.unwrap_or(0),
-    };
-    let of_interest = |volume: &&daedal_proxmox::Volume| matches!(volume.content.as_str(), "iso" | "import");
-    let mut all: Vec<VolumeView> = Vec::new();
-    if shared {
-        if having.is_empty() {
-            blinds.say(format!("storage {storage}"), "no host that is online has it");
-        }
-        for host in &having {
-            // One that does not answer is named; the next can tell the same.
-            let Some(volumes) = ask(host).await else { continue };
-            for host in &having {
-                all.extend(volumes.iter().filter(of_interest).map(|volume| view(host, volume)));
-            }
-            break;
-        }
-    } else {
-        let lists = join_all(having.iter().map(|host| ask(host))).await;
-        for (host, volumes) in having.iter().zip(lists) {
-            let volumes = volumes.unwrap_or_default();
-            all.extend(volumes.iter().filter(of_interest).map(|volume| view(host, volume)));
-        }
-    }
-    all
 }

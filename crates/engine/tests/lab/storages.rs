@@ -101,3 +101,23 @@ async fn what_others_were_promised_counts() {
     bench.cluster.proxmox.disk_overcommit = 2.0;
     assert_done(&bench.apply().await, "apply");
 }
+
+/// A storage that holds disks and images is listed once by each host.
+#[tokio::test(start_paused = true)]
+async fn each_storage_is_listed_once_whatever_is_wanted_of_it() {
+    let mut bench = Bench::with(1, 1, |spec| {
+        for host in &mut spec.hosts {
+            for storage in host.storages.iter_mut().filter(|storage| storage.name == "local") {
+                storage.content.push("images".to_owned());
+            }
+        }
+    });
+    bench.cluster.proxmox.disks_storage = "local".into();
+    assert_done(&bench.apply().await, "apply");
+    let listed = || bench.counts().by_shape.get("GET /nodes/*/storage/*/content").copied().unwrap_or(0);
+    let before = listed();
+    let world = bench.look().await.0;
+    assert_eq!(listed() - before, world.hosts.len() as u64, "{:#?}", bench.counts().by_shape);
+    let disks: usize = world.disks.iter().map(|list| list.disks.len()).sum();
+    assert!(disks >= 4 && world.volumes.iter().any(|volume| volume.content == "import"), "{world:#?}");
+}
