@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use daedal_image_factory::{Arch, Format, Image, MetaValue, Overlay, OverlayOption, Schematic};
+use daedal_image_factory::{Format, Image, MetaValue, Overlay, OverlayOption, Schematic};
 use daedal_inventory::{Cluster, DiskFormat, Node};
 use daedal_planner::names::image_file;
 use daedal_planner::{Content, ImageRef, Images};
@@ -15,15 +15,11 @@ pub(crate) struct Source {
 
 impl Source {
     fn new(cluster: &Cluster, schematic: Schematic) -> Self {
-        let arch = match cluster.talos.arch {
-            daedal_inventory::Arch::Amd64 => Arch::Amd64,
-            daedal_inventory::Arch::Arm64 => Arch::Arm64,
-        };
         let image = Image {
             platform: if cluster.boot.own_images() { "metal" } else { "nocloud" }.to_owned(),
             secure_boot: cluster.talos.secure_boot,
             format: if cluster.boot.takes_iso() { Format::Iso } else { disk_format(cluster.boot.format) },
-            ..Image::nocloud(schematic.id(), &cluster.talos.version.to_string(), arch)
+            ..Image::nocloud(schematic.id(), &cluster.talos.version.to_string(), cluster.talos.arch)
         };
         Self { image, schematic }
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use daedal_inventory::hardware;
 use daedal_inventory::options::{self, FileSystem, HostnameFrom, Machine};
 use daedal_talos_config::{
-    Bond, BondMode, ClusterOptions, DiskKind, DiskSelector, Encryption, EncryptionKey, ExtensionService,
-    ExtraMount, Hostname, KernelLog, KernelModule, Link, LogDestination, Mac, NodeOptions, RegistryAuth,
-    RegistryTls, Route, Secret, UserVolume, Vlan,
+    Bond, ClusterOptions, DiskKind, DiskSelector, Encryption, EncryptionKey, ExtensionService, ExtraMount,
+    Hostname, KernelLog, KernelModule, Link, LogDestination, Mac, NodeOptions, RegistryAuth, RegistryTls,
+    Route, Secret, UserVolume, Vlan,
 };
 
 /// Puts the settings into a node's options. Texts were checked when the inventory was read.
@@ -129,15 +129,6 @@ fn vlan(vlan: &options::Vlan) -> Vlan {
 
 /// Cards as one interface, in the place of the first of them.
 pub(crate) fn bond(bond: &hardware::Bond, members: Vec<Mac>, first: Link) -> Bond {
-    let mode = match bond.mode {
-        hardware::BondMode::ActiveBackup => BondMode::ActiveBackup,
-        hardware::BondMode::BalanceRr => BondMode::BalanceRr,
-        hardware::BondMode::BalanceXor => BondMode::BalanceXor,
-        hardware::BondMode::Broadcast => BondMode::Broadcast,
-        hardware::BondMode::Lacp => BondMode::Lacp,
-        hardware::BondMode::BalanceTlb => BondMode::BalanceTlb,
-        hardware::BondMode::BalanceAlb => BondMode::BalanceAlb,
-    };
     Bond {
         hash_policy: bond.hash_policy.map(|policy| policy.as_str().to_owned()),
         lacp_rate: bond.lacp_rate.map(|rate| rate.as_str().to_owned()),
@@ -146,7 +137,7 @@ pub(crate) fn bond(bond: &hardware::Bond, members: Vec<Mac>, first: Link) -> Bon
         addresses: first.addresses,
         routes: first.routes,
         dhcp: first.dhcp,
-        ..Bond::new(bond.name.as_deref().unwrap_or("bond0"), members, mode)
+        ..Bond::new(bond.name.as_deref().unwrap_or("bond0"), members, bond.mode)
     }
 }
 

@@ -1,25 +1,6 @@
 //! Names of images: at the factory, on a storage, and for the installer.
 
-use std::fmt;
-
-/// CPU architecture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Arch {
-    /// x86-64.
-    #[default]
-    Amd64,
-    /// AArch64.
-    Arm64,
-}
-
-impl fmt::Display for Arch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Amd64 => "amd64",
-            Self::Arm64 => "arm64",
-        })
-    }
-}
+pub use daedal_talos_config::Arch;
 
 /// File format of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -11,11 +11,11 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-pub use crate::arch::Arch;
 pub use crate::boot::{Boot, BootConfig, BootFrom, DiskFormat, FirstContact, Templates};
 pub use crate::image::{Bootloader, Overlay, OverlayOption};
 pub use crate::node::{Disk, Nic, Node, Role};
 use crate::options::{Hidden, Machine, Registry, RegistryMirror};
+pub use daedal_talos_config::Arch;
 
 /// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,10 @@
 //! What a VM is made of besides cores, memory and its system disk: written, resolved and read in one shape.
 
+use daedal_talos_config::Arch;
+pub use daedal_talos_config::BondMode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::arch::Arch;
 use crate::options::Route;
 
 /// A VM's hardware. Disks, network cards and devices of the cluster and the pool are merged; the pool's single values win.
@@ -165,28 +166,6 @@ pub struct Bond {
     /// Milliseconds between checks of the cards' state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub miimon: Option<u32>,
-}
-
-/// How the cards of a bond are used, in the kernel's words.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BondMode {
-    /// One, and another when it fails.
-    #[default]
-    ActiveBackup,
-    /// One after the other.
-    BalanceRr,
-    /// Chosen by a hash.
-    BalanceXor,
-    /// All at once.
-    Broadcast,
-    /// Link aggregation with the switch (LACP).
-    #[serde(rename = "802.3ad")]
-    Lacp,
-    /// By load when sending.
-    BalanceTlb,
-    /// By load both ways.
-    BalanceAlb,
 }
 
 /// By what a bond chooses a card, in the kernel's words.

@@ -8,7 +8,6 @@
 //! text ──yaml──► tree with places ──check (against the schema of the types)──► Document ──resolve──► Cluster
 //! ```
 
-mod arch;
 mod boot;
 mod check;
 mod cluster;

@@ -6,19 +6,11 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use daedal_talos_config::Role;
+
 use crate::cluster::Patch;
 use crate::hardware::Hardware;
 use crate::options::{Machine, Route};
-
-/// A node's role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Runs etcd and the API server.
-    ControlPlane,
-    /// Runs workloads.
-    Worker,
-}
 
 /// One node with everything decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

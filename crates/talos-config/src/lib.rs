@@ -30,6 +30,7 @@
 //! ([`Secret`]).
 
 mod access;
+mod arch;
 mod config;
 mod error;
 pub mod nocloud;
@@ -42,6 +43,7 @@ mod yaml;
 pub use access::{
     ApiRole, ClientCredentials, DEFAULT_LIFETIME, KubeconfigOptions, Talosconfig, kubeconfig_validity,
 };
+pub use arch::Arch;
 pub use config::{
     Bond, BondMode, ClusterOptions, Cni, Contract, Dhcp, Discovery, DiskKind, DiskSelector,
     DocumentDifference, Encryption, EncryptionKey, ExtensionService, ExtraMount, FieldDifference, Hostname,

@@ -9,7 +9,7 @@ use daedal_planner::RunningVersions;
 use daedal_talos_config::nocloud::Cidata;
 use daedal_talos_config::{
     ClusterOptions, Cni, Dhcp, Discovery, Hostname, Install, KubeSpan, Link, Lint, MachineConfig, Marks,
-    NodeOptions, Patch, RegistryMirror, Release, Role as TalosRole, Route, Secret, SecretsBundle, Severity,
+    NodeOptions, Patch, RegistryMirror, Release, Route, Secret, SecretsBundle, Severity,
 };
 use zeroize::Zeroizing;
 
@@ -224,13 +224,6 @@ impl<'a> Recipe<'a> {
     }
 }
 
-fn talos_role(role: Role) -> TalosRole {
-    match role {
-        Role::ControlPlane => TalosRole::ControlPlane,
-        Role::Worker => TalosRole::Worker,
-    }
-}
-
 fn cluster_options(cluster: &Cluster) -> Result<ClusterOptions, Error> {
     let kubernetes = &cluster.kubernetes;
     let mut options = ClusterOptions::new(
@@ -275,7 +268,7 @@ pub(super) fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions
         whose: ConfigOwner::Node(node.name.clone()),
         source: Box::new(source),
     };
-    let mut options = NodeOptions::new(talos_role(node.role), &node.name);
+    let mut options = NodeOptions::new(node.role, &node.name);
     let mut first = Link {
         mtu: cluster.network.mtu.map(u32::from),
         addresses: node.address.into_iter().collect(),
@@ -323,7 +316,7 @@ pub(super) fn node_options(cluster: &Cluster, node: &Node) -> Result<NodeOptions
 
 /// What the cluster says, and what all nodes of the role agree on.
 fn role_options(cluster: &Cluster, role: Role) -> NodeOptions {
-    let mut options = NodeOptions::new(talos_role(role), Hostname::Stable);
+    let mut options = NodeOptions::new(role, Hostname::Stable);
     let mut nodes = cluster.nodes.iter().filter(|node| node.role == role);
     let mut shared = Shared { machine: cluster.machine.clone(), ..Shared::default() };
     if let Some(first) = nodes.next() {

@@ -12,6 +12,7 @@ mod scalar;
 
 use std::collections::BTreeMap;
 
+use daedal_talos_config::Arch;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,7 +20,6 @@ pub(crate) use pool::{Patch, Pool, PoolNode, Role};
 pub(crate) use proxmox::{Host, HostSpec, Proxmox, SecretRef, TlsTrust};
 pub(crate) use scalar::{Address, Size, Vmid};
 
-use crate::arch::Arch;
 use crate::cluster;
 use crate::hardware::Hardware;
 use crate::image::{Bootloader, Overlay};

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 
 use indexmap::IndexMap;
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
 pub use disk::{DiskKind, DiskSelector, Encryption, EncryptionKey, Install, UserVolume};
 pub use link::{Bond, BondMode, Dhcp, Link, Mac, Route, Vlan};
@@ -16,7 +17,8 @@ pub use machine::{ExtensionService, ExtraMount, KernelLog, KernelModule, KubeSpa
 pub use registry::{RegistryAuth, RegistryMirror, RegistryTls};
 
 /// What a machine does in the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Runs etcd and the Kubernetes control plane.
     ControlPlane,

@@ -3,6 +3,8 @@
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
@@ -154,18 +156,21 @@ impl Bond {
     }
 }
 
-/// How the cards of a bond are used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How the cards of a bond are used, in the kernel's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum BondMode {
+    /// One, and another when it fails.
+    #[default]
+    ActiveBackup,
     /// One after the other.
     BalanceRr,
-    /// One, and another when it fails.
-    ActiveBackup,
     /// Chosen by a hash.
     BalanceXor,
     /// All at once.
     Broadcast,
     /// Link aggregation with the switch (LACP).
+    #[serde(rename = "802.3ad")]
     Lacp,
     /// By load when sending.
     BalanceTlb,
