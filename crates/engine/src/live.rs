@@ -18,7 +18,7 @@ use serde::Serialize;
 pub use self::factory::NotInFactory;
 use crate::engine::Engine;
 use crate::error::{Error, chain};
-use crate::observe::{Blinds, architectures};
+use crate::observe::{UnobservedList, architectures};
 use crate::privileges::{Scope, vnet_zones};
 
 /// Everything that was checked, in order.
@@ -100,9 +100,9 @@ impl Engine {
                 return report;
             }
         };
-        let blinds = Blinds::default();
-        architectures(proxmox, cluster, &mut world.hosts, &blinds).await;
-        world.blind.extend(blinds.take());
+        let unobserved = UnobservedList::default();
+        architectures(proxmox, cluster, &mut world.hosts, &unobserved).await;
+        world.unobserved.extend(unobserved.take());
         let plan = plan_apply(cluster, &self.images(cluster), &world);
         version(&mut report, cluster, &world.proxmox_version, &plan);
         privileges(&mut report, cluster, proxmox, &world.proxmox_version).await;
@@ -120,8 +120,8 @@ impl Engine {
         self.addresses(&mut report, cluster, &world).await;
         self.clocks(&mut report, &world).await;
         quorum(&mut report, proxmox).await;
-        for blind in &world.blind {
-            report.add(CheckVerdict::Unknown, &blind.what, &blind.why, None);
+        for unobserved in &world.unobserved {
+            report.add(CheckVerdict::Unknown, &unobserved.what, &unobserved.why, None);
         }
         report
     }

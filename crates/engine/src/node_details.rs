@@ -17,7 +17,7 @@ use crate::kubernetes::{API_SERVER_PORT, Kubernetes};
 use crate::node_identities::NodeIdentities;
 use crate::nodes::Nodes;
 use crate::observe::guests::whose;
-use crate::observe::{Blinds, unseen};
+use crate::observe::{UnobservedList, unseen};
 
 /// One node from all three sides.
 #[derive(Clone, Debug, Serialize)]
@@ -262,8 +262,8 @@ impl Engine {
     /// Why no list shows a node's VM: there is none, or one that is not in its pool yet.
     async fn absence(&self, cluster: &Cluster, node: &Node) -> String {
         let hosts: Vec<&str> = cluster.proxmox.hosts.iter().map(|host| host.name.as_str()).collect();
-        let (proxmox, blinds) = (&self.parts.proxmox, Blinds::default());
-        let found = unseen::look(proxmox, cluster, &hosts, std::iter::once(node), &blinds).await;
+        let (proxmox, unobserved) = (&self.parts.proxmox, UnobservedList::default());
+        let found = unseen::look(proxmox, cluster, &hosts, std::iter::once(node), &unobserved).await;
         match found.first() {
             None => format!("there is no VM {}", node.vmid),
             Some(GuestView {

@@ -2,8 +2,8 @@
 
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{
-    Blind, EtcdView, GuestView, Hindrance, Likeness, NodeView, Ownership, Plan, PlanError, StorageWarning,
-    TalosView, Unreached, World, readiness, storage_warnings,
+    EtcdView, GuestView, Hindrance, Likeness, NodeView, Ownership, Plan, PlanError, StorageWarning,
+    TalosView, Unobserved, Unreached, World, readiness, storage_warnings,
 };
 use serde::Serialize;
 
@@ -38,7 +38,8 @@ pub struct StatusReport {
     /// What is wrong with the storages that its VMs are on.
     pub storages: Vec<StorageWarning>,
     /// What could not be seen.
-    pub blind: Vec<Blind>,
+    #[serde(rename = "blind")]
+    pub unobserved: Vec<Unobserved>,
     /// The client certificates in the output files.
     pub credentials: Vec<Credential>,
 }
@@ -130,7 +131,7 @@ impl StatusReport {
             unasked,
             as_declared: None,
             storages: storage_warnings(cluster, world),
-            blind: world.blind.clone(),
+            unobserved: world.unobserved.clone(),
             credentials: Vec::new(),
         }
     }
@@ -142,7 +143,7 @@ impl StatusReport {
             // Where a side could not be asked, that has been said already.
             Err(_) if !self.unasked.is_empty() => return,
             Err(error) => {
-                self.blind.push(Blind { what: "what is declared".to_owned(), why: chain(&error) });
+                self.unobserved.push(Unobserved { what: "what is declared".to_owned(), why: chain(&error) });
                 return;
             }
         };

@@ -11,7 +11,7 @@ use crate::names;
 use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Quorum, StepId};
 use crate::survey::{Notes, Survey, claims, full_name, look_alike};
 use crate::volumes::{Place, Volumes};
-use crate::world::{Blind, EtcdView, GuestView, Likeness, Ownership, TalosView, World};
+use crate::world::{EtcdView, GuestView, Likeness, Ownership, TalosView, Unobserved, World};
 
 /// Plans the end of the cluster: every VM that is ours, wherever it is, also of nodes no longer declared; and every
 /// config medium. Never anything under `protect: true`, and nothing without the secrets that prove it to be ours.
@@ -309,24 +309,24 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
     // Of shared storage, one host that answers tells all.
     let told = shared && world.volumes.iter().any(|volume| volume.storage == *storage);
     let mut images: HashSet<String> =
-        world.hosts.keys().filter(|_| !told).map(|host| Blind::storage(storage, host)).collect();
+        world.hosts.keys().filter(|_| !told).map(|host| Unobserved::storage(storage, host)).collect();
     images.insert(format!("storage {storage}"));
-    for blind in &world.blind {
-        let text = format!("Could not be seen: {}", blind.why);
-        match images.contains(&blind.what) {
+    for unobserved in &world.unobserved {
+        let text = format!("Could not be seen: {}", unobserved.why);
+        match images.contains(&unobserved.what) {
             // To call the cluster gone would be untrue.
             true => notes.problem(
-                blind.what.clone(),
+                unobserved.what.clone(),
                 format!("{text}. Config media with keys of this cluster may be left there."),
                 again(),
             ),
-            false => notes.warning(blind.what.clone(), text),
+            false => notes.warning(unobserved.what.clone(), text),
         }
     }
     for host in cluster.proxmox.hosts.iter().filter(|_| !shared) {
         if world.hosts.get(&host.name).is_some_and(|seen| !seen.online) {
             let text = "The host is offline: config media with keys of this cluster may be left there.";
-            notes.problem(Blind::storage(storage, &host.name), text, again());
+            notes.problem(Unobserved::storage(storage, &host.name), text, again());
         }
     }
     if world.volumes.iter().any(|volume| volume.content == "import") {

@@ -98,8 +98,8 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
         );
         notes.warning("etcd", text);
     }
-    for blind in &world.blind {
-        notes.warning(blind.what.clone(), format!("Could not be seen: {}", blind.why));
+    for unobserved in &world.unobserved {
+        notes.warning(unobserved.what.clone(), format!("Could not be seen: {}", unobserved.why));
     }
 
     let mut graph = Graph::default();

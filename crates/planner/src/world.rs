@@ -15,7 +15,7 @@ use crate::names;
 use crate::plan::{DocumentChange, RunningVersions};
 use crate::slots::Seats;
 
-/// Everything the planner may know. Always partial: [`World::blind`] says what was not seen, and why.
+/// Everything the planner may know. Always partial: [`World::unobserved`] says what was not seen, and why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct World {
@@ -86,7 +86,8 @@ pub struct World {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<DiskList>,
     /// What could not be observed.
-    pub blind: Vec<Blind>,
+    #[serde(rename = "blind")]
+    pub unobserved: Vec<Unobserved>,
 }
 
 impl World {
@@ -155,14 +156,14 @@ pub enum Hindrance {
 /// One thing that could not be observed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Blind {
+pub struct Unobserved {
     /// What, such as `storage local on host atlas`.
     pub what: String,
     /// Why, in one sentence.
     pub why: String,
 }
 
-impl Blind {
+impl Unobserved {
     /// What is unseen when a storage's content could not be listed on a host.
     pub fn storage(storage: &str, host: &str) -> String {
         format!("storage {storage} on host {host}")

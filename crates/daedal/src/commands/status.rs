@@ -150,8 +150,8 @@ fn render(status: &StatusReport, renewal: &str) -> String {
     for StorageWarning { about, text: why, fix } in &status.storages {
         text.push_str(&format!("Warning: {about}: {why}\n  {fix}\n"));
     }
-    for blind in &status.blind {
-        text.push_str(&console::wrapped(&format!("Not seen: {}: {}\n", blind.what, blind.why), 2));
+    for unobserved in &status.unobserved {
+        text.push_str(&console::wrapped(&format!("Not seen: {}: {}\n", unobserved.what, unobserved.why), 2));
     }
     text
 }
@@ -224,7 +224,7 @@ mod tests {
             unasked: Vec::new(),
             as_declared: Some(true),
             storages: Vec::new(),
-            blind: Vec::new(),
+            unobserved: Vec::new(),
             credentials: vec![credential("talosconfig", true), credential("kubeconfig", false)],
         };
         let text = render(&status, "renew it: daedal apply");

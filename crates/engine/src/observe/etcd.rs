@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use daedal_inventory::Node;
 use daedal_planner::{EtcdView, MemberView};
 
-use super::Blinds;
+use super::UnobservedList;
 use super::nodes::{Answer, Found};
 use crate::node_identities::{KubeNodes, NodeIdentities, Owner};
 use crate::nodes::{Member, Membership};
@@ -25,7 +25,7 @@ impl Etcd {
         answers: &[Answer],
         identities: &NodeIdentities,
         known: &KubeNodes,
-        blinds: &Blinds,
+        unobserved: &UnobservedList,
     ) -> Self {
         let mut etcd = Self::default();
         let mut owners: HashMap<u64, &str> = HashMap::new();
@@ -33,7 +33,8 @@ impl Etcd {
             let Some(Membership::Of { members, own }) = &answer.etcd else { continue };
             let in_common = members.iter().any(|member| etcd.listed.contains_key(&member.id));
             if !etcd.listed.is_empty() && !in_common {
-                blinds.say("etcd", format!("{} is in another etcd than the other control planes", node.name));
+                unobserved
+                    .say("etcd", format!("{} is in another etcd than the other control planes", node.name));
                 continue;
             }
             owners.extend(own.map(|own| (own, node.name.as_str())));
@@ -159,7 +160,7 @@ mod tests {
         let (identities, known) =
             (NodeIdentities::new(&cluster, &World::default(), Addresses::default()), KubeNodes::default());
         let whose = |answers: &[Answer]| -> Vec<(String, bool, bool)> {
-            let etcd = Etcd::of(&planes, answers, &identities, &known, &Blinds::default());
+            let etcd = Etcd::of(&planes, answers, &identities, &known, &UnobservedList::default());
             etcd.members().into_iter().map(|one| (one.name, one.serves, one.guessed)).collect()
         };
         let told = |all: [(&str, bool, bool); 4]| all.map(|(a, b, c)| (a.to_owned(), b, c)).to_vec();
@@ -198,8 +199,13 @@ mod tests {
             let answers =
                 [Some(first), own.clone()].map(|etcd| Answer { etcd, ..Answer::of(Probe::Maintenance) });
             let identities = NodeIdentities::new(&cluster, &World::default(), Addresses::default());
-            let etcd =
-                Etcd::of(&planes[..2], &answers, &identities, &KubeNodes::default(), &Blinds::default());
+            let etcd = Etcd::of(
+                &planes[..2],
+                &answers,
+                &identities,
+                &KubeNodes::default(),
+                &UnobservedList::default(),
+            );
             etcd.view(planes[1], own.as_ref())
         };
         let of = |members: &[Member], own| Some(Membership::Of { members: members.to_vec(), own });

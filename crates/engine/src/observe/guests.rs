@@ -14,7 +14,7 @@ use futures::stream::{self, StreamExt};
 use crate::error::chain;
 use crate::limits::Limits;
 use crate::machine::{self, Drives, SYSTEM_DISK};
-use crate::observe::{Blinds, clones, unseen};
+use crate::observe::{UnobservedList, clones, unseen};
 
 /// What was found of the guests.
 pub(crate) struct Found {
@@ -32,11 +32,11 @@ pub(crate) async fn look(
     cluster: &Cluster,
     resources: &[Resource],
     limits: &Limits,
-    blinds: &Blinds,
+    unobserved: &UnobservedList,
 ) -> Found {
     let ours = Candidates::of(cluster);
     let Listed { mut guests, containers, online, asked, unheard } =
-        list(proxmox, cluster, &ours, resources, blinds).await;
+        list(proxmox, cluster, &ours, resources, unobserved).await;
     let candidates: Vec<(u32, String)> = guests
         .values()
         .filter(|guest| !containers.contains(&guest.vmid))
@@ -70,7 +70,7 @@ pub(crate) async fn look(
         let mark = config.as_ref().and_then(mark).filter(|_| matches!(ownership, Ownership::Ours { .. }));
         applied.extend(mark.and_then(|mark| mark.applied()));
         if let Ownership::Unreadable { why } = &ownership {
-            blinds.say(format!("VM {vmid} on host {}", guest.host), why.clone());
+            unobserved.say(format!("VM {vmid} on host {}", guest.host), why.clone());
         }
         guest.ownership = ownership;
         if let Some(config) = config {
@@ -84,7 +84,7 @@ pub(crate) async fn look(
     }
     let heard: Vec<&str> = asked.iter().copied().filter(|host| !unheard.contains(host)).collect();
     let unlisted = cluster.nodes.iter().filter(|node| !guests.contains_key(&node.vmid));
-    for guest in unseen::look(proxmox, cluster, &heard, unlisted, blinds).await {
+    for guest in unseen::look(proxmox, cluster, &heard, unlisted, unobserved).await {
         guests.insert(guest.vmid, guest);
     }
     applied.sort_by(|a, b| (a.number, &a.at, &a.by).cmp(&(b.number, &b.at, &b.by)));
@@ -136,7 +136,7 @@ async fn list<'a>(
     cluster: &'a Cluster,
     ours: &Candidates<'_>,
     resources: &'a [Resource],
-    blinds: &Blinds,
+    unobserved: &UnobservedList,
 ) -> Listed<'a> {
     let rows: Vec<&Resource> =
         resources.iter().filter(|row| matches!(row.kind.as_str(), "qemu" | "lxc")).collect();
@@ -159,7 +159,7 @@ async fn list<'a>(
         .map(|row| row.node.as_str());
     let wanted: BTreeSet<&str> = declared.chain(elsewhere).collect();
     for host in wanted.difference(&online) {
-        blinds.say(format!("host {host}"), "it is offline or unknown");
+        unobserved.say(format!("host {host}"), "it is offline or unknown");
     }
     let asked: Vec<&str> = wanted.intersection(&online).copied().collect();
     let lists = join_all(asked.iter().map(|host| proxmox.vms(host))).await;
@@ -178,7 +178,7 @@ async fn list<'a>(
             }
             Err(error) => {
                 unheard.insert(*host);
-                blinds.add(format!("virtual machines of host {host}"), &error);
+                unobserved.add(format!("virtual machines of host {host}"), &error);
             }
         }
     }

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 use daedal_inventory::{Arch, Cluster, Node};
 use daedal_planner::{
-    Blind, GuestView, HostView, ImagePin, Judge, Ownership, SecretsId, StorageView, VolumeView, World,
+    GuestView, HostView, ImagePin, Judge, Ownership, SecretsId, StorageView, Unobserved, VolumeView, World,
 };
 use daedal_proxmox::{Client, Resource, imports_disk_images, permitted, release};
 use daedal_talos_config::SecretsBundle;
@@ -32,19 +32,19 @@ pub use self::identity::RunsOn;
 
 /// Collects what could not be seen.
 #[derive(Default)]
-pub(crate) struct Blinds(std::sync::Mutex<Vec<Blind>>);
+pub(crate) struct UnobservedList(std::sync::Mutex<Vec<Unobserved>>);
 
-impl Blinds {
+impl UnobservedList {
     pub(crate) fn add(&self, what: impl Into<String>, why: &(dyn std::error::Error + 'static)) {
         self.say(what, chain(why));
     }
 
     pub(crate) fn say(&self, what: impl Into<String>, why: impl Into<String>) {
-        let blind = Blind { what: what.into(), why: why.into() };
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(blind);
+        let unobserved = Unobserved { what: what.into(), why: why.into() };
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(unobserved);
     }
 
-    pub(crate) fn take(self) -> Vec<Blind> {
+    pub(crate) fn take(self) -> Vec<Unobserved> {
         let mut all = self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Replies arrive in any order; the world does not depend on it.
         all.sort_by(|a, b| (&a.what, &a.why).cmp(&(&b.what, &b.why)));
@@ -54,7 +54,7 @@ impl Blinds {
 
 impl Engine {
     /// Looks at everything the plan depends on. Only Proxmox itself being out of reach, or a damaged store, is an
-    /// error; whatever else cannot be seen is named in [`World::blind`].
+    /// error; whatever else cannot be seen is named in [`World::unobserved`].
     pub async fn observe(&self, cluster: &Cluster) -> Result<World, Error> {
         let secrets = self.stored_secrets().await?;
         let id = secrets.as_ref().map(secrets_id);
@@ -78,7 +78,7 @@ impl Engine {
         id: Option<SecretsId>,
     ) -> Result<World, Error> {
         let proxmox = &self.parts.proxmox;
-        let blinds = Blinds::default();
+        let unobserved = UnobservedList::default();
         let (version, resources) = tokio::try_join!(proxmox.version(), proxmox.resources())?;
         let cannot_import = !imports_disk_images(&version.version);
         let mut world = World { proxmox_version: version.version, cannot_import, ..World::default() };
@@ -88,8 +88,8 @@ impl Engine {
 
         let judge = Judge::knowing(cluster, id.clone());
         let (guests::Found { guests, unlisted, applied }, contents) = tokio::join!(
-            guests::look(proxmox, &judge, cluster, &resources, &self.parts.limits, &blinds),
-            storages::look(proxmox, cluster, &world.hosts, &blinds),
+            guests::look(proxmox, &judge, cluster, &resources, &self.parts.limits, &unobserved),
+            storages::look(proxmox, cluster, &world.hosts, &unobserved),
         );
         world.disks = contents.disks;
         world.guests = guests;
@@ -110,7 +110,7 @@ impl Engine {
                 |guest| matches!(&guest.ownership, Ownership::Ours { node: name, .. } if *name == node.name),
             )
         });
-        self.look_at_room(cluster, &mut world, incomplete, &blinds).await;
+        self.look_at_room(cluster, &mut world, incomplete, &unobserved).await;
         for image in self.images(cluster).all() {
             let pin = self.parts.store.pin(&image.file).await?;
             world.image_pins.extend(pin.map(|pin| ImagePin {
@@ -126,25 +126,31 @@ impl Engine {
         world.addresses = self.find(cluster, &world).await;
         let cluster = &*cluster.located(&world.addresses);
         if let Some(secrets) = secrets {
-            self.look_inside(cluster, &mut world, &secrets, &blinds).await;
+            self.look_inside(cluster, &mut world, &secrets, &unobserved).await;
         }
-        world.blind = blinds.take();
+        world.unobserved = unobserved.take();
         Ok(world)
     }
 
     /// What matters only where a VM is still to be made, or to be given its config.
-    async fn look_at_room(&self, cluster: &Cluster, world: &mut World, incomplete: bool, blinds: &Blinds) {
+    async fn look_at_room(
+        &self,
+        cluster: &Cluster,
+        world: &mut World,
+        incomplete: bool,
+        unobserved: &UnobservedList,
+    ) {
         let proxmox = &self.parts.proxmox;
         if incomplete || space::needed(cluster, world) {
-            space::look(proxmox, cluster, world, blinds).await;
+            space::look(proxmox, cluster, world, unobserved).await;
         }
         if incomplete {
             let declared = cluster.proxmox.hosts.iter().map(|host| host.name.as_str()).collect();
-            bridges(proxmox, &mut world.hosts, &declared, blinds).await;
+            bridges(proxmox, &mut world.hosts, &declared, unobserved).await;
             world.own_disk = own_disk(proxmox, cluster, world).await;
             // Whoever declares the usual one is spared the question; a live check asks either way.
             if cluster.talos.arch != Arch::default() {
-                architectures(proxmox, cluster, &mut world.hosts, blinds).await;
+                architectures(proxmox, cluster, &mut world.hosts, unobserved).await;
             }
         }
         if incomplete || world.guests.values().any(waits) {
@@ -152,7 +158,7 @@ impl Engine {
                 Ok(consoles) => world.consoles = consoles,
                 Err(error) => {
                     world.consoles_unclear = Some(chain(&error));
-                    blinds.add("the token's permissions", &error);
+                    unobserved.add("the token's permissions", &error);
                 }
             }
         }
@@ -164,13 +170,13 @@ impl Engine {
         cluster: &Cluster,
         world: &mut World,
         secrets: &SecretsBundle,
-        blinds: &Blinds,
+        unobserved: &UnobservedList,
     ) {
         let hosts = placed(cluster, world);
         let (current, credentials, seen) = tokio::join!(
             self.outputs.are_current(cluster, secrets, &hosts),
             self.outputs.credentials(self.parts.clock.now()),
-            nodes::look(self, cluster, world, secrets, blinds)
+            nodes::look(self, cluster, world, secrets, unobserved)
         );
         let due = credentials.iter().filter(|credential| credential.due).map(|credential| credential.ends);
         world.credentials_end = due.min().map(|ends| ends.strftime("%Y-%m-%d").to_string());
@@ -267,7 +273,7 @@ async fn bridges(
     proxmox: &Client,
     hosts: &mut BTreeMap<String, HostView>,
     declared: &BTreeSet<&str>,
-    blinds: &Blinds,
+    unobserved: &UnobservedList,
 ) {
     let asked = hosts.iter_mut().filter(|(name, host)| host.online && declared.contains(name.as_str()));
     join_all(asked.map(|(name, host)| async move {
@@ -276,7 +282,7 @@ async fn bridges(
                 host.bridges = bridges.into_iter().map(|bridge| bridge.iface).collect();
                 host.bridges_seen = true;
             }
-            Err(error) => blinds.add(format!("bridges of host {name}"), &error),
+            Err(error) => unobserved.add(format!("bridges of host {name}"), &error),
         }
     }))
     .await;
@@ -287,14 +293,14 @@ pub(crate) async fn architectures(
     proxmox: &Client,
     cluster: &Cluster,
     hosts: &mut BTreeMap<String, HostView>,
-    blinds: &Blinds,
+    unobserved: &UnobservedList,
 ) {
     let declared = |name: &String| cluster.proxmox.hosts.iter().any(|host| host.name == *name);
     let asked = hosts.iter_mut().filter(|(name, host)| host.online && host.arch.is_none() && declared(name));
     join_all(asked.map(|(name, host)| async move {
         match proxmox.node_status(name).await {
             Ok(status) => host.arch = architecture(&status.kernel.machine),
-            Err(error) => blinds.add(format!("processors of host {name}"), &error),
+            Err(error) => unobserved.add(format!("processors of host {name}"), &error),
         }
     }))
     .await;

@@ -20,7 +20,7 @@ use crate::limits::Limits;
 use crate::node_identities::{KubeNodes, NodeIdentities};
 use crate::nodes::{Former, Member, Membership, Nodes, PREPARING_PASSES, Probe};
 use crate::observe::etcd::Etcd;
-use crate::observe::{Blinds, config};
+use crate::observe::{UnobservedList, config};
 use crate::unreached::unreached;
 
 /// What was seen.
@@ -41,9 +41,9 @@ pub(crate) async fn look(
     cluster: &Cluster,
     world: &World,
     secrets: &SecretsBundle,
-    blinds: &Blinds,
+    unobserved: &UnobservedList,
 ) -> Seen {
-    let running = running(cluster, world, blinds);
+    let running = running(cluster, world, unobserved);
     if running.is_empty() {
         return Seen::default();
     }
@@ -52,18 +52,18 @@ pub(crate) async fn look(
     let (nodes, kubernetes) = match (Nodes::new(parts, secrets), Kubernetes::new(parts, secrets)) {
         (Ok(nodes), Ok(kubernetes)) => (nodes, kubernetes),
         (Err(error), _) | (_, Err(error)) => {
-            blinds.add("nodes", &error);
+            unobserved.add("nodes", &error);
             return Seen::default();
         }
     };
 
     if !cluster.lacks.is_empty() {
-        blinds.say(
+        unobserved.say(
             "machine configs",
             format!("not compared with the declared ones: {}", cluster.lacks.join("; ")),
         );
     }
-    let question = Question { nodes: &nodes, cluster, secrets, limits, blinds };
+    let question = Question { nodes: &nodes, cluster, secrets, limits, unobserved };
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
     let endpoint = addresses::endpoint(cluster);
     let identities = NodeIdentities::new(cluster, world, Addresses::default());
@@ -75,7 +75,7 @@ pub(crate) async fn look(
     question.ask_again(&running, &mut answers).await;
     if let Err(error @ Error::OtherAuthority { .. }) = &endpoint {
         let fix = error.fix().unwrap_or_default();
-        blinds.say("Kubernetes", format!("{error}; {fix}"));
+        unobserved.say("Kubernetes", format!("{error}; {fix}"));
     }
 
     let mut seen = Seen {
@@ -85,7 +85,7 @@ pub(crate) async fn look(
         ..Seen::default()
     };
     let known = known.unwrap_or_default();
-    let mut etcd = Etcd::of(&running, &answers, &identities, &known, blinds);
+    let mut etcd = Etcd::of(&running, &answers, &identities, &known, unobserved);
     let selves: HashMap<&str, &KubeNode> = known.former_selves().collect();
     let asked = undeclared(cluster, world, &etcd, &known)
         .into_iter()
@@ -112,7 +112,7 @@ pub(crate) async fn look(
             // One that waits for its first config may do so at any address.
             && !awaits_config(world, node)
         {
-            blinds.say(format!("node {}", node.name), unreached.why.clone());
+            unobserved.say(format!("node {}", node.name), unreached.why.clone());
             seen.unreached.insert(node.name.clone(), unreached.clone());
         }
         let known = known.of(&node.name).map(|(_, known)| known);
@@ -139,12 +139,12 @@ fn elsewhere(node: &Node, known: &KubeNode) -> Option<String> {
 }
 
 /// The nodes whose VMs are ours and run, and of which it is known where they are.
-fn running<'c>(cluster: &'c Cluster, world: &World, blinds: &Blinds) -> Vec<&'c Node> {
+fn running<'c>(cluster: &'c Cluster, world: &World, unobserved: &UnobservedList) -> Vec<&'c Node> {
     let up: HashSet<&str> = world.ours().filter(|(_, guest)| guest.running).map(|(node, _)| node).collect();
     let running = cluster.nodes.iter().filter(|node| up.contains(node.name.as_str()));
     let (running, hidden): (Vec<&Node>, Vec<&Node>) = running.partition(|node| node.address.is_some());
     for node in hidden.into_iter().filter(|node| !awaits_config(world, node)) {
-        blinds.say(format!("node {}", node.name), "its guest agent does not say where it is");
+        unobserved.say(format!("node {}", node.name), "its guest agent does not say where it is");
     }
     running
 }
@@ -202,7 +202,7 @@ struct Question<'a> {
     cluster: &'a Cluster,
     secrets: &'a SecretsBundle,
     limits: &'a Limits,
-    blinds: &'a Blinds,
+    unobserved: &'a UnobservedList,
 }
 
 impl<'a> Question<'a> {
@@ -250,7 +250,7 @@ impl<'a> Question<'a> {
         }
         let look = config::look(self.nodes, self.cluster, node, self.secrets, version, self.limits);
         look.await.unwrap_or_else(|why| {
-            self.blinds.say(format!("machine config of {}", node.name), why);
+            self.unobserved.say(format!("machine config of {}", node.name), why);
             (ConfigView::Unknown, None)
         })
     }

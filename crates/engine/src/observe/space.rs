@@ -7,7 +7,7 @@ use daedal_planner::{World, storages_needed};
 use daedal_proxmox::Client;
 use futures::future::join_all;
 
-use crate::observe::Blinds;
+use crate::observe::UnobservedList;
 
 /// Whether a VM that is there is to get more disk than it has.
 pub(crate) fn needed(cluster: &Cluster, world: &World) -> bool {
@@ -19,7 +19,12 @@ pub(crate) fn needed(cluster: &Cluster, world: &World) -> bool {
 }
 
 /// Asks the storages that nodes are made on. Where one does not tell, what the list says stays.
-pub(crate) async fn look(proxmox: &Client, cluster: &Cluster, world: &mut World, blinds: &Blinds) {
+pub(crate) async fn look(
+    proxmox: &Client,
+    cluster: &Cluster,
+    world: &mut World,
+    unobserved: &UnobservedList,
+) {
     let mut asked: Vec<(String, String)> = Vec::new();
     for (storage, _) in storages_needed(cluster, world) {
         for host in &cluster.proxmox.hosts {
@@ -40,7 +45,7 @@ pub(crate) async fn look(proxmox: &Client, cluster: &Cluster, world: &mut World,
         match answer {
             Ok(status) if status.total > 0 => drop(free.insert(of.clone(), status.avail)),
             Ok(_) => {}
-            Err(error) => blinds.add(format!("free space of storage {} on host {}", of.1, of.0), &error),
+            Err(error) => unobserved.add(format!("free space of storage {} on host {}", of.1, of.0), &error),
         }
     }
     for ((host, storage), avail) in free {

@@ -8,7 +8,7 @@ use daedal_planner::{DiskList, DiskView, HostView, StorageView, VolumeView};
 use daedal_proxmox::{Client, Volume};
 use futures::future::join_all;
 
-use super::Blinds;
+use super::UnobservedList;
 
 /// What was listed.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(super) async fn look(
     proxmox: &Client,
     cluster: &Cluster,
     hosts: &BTreeMap<String, HostView>,
-    blinds: &Blinds,
+    unobserved: &UnobservedList,
 ) -> Contents {
     let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
     // What is declared to be there may lie on another storage than the images.
@@ -44,7 +44,7 @@ pub(super) async fn look(
         wanted.entry(storage).or_default().disks = true;
     }
     let asked = wanted.into_iter().map(|(storage, wanted)| async move {
-        Lister { proxmox, storage, wanted, hosts, blinds }.list().await
+        Lister { proxmox, storage, wanted, hosts, unobserved }.list().await
     });
     let mut all = Contents::default();
     for Contents { volumes, disks } in join_all(asked).await {
@@ -61,7 +61,7 @@ struct Lister<'a> {
     storage: &'a str,
     wanted: Wanted,
     hosts: &'a BTreeMap<String, HostView>,
-    blinds: &'a Blinds,
+    unobserved: &'a UnobservedList,
 }
 
 impl<'a> Lister<'a> {
@@ -85,7 +85,7 @@ impl<'a> Lister<'a> {
             return contents;
         }
         if having.is_empty() && self.wanted.files {
-            self.blinds.say(format!("storage {}", self.storage), "no host that is online has it");
+            self.unobserved.say(format!("storage {}", self.storage), "no host that is online has it");
         }
         for (host, view) in &having {
             // One that does not answer is named; the next can tell the same.
@@ -110,10 +110,10 @@ impl<'a> Lister<'a> {
             Ok(volumes) => Some(volumes),
             Err(error) => {
                 if files {
-                    self.blinds.add(format!("storage {storage} on host {host}"), &error);
+                    self.unobserved.add(format!("storage {storage} on host {host}"), &error);
                 }
                 if disks && view.active {
-                    self.blinds.add(format!("disks on storage {storage} on host {host}"), &error);
+                    self.unobserved.add(format!("disks on storage {storage} on host {host}"), &error);
                 }
                 None
             }

@@ -9,7 +9,7 @@ use daedal_proxmox::{Client, TaskFilter, TaskRow};
 use futures::future::join_all;
 
 use crate::observe::guests::by_us_and_unfinished;
-use crate::observe::{Blinds, clones};
+use crate::observe::{UnobservedList, clones};
 
 /// Those of the nodes, none of whose VMs is in any list, that a create or clone of ours left half-made.
 pub(crate) async fn look<'n>(
@@ -17,14 +17,14 @@ pub(crate) async fn look<'n>(
     cluster: &Cluster,
     hosts: &[&str],
     unlisted: impl Iterator<Item = &'n Node>,
-    blinds: &Blinds,
+    unobserved: &UnobservedList,
 ) -> Vec<GuestView> {
     let nodes: BTreeMap<u32, &Node> = unlisted.map(|node| (node.vmid, node)).collect();
     if cluster.proxmox.pool.is_none() || nodes.is_empty() {
         return Vec::new();
     }
-    let mut makers = creates(proxmox, hosts, &nodes, blinds).await;
-    for (role, task) in unfinished_clones(proxmox, cluster, hosts, blinds).await {
+    let mut makers = creates(proxmox, hosts, &nodes, unobserved).await;
+    for (role, task) in unfinished_clones(proxmox, cluster, hosts, unobserved).await {
         for node in nodes.values().filter(|node| node.role == role) {
             makers.entry(node.vmid).or_insert_with(|| task.clone());
         }
@@ -36,7 +36,7 @@ pub(crate) async fn look<'n>(
         match answer {
             Ok(true) => drop(taken.insert(vmid)),
             Ok(false) => {}
-            Err(error) => blinds.add(format!("VM {vmid}"), &error),
+            Err(error) => unobserved.add(format!("VM {vmid}"), &error),
         }
     }
     let half_made =
@@ -65,12 +65,12 @@ async fn creates(
     proxmox: &Client,
     hosts: &[&str],
     nodes: &BTreeMap<u32, &Node>,
-    blinds: &Blinds,
+    unobserved: &UnobservedList,
 ) -> BTreeMap<u32, TaskRow> {
     let filter = TaskFilter { kind: Some("qmcreate".to_owned()), limit: Some(500), ..TaskFilter::default() };
     let lists = join_all(hosts.iter().map(|host| proxmox.tasks(host, &filter))).await;
     let mut newest: BTreeMap<u32, TaskRow> = BTreeMap::new();
-    for task in heard(hosts, lists, blinds) {
+    for task in heard(hosts, lists, unobserved) {
         let Some(vmid) = task.upid.vmid().filter(|vmid| nodes.contains_key(vmid)) else { continue };
         let later = |known: &TaskRow| known.upid.start_time() < task.upid.start_time();
         if newest.get(&vmid).is_none_or(later) {
@@ -86,13 +86,13 @@ async fn unfinished_clones(
     proxmox: &Client,
     cluster: &Cluster,
     hosts: &[&str],
-    blinds: &Blinds,
+    unobserved: &UnobservedList,
 ) -> Vec<(Role, TaskRow)> {
     if cluster.templates().next().is_none() {
         return Vec::new();
     }
     let lists = join_all(hosts.iter().map(|host| clones::remembered(proxmox, host))).await;
-    let tasks = heard(hosts, lists, blinds);
+    let tasks = heard(hosts, lists, unobserved);
     let of = |role| Some((role, clones::unfinished(proxmox, cluster, role, &tasks)?.clone()));
     [Role::ControlPlane, Role::Worker].into_iter().filter_map(of).collect()
 }
@@ -100,11 +100,11 @@ async fn unfinished_clones(
 fn heard(
     hosts: &[&str],
     lists: Vec<Result<Vec<TaskRow>, daedal_proxmox::Error>>,
-    blinds: &Blinds,
+    unobserved: &UnobservedList,
 ) -> Vec<TaskRow> {
     let tasks = hosts.iter().zip(lists).map(|(host, list)| {
         list.unwrap_or_else(|error| {
-            blinds.add(format!("tasks of host {host}"), &error);
+            unobserved.add(format!("tasks of host {host}"), &error);
             Vec::new()
         })
     });

@@ -40,8 +40,8 @@ async fn an_api_server_of_another_authority_is_not_waited_for() {
     bench.assert_converged("before").await;
     change_authority(&bench, &["cp-1", "worker-1"]).await;
     let (world, plan) = bench.look().await;
-    let blind = world.blind.iter().find(|blind| blind.what == "Kubernetes").unwrap();
-    assert!(blind.why.contains("daedal secrets import --replace"), "{blind:?}");
+    let unobserved = world.unobserved.iter().find(|unobserved| unobserved.what == "Kubernetes").unwrap();
+    assert!(unobserved.why.contains("daedal secrets import --replace"), "{unobserved:?}");
     let plan = plan.unwrap();
     let waits = |action: &Action| plan.steps.iter().any(|step| step.action == *action);
     assert!(waits(&Action::AwaitEndpoint) && waits(&Action::AwaitReady), "{:#?}", plan.steps);

@@ -245,13 +245,17 @@ async fn a_shared_storage_is_looked_at_through_a_host_that_has_it() {
     let (world, _) = bench.look().await;
     let seen: Vec<(&str, &str)> =
         world.volumes.iter().map(|volume| (volume.host.as_str(), volume.volid.as_str())).collect();
-    assert_eq!(seen, [("boreas", "local:iso/seed.iso")], "{:#?}", world.blind);
-    assert_eq!(world.blind, [], "{:#?}", world.blind);
+    assert_eq!(seen, [("boreas", "local:iso/seed.iso")], "{:#?}", world.unobserved);
+    assert_eq!(world.unobserved, [], "{:#?}", world.unobserved);
 
     bench.lab.datacenter().set_host_online("boreas", false);
     let (world, _) = bench.look().await;
     assert_eq!(world.volumes, []);
-    assert!(world.blind.iter().any(|blind| blind.what == "storage local"), "{:#?}", world.blind);
+    assert!(
+        world.unobserved.iter().any(|unobserved| unobserved.what == "storage local"),
+        "{:#?}",
+        world.unobserved
+    );
 }
 
 /// A cluster of somebody else's in the same datacenter, with keys of its own, whose only node has this address.

@@ -111,7 +111,7 @@ fn plan(
         graph: Graph::default(),
         notes: Notes(survey.notes.clone()),
         differences: Vec::new(),
-        unseen: !world.blind.is_empty(),
+        unseen: !world.unobserved.is_empty(),
         voters: Voters::count(world, &survey),
         control_planes_possible,
         secrets: None,

@@ -32,8 +32,8 @@ impl<'w> Planner<'w> {
                 Some("set `tls: {fingerprint: …}` or `tls: {ca: …}`".to_owned()),
             );
         }
-        for blind in &self.world.blind {
-            self.notes.warning(blind.what.clone(), format!("Could not be seen: {}", blind.why));
+        for unobserved in &self.world.unobserved {
+            self.notes.warning(unobserved.what.clone(), format!("Could not be seen: {}", unobserved.why));
         }
         for StorageWarning { about, text, fix } in storage_warnings(cluster, self.world) {
             self.notes.add(Level::Warning, about, text, Some(fix));

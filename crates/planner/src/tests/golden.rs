@@ -240,8 +240,8 @@ fn blind_spots() {
     cluster.proxmox.tls = TlsTrust::Insecure;
     sim.world.unlisted_hosts.insert("boreas".into());
     sim.world
-        .blind
-        .push(Blind { what: "guests on boreas".into(), why: "it did not answer within 5 s".into() });
+        .unobserved
+        .push(Unobserved { what: "guests on boreas".into(), why: "it did not answer within 5 s".into() });
     sim.world.guests.remove(&302);
     sim.world.guests.remove(&304);
     sim.world.nodes.remove("cp-3");

@@ -69,7 +69,7 @@ fn the_storage_of_an_image_of_ones_own_must_be_active_and_take_it() {
     // Not seen is not the same as not there.
     let (cluster, mut world) = on_nas(&["import"]);
     world.volumes.clear();
-    world.blind.push(Blind { what: Blind::storage("nas", "a"), why: "timeout".into() });
+    world.unobserved.push(Unobserved { what: Unobserved::storage("nas", "a"), why: "timeout".into() });
     let Err(PlanError::NoRoom(room)) = plan(&cluster, &world) else { panic!("nobody saw the image") };
     let why = "storage nas could not be listed there, so whether it has nas:import/talos.raw is not known";
     assert_eq!(room.unusable[0].why, why);

@@ -355,8 +355,8 @@ fn destroy_calls_an_unseen_images_storage_a_problem() {
         plan.notes.into_iter().map(|note| (note.level, note.about)).collect::<Vec<_>>()
     };
     let mut unseen = world.clone();
-    for what in [Blind::storage("local", "atlas"), "bridges of host atlas".into()] {
-        unseen.blind.push(Blind { what, why: "it did not answer within 5 s".into() });
+    for what in [Unobserved::storage("local", "atlas"), "bridges of host atlas".into()] {
+        unseen.unobserved.push(Unobserved { what, why: "it did not answer within 5 s".into() });
     }
     assert_eq!(
         levels(&unseen),
