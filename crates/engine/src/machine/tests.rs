@@ -123,7 +123,7 @@ fn hardware_is_asked_for_as_declared() {
         ("cpu", Some("host")),
         ("numa", Some("1")),
         ("serial0", None),
-        ("watchdog", Some("model=i6300esb,action=reset")),
+        ("watchdog", Some("action=reset,model=i6300esb")),
         ("startup", Some("order=1,up=30")),
         ("hostpci0", Some("mapping=gpu")),
         ("scsi1", Some("local-lvm:100,discard=on,iothread=1,ssd=1,serial=daedal-disk-1")),
