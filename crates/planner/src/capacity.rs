@@ -14,7 +14,7 @@ use daedal_machine::vm;
 
 use crate::error::{Resource, UnusableHost};
 use crate::names;
-use crate::plan::{Budget, HostBudget};
+use crate::plan::{Budget, HostBudget, PlannedNode};
 use crate::size;
 use crate::survey::{State, Survey};
 use crate::world::{DiskView, GuestView, HostView, ImagePin, Ownership, Unobserved, World};
@@ -103,6 +103,17 @@ struct Pool {
     total: u64,
     before: u64,
     added: u64,
+}
+
+/// The names of nodes by their hosts, in order.
+pub(crate) fn by_host<'n>(nodes: impl IntoIterator<Item = &'n PlannedNode>) -> HashMap<&'n str, Vec<String>> {
+    let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
+    for node in nodes {
+        if let Some(host) = &node.host {
+            on_host.entry(host).or_default().push(node.name.clone());
+        }
+    }
+    on_host
 }
 
 /// All hosts' room.

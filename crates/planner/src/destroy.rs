@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::Cluster;
 
-use crate::capacity::Rooms;
+use crate::capacity::{Rooms, by_host};
 use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
 use crate::names;
@@ -47,12 +47,7 @@ fn plan(cluster: &Cluster, world: &World, without_secrets: bool) -> Result<Plan,
         })
         .collect();
     doomed.sort_by_key(|(node, guest)| (order.get(node).copied().unwrap_or(usize::MAX), guest.vmid));
-    for (node, guests) in claims.iter().filter(|(_, guests)| guests.len() > 1) {
-        let all: Vec<String> = guests.iter().map(|guest| full_name(guest)).collect();
-        let text = format!("{} all claim to be this node. None of them is touched.", all.join(" and "));
-        notes.problem(*node, text, None);
-    }
-    notes.0.sort_by(|a, b| a.about.cmp(&b.about));
+    contested(&claims, &mut notes);
 
     let mut nodes = Vec::new();
     let mut used_by: HashMap<Place, StepId> = HashMap::new();
@@ -102,16 +97,21 @@ fn plan(cluster: &Cluster, world: &World, without_secrets: bool) -> Result<Plan,
     media(cluster, &volumes, world, used, &order, without_secrets, &mut graph);
     untouched(cluster, world, &mut notes);
 
-    let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
-    for node in nodes.iter().filter(|node| node.fate == Fate::Blocked) {
-        if let Some(host) = &node.host {
-            on_host.entry(host).or_default().push(node.name.clone());
-        }
-    }
-    let hosts = rooms.budgets(&before, &on_host);
+    let staying = nodes.iter().filter(|node| node.fate == Fate::Blocked);
+    let hosts = rooms.budgets(&before, &by_host(staying));
     let (steps, notes) = (graph.steps, notes.sorted());
     let plan = Plan::empty(Purpose::Destroy, cluster, world);
     Ok(Plan { nodes, steps, hosts, quorum, notes, without_secrets, ..plan })
+}
+
+/// Names the nodes that several guests claim to be.
+fn contested(claims: &HashMap<&str, Vec<&GuestView>>, notes: &mut Notes) {
+    for (node, guests) in claims.iter().filter(|(_, guests)| guests.len() > 1) {
+        let all: Vec<String> = guests.iter().map(|guest| full_name(guest)).collect();
+        let text = format!("{} all claim to be this node. None of them is touched.", all.join(" and "));
+        notes.problem(*node, text, None);
+    }
+    notes.0.sort_by(|a, b| a.about.cmp(&b.about));
 }
 
 /// Refuses where VMs have this cluster's mark and no secrets prove that they are this store's.

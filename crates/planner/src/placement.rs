@@ -69,15 +69,7 @@ pub(crate) fn place<'w>(
     }
     failure.homeless = homeless;
     for (at, (need, nodes)) in forced.into_iter().enumerate() {
-        let free = rooms.free(at);
-        let short = RESOURCES.into_iter().filter(|resource| need.get(*resource) > free.get(*resource));
-        failure.shortfalls.extend(short.map(|resource| Shortfall {
-            host: rooms.rooms[at].host.clone(),
-            resource,
-            wanted: need.get(resource),
-            free: free.get(resource),
-            nodes: nodes.clone(),
-        }));
+        too_much(rooms, at, need, &nodes, &mut failure);
         rooms.take(at, need);
     }
     let spread = Spread::new(survey, rooms, &usable, &places);
@@ -103,6 +95,19 @@ pub(crate) fn place<'w>(
     failure.unusable =
         rooms.rooms.iter().filter(|room| room.declared).filter_map(|room| room.unusable.clone()).collect();
     Err(PlanError::NoRoom(failure))
+}
+
+/// Notes every resource of which these nodes want more than is free on that host.
+fn too_much(rooms: &Rooms, at: usize, need: Need, nodes: &[String], failure: &mut NoRoom) {
+    let free = rooms.free(at);
+    let short = RESOURCES.into_iter().filter(|resource| need.get(*resource) > free.get(*resource));
+    failure.shortfalls.extend(short.map(|resource| Shortfall {
+        host: rooms.rooms[at].host.clone(),
+        resource,
+        wanted: need.get(resource),
+        free: free.get(resource),
+        nodes: nodes.to_vec(),
+    }));
 }
 
 /// Notes nodes that want more vCPUs than a VM on that host can have.
@@ -137,15 +142,7 @@ fn explain(rooms: &Rooms, usable: &[usize], left: &[&Node], failure: &mut NoRoom
     for (need, nodes) in sizes {
         for at in usable {
             too_large(rooms, *at, need, &nodes, failure);
-            let free = rooms.free(*at);
-            let short = RESOURCES.into_iter().filter(|resource| need.get(*resource) > free.get(*resource));
-            failure.shortfalls.extend(short.map(|resource| Shortfall {
-                host: rooms.rooms[*at].host.clone(),
-                resource,
-                wanted: need.get(resource),
-                free: free.get(resource),
-                nodes: nodes.clone(),
-            }));
+            too_much(rooms, *at, need, &nodes, failure);
         }
         failure.homeless.extend(nodes);
     }

@@ -89,15 +89,7 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
     }
     quorum.after = voters(&members);
     quorum.lowest = quorum.after;
-    if quorum.after < quorum.before && quorum.after.is_multiple_of(2) {
-        let text = format!(
-            "{} voting members bear the loss of {}, no more than {} would: an odd number is better.",
-            quorum.after,
-            (quorum.after - 1) / 2,
-            quorum.after - 1
-        );
-        notes.warning("etcd", text);
-    }
+    even_number(quorum, &mut notes);
     for unobserved in &world.unobserved {
         notes.warning(unobserved.what.clone(), format!("Could not be seen: {}", unobserved.why));
     }
@@ -107,6 +99,29 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
     for guest in going.iter().filter_map(|one| one.guest) {
         rooms.release(guest);
     }
+    let on_host = staying(&survey, &going);
+    let nodes = going.iter().map(|one| planned(one, Fate::Destroy));
+    let nodes = nodes.chain(blocked.iter().map(|one| planned(one, Fate::Blocked))).collect();
+    let (steps, notes) = (graph.steps, notes.sorted());
+    let hosts = rooms.budgets(&before, &on_host);
+    Ok(Plan { nodes, steps, hosts, quorum, notes, ..Plan::empty(Purpose::Remove, cluster, world) })
+}
+
+/// Warns of a number of members that bears no more losses than one less.
+fn even_number(quorum: Quorum, notes: &mut Notes) {
+    if quorum.after < quorum.before && quorum.after.is_multiple_of(2) {
+        let text = format!(
+            "{} voting members bear the loss of {}, no more than {} would: an odd number is better.",
+            quorum.after,
+            (quorum.after - 1) / 2,
+            quorum.after - 1
+        );
+        notes.warning("etcd", text);
+    }
+}
+
+/// Our nodes that stay, by host.
+fn staying<'w>(survey: &Survey<'w>, going: &[Going<'_>]) -> HashMap<&'w str, Vec<String>> {
     let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
     for surveyed in &survey.nodes {
         if let Some(host) = surveyed.host() {
@@ -119,11 +134,7 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
             on_host.entry(&guest.host).or_default().push(node.clone());
         }
     }
-    let nodes = going.iter().map(|one| planned(one, Fate::Destroy));
-    let nodes = nodes.chain(blocked.iter().map(|one| planned(one, Fate::Blocked))).collect();
-    let (steps, notes) = (graph.steps, notes.sorted());
-    let hosts = rooms.budgets(&before, &on_host);
-    Ok(Plan { nodes, steps, hosts, quorum, notes, ..Plan::empty(Purpose::Remove, cluster, world) })
+    on_host
 }
 
 fn planned(one: &Going<'_>, fate: Fate) -> PlannedNode {
@@ -218,7 +229,15 @@ fn in_the_way(
         };
         return Some((text, Some(fix)));
     }
-    let member = one.member?;
+    left_without(cluster, one.member?, members)
+}
+
+/// Why etcd cannot do without a member now, and what would help.
+fn left_without(
+    cluster: &Cluster,
+    member: &MemberView,
+    members: &[&MemberView],
+) -> Option<(String, Option<String>)> {
     let rest: Vec<&MemberView> = members.iter().copied().filter(|other| other.id != member.id).collect();
     let is_declared =
         |member: &&MemberView| cluster.node(&member.name).is_some_and(|node| node.role == Role::ControlPlane);
@@ -297,18 +316,7 @@ fn steps(
             (_, None, _) => {}
         }
         if let Some(member) = one.member {
-            let answers = matches!(one.former.talos, TalosView::Configured { .. });
-            let id = member.id.clone();
-            let (action, reason) = match (&one.former.address, answers && member.serves) {
-                (Some(address), true) => (
-                    Action::LeaveEtcd { member: id, address: address.clone() },
-                    "gracefully, once all others are whole",
-                ),
-                _ => (
-                    Action::RemoveMember { member: id },
-                    "it cannot leave by itself; once all others are whole",
-                ),
-            };
+            let (action, reason) = leaving(one, member);
             let needs = [done, last_member];
             done = Some(graph.add_with(subject, action, reason, needs, Impact::Destroy));
         }
@@ -328,24 +336,49 @@ fn steps(
             let action = Action::DestroyVm { vmid: guest.vmid };
             done = Some(graph.add_with(subject, action, reason, [done], Impact::Destroy));
         }
-        for volume in volumes.all() {
-            let secrets = world.secrets_id.as_ref();
-            let of = names::own_media_node(cluster, secrets, names::volid_file(&volume.volid));
-            let place = volumes.place(&volume.host, &volume.volid);
-            let used = world.guests.values().any(|guest| {
-                let medium = guest.config.as_ref().and_then(|config| config.media.as_deref());
-                Some(guest.vmid) != one.guest.map(|guest| guest.vmid)
-                    && medium.is_some_and(|medium| volumes.place(&guest.host, medium) == place)
-            });
-            if volume.content == "iso" && of == Some(one.name) && !used {
-                let subject = Subject { node: Some(one.name), host: Some(&volume.host) };
-                let action = Action::DeleteMedia { volid: volume.volid.clone() };
-                graph.add(subject, action, "it holds keys", [done]);
-            }
-        }
+        media(cluster, world, &volumes, one, done, graph);
         if one.member.is_some() {
             let reason = "its address may have been here, and the others must carry on";
             last_member = Some(graph.add(Subject::default(), Action::AwaitEndpoint, reason, [done]));
+        }
+    }
+}
+
+/// How a member leaves etcd.
+fn leaving(one: &Going<'_>, member: &MemberView) -> (Action, &'static str) {
+    let answers = matches!(one.former.talos, TalosView::Configured { .. });
+    let id = member.id.clone();
+    match (&one.former.address, answers && member.serves) {
+        (Some(address), true) => (
+            Action::LeaveEtcd { member: id, address: address.clone() },
+            "gracefully, once all others are whole",
+        ),
+        _ => (Action::RemoveMember { member: id }, "it cannot leave by itself; once all others are whole"),
+    }
+}
+
+/// The node's config media go with it, but for one that another VM has in its drive.
+fn media(
+    cluster: &Cluster,
+    world: &World,
+    volumes: &Volumes<'_>,
+    one: &Going<'_>,
+    gone: Option<StepId>,
+    graph: &mut Graph,
+) {
+    for volume in volumes.all() {
+        let secrets = world.secrets_id.as_ref();
+        let of = names::own_media_node(cluster, secrets, names::volid_file(&volume.volid));
+        let place = volumes.place(&volume.host, &volume.volid);
+        let used = world.guests.values().any(|guest| {
+            let medium = guest.config.as_ref().and_then(|config| config.media.as_deref());
+            Some(guest.vmid) != one.guest.map(|guest| guest.vmid)
+                && medium.is_some_and(|medium| volumes.place(&guest.host, medium) == place)
+        });
+        if volume.content == "iso" && of == Some(one.name) && !used {
+            let subject = Subject { node: Some(one.name), host: Some(&volume.host) };
+            let action = Action::DeleteMedia { volid: volume.volid.clone() };
+            graph.add(subject, action, "it holds keys", [gone]);
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The world seen with the inventory in hand: what each declared node's VM is, and what stands in the way.
 
+mod claimed;
+
 use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{Cluster, Node};
 
-use crate::error::{count, other_secrets, strangers_address};
+use crate::error::{count, other_secrets};
 use crate::names;
 use crate::plan::{Level, Note};
 use crate::world::{
@@ -145,7 +147,7 @@ impl<'w> Survey<'w> {
                 let claimants = claims.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
                 let state = match claimants {
                     [] => unclaimed(node, world, &mut notes, &mut hidden),
-                    [guest] => claimed(cluster, node, guest, view, world, &mut notes),
+                    [guest] => claimed::claimed(cluster, node, guest, view, world, &mut notes),
                     several => several_claim(node, several, &mut notes),
                 };
                 NodeSurvey { node, state, view }
@@ -306,123 +308,6 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
     State::Blocked { suspect, keep_media: suspect && !theirs, host: None }
 }
 
-/// Whether a node runs at another address than the declared one, where nobody answers.
-fn moved(cluster: &Cluster, guest: &GuestView, config: &VmConfig, view: &NodeView) -> bool {
-    let Ownership::Ours { digest, .. } = &guest.ownership else { return false };
-    // What Kubernetes knows of a new VM is the memory of one before.
-    let is_new = Present { guest, config, digest }.newborn(cluster);
-    guest.running && !is_new && view.ready == Some(true) && matches!(view.talos, TalosView::Unreachable)
-}
-
-/// A node that exactly one guest claims to be.
-fn claimed<'w>(
-    cluster: &Cluster,
-    node: &Node,
-    guest: &'w GuestView,
-    view: &NodeView,
-    world: &World,
-    notes: &mut Notes,
-) -> State<'w> {
-    let who = full_name(guest);
-    let mut blocked = |suspect, text: String, fix: Option<String>| {
-        notes.problem(node.name.clone(), text, fix);
-        State::Blocked { suspect, keep_media: suspect, host: Some(&guest.host) }
-    };
-    if guest.vmid != node.vmid {
-        let text =
-            format!("{who} is this node, but the inventory gives it VMID {}. It is not touched.", node.vmid);
-        return blocked(
-            true,
-            text,
-            Some(format!("set `vmid: {}` for {} in the inventory", guest.vmid, node.name)),
-        );
-    }
-    if world.hosts.get(&guest.host).is_some_and(|host| !host.online) {
-        let text = format!("Its VM {} is on {}, which is offline.", guest.vmid, guest.host);
-        return blocked(true, text, Some(format!("bring {} back and run again", guest.host)));
-    }
-    match (&guest.ownership, &guest.config) {
-        (Ownership::HalfMade { task_running: true, upid, .. }, _) => State::Creating { guest, upid },
-        (Ownership::HalfMade { .. }, _) => {
-            let (text, fix) = guest.died_half_way();
-            blocked(false, format!("{text}; the rest of the cluster goes on without it."), Some(fix))
-        }
-        (Ownership::Ours { .. }, _) if guest.template => {
-            blocked(true, format!("{who} was turned into a template. It is not touched."), None)
-        }
-        (Ownership::Ours { .. }, Some(config)) if config.disk == 0 => blocked(
-            false,
-            format!("{who} has no system disk. It is not touched."),
-            Some(format!("on {}: qm destroy {} --purge, then apply again", guest.host, guest.vmid)),
-        ),
-        (Ownership::Ours { .. }, Some(_)) if matches!(view.talos, TalosView::OtherCluster) => blocked(
-            true,
-            format!(
-                "What answers on {} belongs to another cluster: another machine has the address, or the stored \
-                 secrets are not the ones {who} was made with. Nothing is sent there, and the VM is not touched.",
-                at(node, world)
-            ),
-            Some(strangers_address(&node.name)),
-        ),
-        (Ownership::Ours { .. }, Some(config))
-            if let Some(address) =
-                view.elsewhere.as_ref().filter(|_| moved(cluster, guest, config, view)) =>
-        {
-            blocked(
-                true,
-                format!(
-                    "It is Ready at {address}, and the inventory says {}. The address of a node that runs is not \
-                     changed, and nothing answers where it should be.",
-                    at(node, world)
-                ),
-                Some(format!(
-                    "give {} its address back; for another one, remove the node and let apply re-create it",
-                    node.name
-                )),
-            )
-        }
-        (Ownership::Ours { .. }, Some(_))
-            if matches!(view.talos, TalosView::Maintenance)
-                && matches!(view.etcd, EtcdView::Member | EtcdView::Learner) =>
-        {
-            let asked =
-                cluster.control_planes().find(|other| other.name != node.name && is_up(world, &other.name));
-            let asked = asked.map_or("<a control plane>".to_owned(), |other| at(other, world));
-            blocked(
-                false,
-                "It lost its disk's content and waits for a config, but the other control planes still list it as a \
-                 member of etcd, and it could not join beside its former self. It is not touched."
-                    .to_owned(),
-                Some(format!(
-                    "remove the stale etcd member first, then apply again: its id is in `talosctl -n {asked} etcd \
-                     members`, and `talosctl -n {asked} etcd remove-member ID` removes it"
-                )),
-            )
-        }
-        (Ownership::Ours { .. }, Some(config))
-            if matches!(view.talos, TalosView::Maintenance)
-                && cluster.boot.through_maintenance()
-                && !config.waiting =>
-        {
-            blocked(
-                true,
-                format!(
-                    "It had its config once, but what answers on {} waits for one and cannot prove who it is. The \
-                     config holds keys and is not sent there a second time.",
-                    at(node, world)
-                ),
-                Some(format!(
-                    "if its disk is really lost: on {}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again",
-                    guest.host,
-                    vmid = guest.vmid
-                )),
-            )
-        }
-        (Ownership::Ours { digest, .. }, Some(config)) => State::Present(Present { guest, config, digest }),
-        _ => blocked(true, format!("The config of {who} could not be read. It is not touched."), None),
-    }
-}
-
 /// What is said of a guest that looks like ours.
 pub(crate) fn look_alike(why: &str, likeness: Likeness) -> String {
     let whose = match likeness {
@@ -435,10 +320,6 @@ pub(crate) fn look_alike(why: &str, likeness: Likeness) -> String {
 /// Where a node is, for people.
 fn at(node: &Node, world: &World) -> String {
     world.address(node).map_or_else(|| "its address".to_owned(), |address| address.to_string())
-}
-
-fn is_up(world: &World, node: &str) -> bool {
-    world.nodes.get(node).is_some_and(|view| matches!(view.talos, TalosView::Configured { .. }))
 }
 
 fn several_claim<'w>(node: &Node, several: &[&'w GuestView], notes: &mut Notes) -> State<'w> {

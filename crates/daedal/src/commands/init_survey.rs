@@ -274,12 +274,18 @@ impl Draft {
 
     /// The inventory.
     pub fn render(&self) -> String {
-        let (cores, memory, cp_disk, worker_disk) = if self.small { (2, 4, 20, 20) } else { (4, 8, 40, 60) };
-        let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut text = String::new();
         let mut put = |line: &str| {
             let _ = writeln!(text, "{line}");
         };
+        self.head(&mut put);
+        self.proxmox(&mut put);
+        self.network(&mut put);
+        self.pools(&mut put);
+        text
+    }
+
+    fn head(&self, put: &mut impl FnMut(&str)) {
         put("# A Talos cluster, as `daedal init` found room for it. Change what you like; then:");
         put("#");
         put("#   daedal check --live -f FILE     can Proxmox do what this asks?");
@@ -309,6 +315,10 @@ impl Draft {
         put("      - qemu-guest-agent       # lets Proxmox see addresses and shut nodes down");
         put("  # kubernetes: {version: …}   # left out, it is the newest one that this Talos supports");
         put("");
+    }
+
+    fn proxmox(&self, put: &mut impl FnMut(&str)) {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
         put(&format!("  proxmox:                     # Proxmox VE {}", self.version));
         put(&format!("    endpoint: {}", quoted(&self.endpoint)));
         put("    token:");
@@ -335,6 +345,9 @@ impl Draft {
         if let Some(proxy) = &self.proxy {
             put(&format!("  reach: {{proxy: {}}}", quoted(proxy)));
         }
+    }
+
+    fn network(&self, put: &mut impl FnMut(&str)) {
         put("");
         put("  network:                     # addresses of your own: no DHCP is needed");
         put(&format!("    cidr: {}", self.network));
@@ -350,6 +363,10 @@ impl Draft {
             put("    from: iso");
             put("    config: cidata");
         }
+    }
+
+    fn pools(&self, put: &mut impl FnMut(&str)) {
+        let (cores, memory, cp_disk, worker_disk) = if self.small { (2, 4, 20, 20) } else { (4, 8, 40, 60) };
         put("");
         put("  pools:");
         put("    - name: cp");
@@ -371,7 +388,6 @@ impl Draft {
             put(&format!("      vmid: {}", self.vmid + 10));
             put(&format!("      address: {}", self.addresses.workers));
         }
-        text
     }
 }
 

@@ -63,21 +63,9 @@ impl<'w> Planner<'w> {
         let rewired = self.networks_one_by_one(survey, &control_planes, &mut joined);
         let back = self.back_after_interruption(survey, &control_planes, &mut joined);
 
-        let mut endpoint = None;
         let expected = control_planes.iter().any(|at| self.tracks[*at].reachable || survey.nodes[*at].up());
-        if !self.world.endpoint_answers && expected {
-            let cluster = self.cluster.located(&self.world.addresses);
-            let reason = match cluster.kubernetes.endpoint_url() {
-                Some(url) => format!("{url} does not answer yet"),
-                None => "the first control plane's address is not known yet".to_owned(),
-            };
-            endpoint = Some(self.graph.add(
-                Subject::default(),
-                Action::AwaitEndpoint,
-                reason,
-                [bootstrap.or(first)],
-            ));
-        }
+        let endpoint =
+            (!self.world.endpoint_answers && expected).then(|| self.await_endpoint(bootstrap.or(first)));
         let after = [rewired.or(back), endpoint];
         let (mut restarted, calm) =
             self.configs_one_by_one(survey, &control_planes, &workers, after, &mut joined);
@@ -92,6 +80,15 @@ impl<'w> Planner<'w> {
             self.await_ready(survey, &joined, endpoint);
         }
         quorum
+    }
+
+    fn await_endpoint(&mut self, after: Option<StepId>) -> StepId {
+        let cluster = self.cluster.located(&self.world.addresses);
+        let reason = match cluster.kubernetes.endpoint_url() {
+            Some(url) => format!("{url} does not answer yet"),
+            None => "the first control plane's address is not known yet".to_owned(),
+        };
+        self.graph.add(Subject::default(), Action::AwaitEndpoint, reason, [after])
     }
 
     pub(super) fn await_api(&mut self, surveyed: &NodeSurvey<'w>, at: usize, trust: Option<StepId>) {

@@ -15,7 +15,7 @@ use daedal_machine::vm::Change;
 
 use self::config::NewConfig;
 use crate::bootstrap::{self, Voters};
-use crate::capacity::Rooms;
+use crate::capacity::{Rooms, by_host};
 use crate::difference::{self, Difference, Stays};
 use crate::digest::NodeDigests;
 use crate::error::{PlanError, without_import};
@@ -70,21 +70,7 @@ fn plan(
 ) -> Result<Plan, PlanError> {
     supported(cluster, world)?;
     let survey = Survey::new(cluster, world);
-    let vms = Survey::vms_with_secrets(world);
-    if let (false, [first, ..]) = (world.secrets_stored, &vms[..]) {
-        return Err(PlanError::SecretsLost {
-            cluster: cluster.name.clone(),
-            vms: vms.len(),
-            example: full_name(first),
-        });
-    }
-    if let (false, Some((guest, why))) = (world.secrets_stored, Survey::doubtful_vm(cluster, world)) {
-        return Err(PlanError::SecretsInDoubt {
-            cluster: cluster.name.clone(),
-            guest: full_name(guest),
-            why: why.to_owned(),
-        });
-    }
+    secrets_at_hand(cluster, world)?;
     let control_planes_possible = survey.nodes.iter().any(|surveyed| {
         surveyed.node.role == Role::ControlPlane && !matches!(surveyed.state, State::Blocked { .. })
     });
@@ -144,13 +130,7 @@ fn plan(
     planner.secure_boot_note();
 
     let nodes = planner.planned_nodes(&survey);
-    let mut on_host: HashMap<&str, Vec<String>> = HashMap::new();
-    for node in &nodes {
-        if let Some(host) = &node.host {
-            on_host.entry(host).or_default().push(node.name.clone());
-        }
-    }
-    let hosts = rooms.budgets(&before, &on_host);
+    let hosts = rooms.budgets(&before, &by_host(&nodes));
     let (steps, differences, unseen) = (planner.graph.steps, planner.differences, planner.unseen);
     planner.notes.0.extend(difference::notes(&differences));
     let notes = planner.notes.sorted();
@@ -160,6 +140,26 @@ fn plan(
     }
     let plan = Plan::empty(Purpose::Apply, cluster, world);
     Ok(Plan { nodes, steps, hosts, quorum, notes, differences, unseen, ..plan })
+}
+
+/// Refuses where VMs may have been made with secrets that are not in the store.
+fn secrets_at_hand(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
+    let vms = Survey::vms_with_secrets(world);
+    if let (false, [first, ..]) = (world.secrets_stored, &vms[..]) {
+        return Err(PlanError::SecretsLost {
+            cluster: cluster.name.clone(),
+            vms: vms.len(),
+            example: full_name(first),
+        });
+    }
+    if let (false, Some((guest, why))) = (world.secrets_stored, Survey::doubtful_vm(cluster, world)) {
+        return Err(PlanError::SecretsInDoubt {
+            cluster: cluster.name.clone(),
+            guest: full_name(guest),
+            why: why.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 fn supported(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
