@@ -1,19 +1,12 @@
 //! One node's VM: everything up to the point where it runs with its config in reach.
 
 use daedal_inventory::{FirstContact, Node, Role};
-use daedal_machine::vm::{Change, Held, Value, WhyHeld};
 
-use super::config::NewConfig;
 use super::{Planner, Track};
-use crate::bootstrap::Interruption;
-use crate::difference::Stays;
-use crate::drift::drift;
 use crate::graph::Subject;
 use crate::names::{self, Images};
-use crate::plan::{Action, Impact, Level, StepId};
-use crate::size;
+use crate::plan::{Action, StepId};
 use crate::survey::{NodeSurvey, Present, State};
-use crate::world::{ConfigView, EtcdView, TalosView};
 
 impl<'w> Planner<'w> {
     /// Everything up to the point where the VM runs with its config in reach.
@@ -138,204 +131,6 @@ impl<'w> Planner<'w> {
         }
     }
 
-    /// A VM that is there: what it lacks.
-    pub(super) fn existing(
-        &mut self,
-        surveyed: &NodeSurvey<'w>,
-        present: Present<'w>,
-        images: &Images,
-    ) -> Track {
-        let Present { guest, config, digest } = present;
-        let node = surveyed.node;
-        let subject = Subject { node: Some(&node.name), host: Some(&guest.host) };
-        let wanted_digest = self.digests.of(node).to_owned();
-        let (current, up, vmid) = (wanted_digest == digest, surveyed.up(), node.vmid);
-        let seen = if up { &surveyed.view.config } else { &ConfigView::Unknown };
-        let mut track =
-            Track { host: Some(guest.host.clone()), reachable: guest.running, ..Track::default() };
-        let attached = present.own_medium(self.cluster);
-        if let Some(volid) = attached {
-            self.known_media.insert(self.volumes.place(&guest.host, volid));
-            track.medium = Some(volid.to_owned());
-        }
-        track.iso = present.boot_iso(self.cluster).is_some();
-        track.unsettled = config.waiting;
-        // Where it waits for its config, it is given the one that is declared now.
-        track.waits = !up && config.waiting && self.cluster.boot.through_maintenance();
-        let maintenance =
-            guest.running && matches!(surveyed.view.talos, TalosView::Maintenance) && !track.waits;
-        match seen {
-            ConfigView::Unknown if !current && !maintenance && !track.waits => {
-                self.unseen = true;
-                let (level, what) = match guest.running {
-                    true => (
-                        Level::Warning,
-                        "The one it runs on could not be seen, so this plan does not change it.",
-                    ),
-                    false => (
-                        Level::Info,
-                        "The one it runs on can be seen once the node is started: `apply` then looks again, and changes it \
-                         in the same run.",
-                    ),
-                };
-                let text = format!("Its declared machine config changed after it was made. {what}");
-                self.notes.add(level, node.name.clone(), text, None);
-            }
-            ConfigView::Held { why } => self.differ(node, "machine config", ["", ""], Stays::held(why), None),
-            _ => {}
-        }
-        if let Some(lock) = &guest.lock {
-            (track.medium, track.iso, track.unsettled, track.waits) = (None, false, false, false);
-            let text = format!(
-                "Its VM {vmid} is locked ({lock}). It is left as it is{}; run again when the lock is gone.",
-                if guest.running { "" } else { ", stopped" }
-            );
-            let level = if guest.running { Level::Warning } else { Level::Problem };
-            self.notes.add(level, node.name.clone(), text, None);
-            self.unseen = true;
-            return track;
-        }
-        if !self.can_come_up(surveyed) {
-            return Track { host: track.host, ..Track::default() };
-        }
-        // Where a node takes the declared config, the one it runs on names the declared network card already.
-        let names_the_card = match seen {
-            ConfigView::AsDeclared | ConfigView::Differs { .. } => true,
-            ConfigView::Held { .. } => false,
-            ConfigView::Unknown => current,
-        };
-        let drift = drift(self.cluster, node, &present, names_the_card);
-        if drift.mac_held_back {
-            let why = "its own machine config names the MAC that it has";
-            self.differ(node, "network card's MAC", [&node.mac, config.mac()], Stays::held(why), None);
-        }
-        for Held { change, why } in &drift.held {
-            let fix = format!(
-                "replace the node: on {}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again",
-                guest.host
-            );
-            let (from, to) = change.words();
-            self.differ(node, &change.option, [&to, &from], Stays::held(why_held(*why)), Some(fix));
-        }
-        let mut changes = drift.quiet;
-        // A mark of an older version gets the id of the secrets, once the node itself proved that it has them.
-        let unsigned = config.unsigned && up && current && self.world.secrets_id.is_some();
-        // A mark speaks of the whole config, versions and all.
-        let outdated = !current && surveyed.view.versions.is_none();
-        let mark = (outdated || unsigned).then(|| Change {
-            option: "description".to_owned(),
-            from: Some(Value::Mark { digest: digest.to_owned(), signed: !config.unsigned }),
-            to: Some(Value::Mark { digest: wanted_digest, signed: self.world.secrets_id.is_some() }),
-            needs_restart: false,
-        });
-        if let ConfigView::Differs { running, declared, reboot, changes } = seen {
-            track.config = Some(NewConfig {
-                action: Action::ApplyConfig {
-                    running: running.clone(),
-                    declared: declared.clone(),
-                    reboot: *reboot,
-                    changes: changes.clone(),
-                    versions: surveyed.view.versions.clone(),
-                },
-                reboot: *reboot,
-                mark,
-            });
-        } else if maintenance || *seen == ConfigView::AsDeclared {
-            // It has the declared config, or gets it now, so its mark may say so.
-            changes.extend(mark);
-        }
-        let mut impact = Impact::None;
-        if let Some(change) = drift.network {
-            let voter = node.role == Role::ControlPlane && guest.running && !maintenance;
-            let interrupts = if guest.running { Impact::Interrupt } else { Impact::None };
-            match (voter, self.voters.interruption(surveyed)) {
-                (false, _) | (true, Interruption::Harmless) => {
-                    impact = interrupts;
-                    track.interrupted = voter && surveyed.view.etcd != EtcdView::NotJoined;
-                    changes.push(change);
-                }
-                (true, Interruption::OneByOne) => track.network = Some(change),
-                (true, Interruption::Risky) => {
-                    let why = format!("etcd could lose its quorum ({})", self.voters);
-                    let fix = format!("{}, or change the card by hand", self.voters.remedy());
-                    let (from, to) = change.words();
-                    self.differ(node, "network card", [&to, &from], Stays::held(why), Some(fix));
-                }
-            }
-        }
-        if guest.running && !maintenance {
-            let waiting = changes.iter().filter(|change| change.needs_restart).chain(&drift.waiting);
-            track.waiting = waiting.cloned().collect();
-        }
-        let mut done: Vec<Option<StepId>> = Vec::new();
-        if !changes.is_empty() {
-            let action = Action::UpdateVm { vmid, changes };
-            done.push(Some(self.graph.add_with(
-                subject,
-                action,
-                "it differs from the inventory",
-                [],
-                impact,
-            )));
-        }
-        if config.disk < node.disk {
-            let reason = format!("it has {}", size::show(config.disk));
-            let needs: Vec<_> = done.clone();
-            done.push(Some(self.graph.add(
-                subject,
-                Action::GrowDisk { vmid, size: node.disk },
-                reason,
-                needs,
-            )));
-        } else if config.disk > node.disk {
-            let (has, declared) = size::show_apart(config.disk, node.disk);
-            let fix = format!("declare `disk: {}` for it", has.replace(' ', ""));
-            self.differ(node, "disk", [&declared, &has], Stays::held("disks only grow"), Some(fix));
-        }
-        if !up && !track.waits {
-            done.extend(self.media_for(surveyed, &present, attached, maintenance, &mut track));
-        }
-        if !up
-            && track.iso
-            && let Some(image) = images.of(&node.name)
-        {
-            done.push(self.image.ready_on(&self.volumes, &guest.host, image));
-        }
-        let mut start = !guest.running;
-        if maintenance {
-            let reason = "it waits for a config, which it reads only when it boots";
-            let needs: Vec<_> = done.clone();
-            done.push(Some(self.graph.add_with(
-                subject,
-                Action::StopVm { vmid },
-                reason,
-                needs,
-                Impact::Restart,
-            )));
-            start = true;
-        }
-        let unheard = track.waits && guest.running && self.reads_console(node);
-        if unheard && matches!(surveyed.view.talos, TalosView::Maintenance) {
-            let reason = "it prints its key only when it boots, and nobody listened";
-            let needs: Vec<_> = done.clone();
-            let stop = Action::StopVm { vmid };
-            done.push(Some(self.graph.add_with(subject, stop, reason, needs, Impact::Restart)));
-            start = true;
-        }
-        if start {
-            let reason = match (maintenance, unheard) {
-                (true, _) => "boots into its config",
-                (_, true) => "boots to wait for its config",
-                _ => "it is stopped",
-            };
-            track.running = Some(self.graph.add(subject, Action::StartVm { vmid }, reason, done));
-            track.reachable = true;
-        } else {
-            track.running = done.into_iter().flatten().last();
-        }
-        track
-    }
-
     /// Whether a node's first contact can be checked against what it prints on its serial console.
     pub(super) fn reads_console(&self, node: &Node) -> bool {
         self.cluster.boot.first_contact != Some(FirstContact::Tofu)
@@ -412,17 +207,5 @@ impl<'w> Planner<'w> {
 
     pub(super) fn volume_exists(&self, host: &str, volid: &str) -> bool {
         self.volumes.find(host, volid).is_some()
-    }
-}
-
-/// Why an option of a VM stays, in words.
-fn why_held(why: WhyHeld) -> &'static str {
-    match why {
-        WhyHeld::DevicesWouldMove => "its devices would move to other places",
-        WhyHeld::OtherFirmware => "its system was installed for the other one",
-        WhyHeld::SealedInTpm => "what is sealed in a TPM does not outlive it",
-        WhyHeld::DiskHoldsData => "a disk with data is never taken away",
-        WhyHeld::DiskOnlyGrows => "disks only grow, and stay where they are",
-        WhyHeld::Fixed => "no update may change it",
     }
 }

@@ -1,6 +1,7 @@
 //! `plan_apply`: what must happen so that the world becomes what the inventory says.
 
 mod config;
+mod existing;
 mod life;
 mod machine;
 mod media;
