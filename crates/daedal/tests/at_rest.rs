@@ -192,7 +192,7 @@ fn a_lost_key_costs_no_cluster() {
     // Outputs that only the old key opens are written anew, and then all is as it was.
     let ran = bench.run(&["outputs", "kubeconfig"]);
     assert_eq!(ran.status.code(), Some(78), "{}", text(&ran.stderr));
-    assert!(text(&ran.stderr).contains(" writes it anew"), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains(" writes it again"), "{}", text(&ran.stderr));
     assert_eq!(bench.run(&["plan", "--detailed-exitcode"]).status.code(), Some(2));
     good(&bench.run(&["apply", "--yes"]));
     assert!(good(&bench.run(&["outputs", "kubeconfig"])).contains("client-key-data"));
