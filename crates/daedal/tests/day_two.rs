@@ -42,7 +42,7 @@ fn a_lowered_count_and_node_remove_scale_a_cluster_down() {
     // Shown only, and not done without a yes.
     let said = good(&fewer.run(&lab, &[&going[..], &["--plan-only"]].concat()));
     assert!(said.contains("etcd: 3 voting members now, 1 after"), "{said}");
-    assert!(said.contains("These VMs die"), "{said}");
+    assert!(said.contains("These VMs are destroyed"), "{said}");
     let unasked = fewer.run(&lab, &going);
     assert_eq!(unasked.status.code(), Some(64), "{}", text(&unasked.stderr));
     assert_eq!(fewer.json(&lab, &["node", "list"]).as_array().unwrap().len(), 5);
