@@ -35,7 +35,18 @@ impl Way {
         let mut command = cargo();
         match self {
             Self::Tests { package, name, only } => {
-                command.args(["test", "--package", package, "--test", name, "--", "--nocapture"]).args(only);
+                command
+                    .args([
+                        "test",
+                        "--package",
+                        package,
+                        "--test",
+                        name,
+                        "--",
+                        "--nocapture",
+                        "--include-ignored",
+                    ])
+                    .args(only);
             }
             Self::Example { package, name, release, args } => {
                 command.args(["run", "--quiet"]).args(release.then_some("--release"));

@@ -102,6 +102,7 @@ async fn read_back(record: &Value) -> Result<(), Error> {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "needs recorded data: cargo xtask conformance"]
 async fn every_recorded_answer_is_understood() {
     let Some(recordings) = recordings() else {
         println!("skipped: DAEDAL_PROXMOX_DATA names no folder with recorded-*.jsonl");

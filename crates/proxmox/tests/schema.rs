@@ -210,6 +210,7 @@ fn parameters(wire: &Wire) -> Parameters {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "needs recorded data: cargo xtask conformance"]
 async fn every_request_is_one_that_proxmox_takes() {
     let server = Server::new(|_| data("null"));
     let called = call_everything(&server).await;
@@ -257,6 +258,7 @@ async fn every_request_is_one_that_proxmox_takes() {
 
 /// The judge itself must be able to say no.
 #[tokio::test]
+#[ignore = "needs recorded data: cargo xtask conformance"]
 async fn what_proxmox_refuses_is_refused_here() {
     let one = |pairs: &[(&str, &str)]| -> Parameters {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()

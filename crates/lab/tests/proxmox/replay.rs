@@ -187,6 +187,7 @@ fn differences(record: &Value, reply: Option<&Reply>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "needs recorded data: cargo xtask conformance"]
 async fn recorded_exchanges_agree() {
     let Ok(folder) = std::env::var("DAEDAL_PROXMOX_DATA") else {
         println!("skipped: DAEDAL_PROXMOX_DATA does not name a folder with recorded exchanges");

@@ -49,6 +49,7 @@ fn wrong_values(wanted: &Value) -> Vec<(String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "needs recorded data: cargo xtask conformance"]
 async fn the_lab_refuses_what_the_schema_refuses() {
     let schemas = Schema::all();
     let Some(schema) = schemas.last() else {

@@ -62,6 +62,7 @@ fn write_pki(folder: &Path, crt: &str, key: &str) {
 /// Theirs is read and written back byte for byte; the configs that both generate from it are the same and valid, and the
 /// secrets come back out of them; what they sign with such an authority of the node API is ours to use.
 #[test]
+#[ignore = "needs real peers: cargo xtask conformance"]
 fn bundles_of_an_older_pki() {
     let (Some(older), Some(newer)) = (peer("talos-v1.12.0", "talosctl"), peer("talos-v1.13.0", "talosctl"))
     else {

@@ -38,6 +38,7 @@ fn says_nothing_of_merging(error: &str) -> bool {
 }
 
 #[test]
+#[ignore = "needs real peers: cargo xtask conformance"]
 fn random_patches_do_the_same() {
     let mut tally = Tally::new("patches: random pairs of config and patch");
     let kinds = fields();
@@ -181,6 +182,7 @@ fn config(contract: Contract, role: Role) -> MachineConfig {
 }
 
 #[test]
+#[ignore = "needs real peers: cargo xtask conformance"]
 fn chosen_patches_do_the_same() {
     let patches = [
         "machine: {certSANs: [x.example.org], sysctls: {net.core.somaxconn: '65535'}}",
