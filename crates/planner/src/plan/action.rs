@@ -1,0 +1,284 @@
+//! What a step does, with every value that it needs.
+
+use daedal_inventory::Role;
+use daedal_machine::vm::Change;
+use serde::{Deserialize, Serialize};
+
+use crate::names::Content;
+
+/// The typed steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "do")]
+pub enum Action {
+    /// Generate the secrets bundle, store it, read it back.
+    CreateSecrets,
+    /// Make the schematic known to the Image Factory and compare its id with ours.
+    RegisterSchematic {
+        /// Id computed offline.
+        id: String,
+    },
+    /// Stream the image once, record size and SHA-256.
+    PinImage {
+        /// File name on the storage.
+        file: String,
+        /// Where it comes from.
+        url: String,
+    },
+    /// Have Proxmox download the image with the pinned checksum.
+    DownloadImage {
+        /// What Proxmox takes it for.
+        #[serde(default)]
+        content: Content,
+        /// Storage.
+        storage: String,
+        /// File name on it.
+        file: String,
+        /// Where it comes from.
+        url: String,
+    },
+    /// Delete an image file that is not what it should be, so that it can be downloaded anew.
+    DeleteImage {
+        /// Volume id.
+        volid: String,
+    },
+    /// Make a template from the image: no config, no identity.
+    MakeTemplate {
+        /// The node whose address and MAC the VM has while an ISO installs it; none where an image is imported.
+        #[serde(default)]
+        through: Option<String>,
+        /// VMID.
+        vmid: u32,
+        /// The role it is for.
+        role: Role,
+        /// Image volume id to import.
+        image: String,
+        /// Digest of what it is made of, for its mark.
+        digest: String,
+    },
+    /// Destroy a template of ours that is made of something else than is declared now.
+    DropTemplate {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Upload the node's config ISO (overwrites).
+    UploadMedia {
+        /// Storage.
+        storage: String,
+        /// File name on it.
+        file: String,
+    },
+    /// Create the VM with its disk, marks and all, in one call.
+    CreateVm {
+        /// VMID.
+        vmid: u32,
+        /// Image volume id to import; none for an empty disk.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        image: Option<String>,
+        /// Boot ISO's volume id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        iso: Option<String>,
+        /// The template to clone instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        template: Option<CloneOf>,
+        /// Config media volume id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        media: Option<String>,
+        /// The mark's digest.
+        digest: String,
+    },
+    /// Wait for a create task of ours that still runs.
+    AwaitCreate {
+        /// VMID.
+        vmid: u32,
+        /// The task.
+        upid: String,
+    },
+    /// Grow the system disk.
+    GrowDisk {
+        /// VMID.
+        vmid: u32,
+        /// Bytes it should have.
+        size: u64,
+    },
+    /// Change options of an existing VM.
+    UpdateVm {
+        /// VMID.
+        vmid: u32,
+        /// What changes.
+        changes: Vec<Change>,
+    },
+    /// Put the config media back into the drive of a node that never got its config.
+    AttachMedia {
+        /// VMID.
+        vmid: u32,
+        /// Volume id.
+        media: String,
+    },
+    /// Start the VM.
+    StartVm {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Shut the VM down and start it again, so that it gets what waits for its next start.
+    RestartVm {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Find the node in maintenance mode, make sure that it is this VM, and give it its config, all under one pinned
+    /// key. Only for a node that never had one.
+    GiveConfig {
+        /// VMID.
+        vmid: u32,
+        /// Whether the key must be one that the node prints on its serial console. If not, whoever says to be this VM is
+        /// believed.
+        #[serde(default)]
+        console: bool,
+    },
+    /// Give a running node the declared machine config, and wait until it runs on it.
+    ApplyConfig {
+        /// Digest of the config it runs on; if it runs on another, nothing is done.
+        running: String,
+        /// Digest of the declared config.
+        declared: String,
+        /// Whether the node reboots for it.
+        reboot: bool,
+        /// What differs, secrets as marks.
+        changes: Vec<DocumentChange>,
+        /// The versions that the config is for, where the node does not run the declared ones.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        versions: Option<RunningVersions>,
+    },
+    /// Wait until the node answers over mTLS.
+    AwaitApi,
+    /// Bootstrap etcd here unless some control plane already has it. Every other control plane whose VM existed
+    /// before this plan must say positively that it has not joined an etcd; silence is not an answer.
+    Bootstrap {
+        /// The snapshot that it begins with; none for an empty one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        recover: Option<Recovery>,
+    },
+    /// Wait until the node is a voting etcd member.
+    AwaitEtcd,
+    /// Wait until the API server answers on the declared endpoint.
+    AwaitEndpoint,
+    /// Wait until Kubernetes calls the node Ready.
+    AwaitReady,
+    /// Take config media and boot ISO out of their drives, and say on the VM that it has its config.
+    EjectMedia {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Say on the VM that it has its config: from now on it is never given one in maintenance mode.
+    MarkConfigured {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Delete the config media from storage: it holds keys.
+    DeleteMedia {
+        /// Volume id.
+        volid: String,
+    },
+    /// Write talosconfig, kubeconfig, machine configs and machines.json.
+    WriteOutputs,
+    /// Let no new pods come to the node.
+    Cordon,
+    /// Evict the node's pods, and wait until they are gone. Pods of daemon sets and static pods stay.
+    Drain,
+    /// Let the node leave etcd by itself, once all other members are whole.
+    LeaveEtcd {
+        /// Its member id, as etcd writes it.
+        member: String,
+        /// Where it answers.
+        address: String,
+    },
+    /// Have another member take the node's member out of etcd, once all others are whole: it cannot leave by itself.
+    RemoveMember {
+        /// Its member id, as etcd writes it.
+        member: String,
+    },
+    /// Delete the node's object from Kubernetes.
+    ForgetNode,
+    /// Stop the VM hard.
+    StopVm {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Delete the VM with its disks.
+    DestroyVm {
+        /// VMID.
+        vmid: u32,
+    },
+}
+
+impl Action {
+    /// Whether it only waits for something to become so.
+    pub fn waits(&self) -> bool {
+        matches!(
+            self,
+            Self::AwaitCreate { .. }
+                | Self::AwaitApi
+                | Self::AwaitEtcd
+                | Self::AwaitEndpoint
+                | Self::AwaitReady
+        )
+    }
+}
+
+/// A snapshot that a new etcd begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Recovery {
+    /// The file's name, for people.
+    pub file: String,
+    /// Its bytes.
+    pub size: u64,
+    /// Lower-case hex SHA-256 of the whole file.
+    pub sha256: String,
+    /// The newest revision in it.
+    pub revision: i64,
+}
+
+/// What a VM is cloned from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloneOf {
+    /// The template's VMID.
+    pub vmid: u32,
+    /// The host it is on.
+    pub host: String,
+    /// A full copy instead of a linked one.
+    pub full: bool,
+}
+
+/// The versions that a node runs. Its config is compared with the one that is declared for them: another version is an
+/// upgrade, and everything else need not wait for that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunningVersions {
+    /// Talos, `v1.12.0`.
+    pub talos: String,
+    /// Kubernetes, `v1.35.0`.
+    pub kubernetes: String,
+}
+
+/// What changes in one document of a machine config.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DocumentChange {
+    /// Which document, such as `LinkConfig eth0`; `v1alpha1` is the main one.
+    pub document: String,
+    /// Its fields that change.
+    pub fields: Vec<FieldChange>,
+}
+
+/// What changes in one field of a document, in words for people: secrets are marks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FieldChange {
+    /// Its path in the document.
+    pub path: String,
+    /// What it is; none if it is not there.
+    pub from: Option<String>,
+    /// What it will be; none if it goes.
+    pub to: Option<String>,
+}
