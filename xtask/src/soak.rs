@@ -3,13 +3,12 @@
 //! The binaries are built once and run as `cargo test` runs them: one after the other, in the folder of their package.
 
 mod libtest;
+mod load;
 mod tally;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +16,7 @@ use serde_json::Value;
 
 use crate::cargo;
 use libtest::{Report, Verdict};
+use load::Load;
 use tally::Tally;
 
 pub const USAGE: &str = "\
@@ -122,6 +122,7 @@ fn soak(options: &Options) -> Result<bool, String> {
     let end = Instant::now() + Duration::from_secs(u64::from(options.minutes) * 60);
     let load = options.load.then(Load::start);
     let mut missing = 0;
+    let mut cut_off = 0;
     for round in 1..=options.runs {
         println!("\n==> run {round} of {}", options.runs);
         for (binary, tests, exact) in &chosen {
@@ -131,18 +132,26 @@ fn soak(options: &Options) -> Result<bool, String> {
                 continue;
             }
             let begin = Instant::now();
-            let report = run_once(binary, tests, *exact, options.threads, left.min(LONGEST), &folder)?;
+            let (report, untold) =
+                run_once(binary, tests, *exact, options.threads, left.min(LONGEST), &folder)?;
+            cut_off += untold;
             tally.take(&binary.label, &report, begin.elapsed())?;
             println!("{}", tally::line(&binary.label, &report, begin.elapsed()));
         }
     }
-    drop(load);
     print!("\n{}", tally.table());
     println!("{}", tally.write_all()?);
-    if missing > 0 {
-        println!("The {} minutes are over: {missing} runs of a binary were not made.", options.minutes);
+    if let Some(load) = load {
+        println!("{load}");
     }
-    Ok(missing == 0 && tally.failures() == 0)
+    if missing + cut_off > 0 {
+        println!(
+            "The {} minutes are over: {missing} runs of a binary were not made, and {cut_off} tests of the last one did not \
+             end.",
+            options.minutes
+        );
+    }
+    Ok(missing + cut_off == 0 && tally.failures() == 0)
 }
 
 fn is_wanted(filters: &[String], label: &str, test: &str) -> bool {
@@ -205,7 +214,8 @@ fn tests_in(binary: &Binary) -> Result<Vec<String>, String> {
     Ok(libtest::listed(&String::from_utf8_lossy(&listed.stdout)))
 }
 
-/// One run of a binary to its end, or until its time is up.
+/// One run of a binary to its end, or until its time is up. Also how many tests had not ended when the time of the whole soak
+/// was over: those did not fail, they are missing.
 fn run_once(
     binary: &Binary,
     tests: &[String],
@@ -213,7 +223,7 @@ fn run_once(
     threads: Option<u32>,
     longest: Duration,
     folder: &Path,
-) -> Result<Report, String> {
+) -> Result<(Report, usize), String> {
     let output = folder.join("running.txt");
     let cannot = |what: &str, e: std::io::Error| format!("cannot {what} {}: {e}", output.display());
     let file = File::create(&output).map_err(|e| cannot("create", e))?;
@@ -237,12 +247,15 @@ fn run_once(
             _ => "the binary ended without telling how the test went".to_owned(),
         };
         let untold = tests.iter().filter(|test| !report.told(test)).cloned().collect::<Vec<_>>();
+        if ended == Ended::Late && longest < LONGEST {
+            return Ok((report, untold.len()));
+        }
         let whole = String::from_utf8_lossy(&said).into_owned();
         for test in untold {
             report.add(test, Verdict::Failed, None, format!("{why}\n\n{whole}"));
         }
     }
-    Ok(report)
+    Ok((report, 0))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -265,31 +278,6 @@ fn wait(child: &mut Child, longest: Duration) -> std::io::Result<Ended> {
             return Ok(Ended::Late);
         }
         thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// Threads that keep every core busy until this is dropped.
-struct Load(Arc<AtomicBool>);
-
-impl Load {
-    fn start() -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let cores = thread::available_parallelism().map_or(2, usize::from);
-        for _ in 0..cores {
-            let over = over.clone();
-            thread::spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    (0..100_000).for_each(|_| std::hint::spin_loop());
-                }
-            });
-        }
-        Self(over)
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
