@@ -105,6 +105,11 @@ impl Session {
         self.engine.observe(&self.cluster).await.map_err(|e| engine_failure(&e))
     }
 
+    /// Looks at the world without the stored secrets: which ones a mark names does not matter then.
+    pub async fn observe_unproven(&self) -> Outcome<World> {
+        self.engine.observe_with(&self.cluster, None).await.map_err(|e| engine_failure(&e))
+    }
+
     /// Takes the cluster's lock for the rest of this process's life.
     pub async fn lock(&self, doing: &str) -> Outcome<Lock> {
         lock(&self.store, doing).await

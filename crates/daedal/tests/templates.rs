@@ -27,7 +27,7 @@ fn templates_are_listed_and_go_when_somebody_says_so() {
         }
     }
     let said = good(&before.run(&lab, &["templates", "prune"]));
-    assert_eq!(said.trim(), "There is nothing to prune.");
+    assert_eq!(said.trim(), "No changes: no template of cluster home is to be destroyed.");
 
     // Another version: both are old, and stay under their clones, whoever asks.
     let newer = ("version: v1.12.0", "version: v1.12.1");
@@ -37,8 +37,8 @@ fn templates_are_listed_and_go_when_somebody_says_so() {
     assert_eq!(told, [(&998.into(), &false.into()), (&999.into(), &false.into())]);
     let said = good(&after.run(&lab, &["templates", "prune", "--all", "--yes"]));
     for line in [
-        "kept       template 998 on atlas: the disks of cp-1 are linked to it",
-        "kept       template 999 on atlas: the disks of worker-1 are linked to it",
+        "  template 998 on atlas: It stays: the disks of cp-1 are linked to it.",
+        "  template 999 on atlas: It stays: the disks of worker-1 are linked to it.",
     ] {
         assert!(said.lines().any(|said| said == line), "{said}");
     }
@@ -46,9 +46,15 @@ fn templates_are_listed_and_go_when_somebody_says_so() {
     // Their clones are gone. Nobody is there to ask: nothing goes. Asked for, they do, and once only.
     good(&before.run(&lab, &["destroy", "--confirm", "home"]));
     let run = after.run(&lab, &["templates", "prune"]);
-    let said = text(&run.stderr);
+    let (shown, said) = (text(&run.stdout), text(&run.stderr));
     assert_eq!(run.status.code(), Some(64), "{said}");
-    assert!(said.contains("998") && said.contains("Give --yes"), "{said}");
+    assert!(shown.contains("destroy template 998 on atlas") && said.contains("Give --yes"), "{shown}{said}");
+    // What would go can be seen without going.
+    let planned = after.json(&lab, &["templates", "prune", "--plan-only"]);
+    assert_eq!(
+        (&planned["purpose"], &planned["counts"]["templates"]["destroy"]),
+        (&"pruneTemplates".into(), &2.into())
+    );
     // A protected cluster keeps its templates, unless they are named as well; apply does not replace them either.
     let guard = ("  environment: lab ", "  protect: true\n  environment: lab ");
     let guarded = Changed::new("home", &[SMALL, &[CLONES, newer, guard]].concat());
@@ -72,8 +78,9 @@ fn templates_are_listed_and_go_when_somebody_says_so() {
     assert!(text(&run.stderr).contains("nothing proves"), "{}", text(&run.stderr));
     assert_eq!(after.json(&lab, &["templates", "list"]).as_array().unwrap().len(), 2);
     let gone = guarded.json(&lab, &["templates", "prune", "--yes", "--protected"]);
-    let told: Vec<_> = gone.as_array().unwrap().iter().map(|one| (&one["vmid"], &one["kept"])).collect();
-    assert_eq!(told, [(&998.into(), &serde_json::Value::Null), (&999.into(), &serde_json::Value::Null)]);
+    assert_eq!(gone["counts"]["templates"]["destroy"], 2, "{gone:#}");
+    let states: Vec<_> = gone["steps"].as_array().unwrap().iter().map(|step| &step["state"]["is"]).collect();
+    assert_eq!(states, ["done", "done"]);
     let said = good(&after.run(&lab, &["templates", "list"]));
     assert_eq!(said.trim(), "There are no templates of this cluster.");
 }
@@ -96,19 +103,26 @@ fn volumes_that_were_left_are_listed_and_go_when_somebody_says_so() {
     let said = good(&small.run(&lab, &["volumes", "list"]));
     assert!(row(&said).unwrap().contains("a VM has this number"), "{said}");
     let said = good(&small.run(&lab, &["volumes", "prune", "--yes"]));
-    assert!(said.contains("kept     local-lvm:vm-303-disk-7 on atlas: VM 303 has that number"), "{said}");
+    assert!(said.contains("local-lvm:vm-303-disk-7 on atlas: It stays: VM 303 has its number"), "{said}");
 
     good(&small.run(&lab, &["destroy", "--confirm", "home"]));
     let said = good(&small.run(&lab, &["volumes", "list"]));
     assert!(row(&said).unwrap().contains("no VM has this number"), "{said}");
     let unasked = small.run(&lab, &["volumes", "prune"]);
-    let said = text(&unasked.stderr);
+    let (shown, said) = (text(&unasked.stdout), text(&unasked.stderr));
     assert_eq!(unasked.status.code(), Some(64), "{said}");
-    assert!(row(&said).is_some() && said.contains("Give --yes"), "{said}");
+    assert!(shown.contains("delete volume local-lvm:vm-303-disk-7"), "{shown}");
+    assert!(said.contains("Give --yes"), "{said}");
+    // A protected cluster keeps them until somebody says otherwise.
+    let guard = ("  environment: lab ", "  protect: true\n  environment: lab ");
+    let guarded = Changed::new("home", &[SMALL, &[guard]].concat());
+    let run = guarded.run(&lab, &["volumes", "prune", "--yes"]);
+    assert!(!run.status.success() && text(&run.stderr).contains("--protected"), "{}", text(&run.stderr));
     let listed = small.json(&lab, &["volumes", "list"]);
     assert_eq!(listed[0]["volid"], "local-lvm:vm-303-disk-7", "{listed:#}");
     let said = good(&small.run(&lab, &["volumes", "prune", "--yes"]));
-    assert_eq!(said.trim(), "deleted  local-lvm:vm-303-disk-7 on atlas");
+    let last = said.trim_end().lines().last().unwrap();
+    assert!(last.starts_with("Cluster home: 1 volume deleted, 1 step in "), "{said}");
     let said = good(&small.run(&lab, &["volumes", "list"]));
     assert_eq!(said.trim(), "There are no volumes left over.");
 }

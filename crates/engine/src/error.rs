@@ -196,20 +196,10 @@ pub enum Error {
         /// What would help.
         fix: Option<String>,
     },
-    /// Something of a protected cluster was to be destroyed.
-    #[error(
-        "cluster {cluster} is protected: none of its templates is destroyed while the inventory says `protect: true`"
-    )]
-    Protected {
-        /// Cluster name.
-        cluster: String,
-    },
-    /// Nothing proves that something is this store's.
-    #[error(
-        "the secrets of the cluster are not in the store, so nothing proves that {what} are this store's"
-    )]
-    NoProof {
-        /// What.
+    /// Something is no longer what a plan was made from.
+    #[error("{what} changed after the plan was made, and was not touched")]
+    Changed {
+        /// What, such as `template 998 on atlas`.
         what: String,
     },
     /// A token is there whose secret is not known.

@@ -17,6 +17,8 @@ pub struct Counts {
     pub templates: TemplateCounts,
     /// Files on storages.
     pub files: FileCounts,
+    /// Volumes without a VM that are deleted.
+    pub volumes: usize,
     /// What is not as declared and stays so.
     pub differences: usize,
 }
@@ -75,6 +77,7 @@ pub fn counts(plan: &Plan) -> Counts {
             destroy: templates.destroyed.len(),
         },
         files: FileCounts { delete: deleted_files(plan).count() },
+        volumes: deleted_volumes(plan).len(),
         differences: plan.differences.len(),
     }
 }
@@ -84,7 +87,7 @@ pub(crate) fn restarted(plan: &Plan) -> Vec<String> {
     match plan.purpose {
         Purpose::Apply => touched(plan, Impact::Restart),
         // What stops there is destroyed.
-        Purpose::Destroy | Purpose::Remove => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
@@ -121,7 +124,7 @@ fn made(step: &Step) -> Option<u32> {
 
 fn dropped(step: &Step) -> Option<u32> {
     match step.action {
-        Action::DropTemplate { vmid } => Some(vmid),
+        Action::DropTemplate { vmid, .. } => Some(vmid),
         _ => None,
     }
 }
@@ -142,6 +145,15 @@ fn deleted_files(plan: &Plan) -> impl Iterator<Item = &str> {
         }
         _ => None,
     })
+}
+
+/// Volumes without a VM that a plan deletes.
+pub(crate) fn deleted_volumes(plan: &Plan) -> Vec<String> {
+    let volume = |step: &Step| match &step.action {
+        Action::DeleteVolume { volid, .. } => Some(volid.clone()),
+        _ => None,
+    };
+    plan.steps.iter().filter_map(volume).collect()
 }
 
 /// Image files that a plan deletes.

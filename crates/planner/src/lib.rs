@@ -1,6 +1,6 @@
 //! `(Cluster, World) → Plan`. Pure: no I/O, no clock, no randomness; same input, same plan, byte for byte.
 //!
-//! [`plan_apply`], [`plan_remove`] and [`plan_destroy`] turn a declared cluster and what was observed ([`World`]) into a [`Plan`]: an
+//! [`plan_apply`], [`plan_remove`], [`plan_destroy`] and one such function for everything else that changes anything turn a declared cluster and what was observed ([`World`]) into a [`Plan`]: an
 //! immutable graph of typed steps with reasons. [`check`] judges any plan, however it was made; [`render`] tells it to
 //! people; [`fits`] says whether a saved one may still be executed. [`Judge`] decides whose a guest is, [`names`] what
 //! our files are called.
@@ -30,9 +30,11 @@ mod image;
 mod judge;
 mod placement;
 mod plan;
+mod prune;
 mod remove;
 mod storages;
 mod survey;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -61,9 +63,11 @@ pub use mark::{
 };
 pub use names::{Content, ImageRef, Images};
 pub use plan::*;
+pub use prune::{Pruning, plan_prune_templates, plan_prune_volumes};
 pub use remove::{Removal, plan_remove};
 pub use size::asked_size;
 pub use slots::{Seat, Seats, disk_serial, disk_slots, seat};
 pub use storages::{Leftover, StorageWarning, leftovers, storage_warnings};
-pub use text::{RenderOptions, differing, left_out, render, summary};
+pub use templates::{TemplateRow, templates};
+pub use text::{RenderOptions, differing, left_out, outcome, render, summary};
 pub use world::*;

@@ -26,6 +26,32 @@ pub enum Purpose {
     Destroy,
     /// Take nodes that are no longer declared out of the cluster, and remove their VMs.
     Remove,
+    /// Destroy templates that are of no use any more.
+    PruneTemplates,
+    /// Delete volumes that Proxmox left behind.
+    PruneVolumes,
+}
+
+impl Purpose {
+    /// Whether VMs of nodes are destroyed for it.
+    pub fn takes_vms(self) -> bool {
+        matches!(self, Self::Destroy | Self::Remove)
+    }
+
+    /// Whether something of the cluster is destroyed for it, which `protect: true` forbids.
+    pub fn destroys(self) -> bool {
+        self.takes_vms() || self.prunes()
+    }
+
+    /// Whether it only clears away what no node uses.
+    pub fn prunes(self) -> bool {
+        matches!(self, Self::PruneTemplates | Self::PruneVolumes)
+    }
+
+    /// Whether nodes become something else than what was applied last.
+    pub(crate) fn concerns_nodes(self) -> bool {
+        self == Self::Apply || self.takes_vms()
+    }
 }
 
 /// An immutable plan. Same cluster and world, same bytes.
@@ -50,6 +76,9 @@ pub struct Plan {
     /// Whether VMs are destroyed of which no secrets prove that they are this store's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_secrets: bool,
+    /// Whether somebody asked to prune although the inventory says `protect: true`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub despite_protection: bool,
     /// What runs there: versions, for people.
     #[serde(default)]
     pub versions: Versions,
@@ -82,8 +111,9 @@ impl Plan {
             uuid: cluster.uuid,
             intent: digest::intent(cluster),
             basis: basis::basis(cluster, world),
-            behind: world.unseen(),
+            behind: world.unseen().filter(|_| purpose.concerns_nodes()),
             without_secrets: false,
+            despite_protection: false,
             versions: Versions {
                 talos: format!("v{}", cluster.talos.version),
                 kubernetes: format!("v{}", cluster.kubernetes.version),

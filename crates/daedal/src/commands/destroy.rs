@@ -72,10 +72,7 @@ pub async fn run(target: &Target, options: Options, format: Format, color: bool)
 async fn observe(session: &Session, proven: bool) -> Outcome<World> {
     match proven {
         true => session.observe().await,
-        false => {
-            let looked = session.engine.observe_with(&session.cluster, None).await;
-            looked.map_err(|error| engine_failure(&error))
-        }
+        false => session.observe_unproven().await,
     }
 }
 

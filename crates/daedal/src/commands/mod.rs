@@ -2,6 +2,7 @@
 
 mod apply;
 pub(crate) mod backup;
+mod carry_out;
 mod check;
 pub(crate) mod completions;
 mod destroy;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use daedal_engine::{NotInFactory, chain};
-use daedal_planner::{Action, Level, Plan, Recovery, Removal, World};
+use daedal_planner::{Action, Level, Plan, PlanError, Recovery, Removal, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::{apply, saved};
@@ -126,41 +126,37 @@ pub fn say_warnings(session: &Session, color: bool) {
     }
 }
 
+/// A plan as the planner made it, judged by the checker.
+pub fn made(session: &Session, world: &World, plan: Result<Plan, PlanError>) -> Outcome<Plan> {
+    judged(session, world, plan.map_err(|error| refused(&error))?)
+}
+
 /// A plan to make the world what the inventory says, judged by the checker.
 pub fn for_apply(session: &Session, world: &World) -> Outcome<Plan> {
-    let plan = daedal_planner::plan_apply(&session.cluster, &session.image, world)
-        .map_err(|error| refused(&error))?;
-    judged(session, world, plan)
+    made(session, world, daedal_planner::plan_apply(&session.cluster, &session.image, world))
 }
 
 /// A plan to remove the cluster, judged by the checker.
 pub fn for_destroy(session: &Session, world: &World) -> Outcome<Plan> {
-    let plan = daedal_planner::plan_destroy(&session.cluster, world).map_err(|error| refused(&error))?;
-    judged(session, world, plan)
+    made(session, world, daedal_planner::plan_destroy(&session.cluster, world))
 }
 
 /// A plan to remove the cluster although no secrets prove whose it is, judged by the checker.
 pub fn for_destroy_without_secrets(session: &Session, world: &World) -> Outcome<Plan> {
-    let plan = daedal_planner::plan_destroy_without_secrets(&session.cluster, world)
-        .map_err(|error| refused(&error))?;
-    judged(session, world, plan)
+    made(session, world, daedal_planner::plan_destroy_without_secrets(&session.cluster, world))
 }
 
 /// A plan to take nodes out that are no longer declared, judged by the checker.
 pub fn for_removal(session: &Session, world: &World, removal: &Removal<'_>) -> Outcome<Plan> {
-    let plan =
-        daedal_planner::plan_remove(&session.cluster, world, removal).map_err(|error| refused(&error))?;
-    judged(session, world, plan)
+    made(session, world, daedal_planner::plan_remove(&session.cluster, world, removal))
 }
 
 /// A plan to make the world what the inventory says, beginning with a snapshot, judged by the checker.
 pub fn for_restore(session: &Session, world: &World, snapshot: &Recovery) -> Outcome<Plan> {
-    let plan = daedal_planner::plan_restore(&session.cluster, &session.image, world, snapshot)
-        .map_err(|error| refused(&error))?;
-    judged(session, world, plan)
+    made(session, world, daedal_planner::plan_restore(&session.cluster, &session.image, world, snapshot))
 }
 
-fn refused(error: &daedal_planner::PlanError) -> Failure {
+fn refused(error: &PlanError) -> Failure {
     Failure::from_error(Exit::Failed, error)
 }
 

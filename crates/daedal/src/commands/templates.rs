@@ -1,10 +1,12 @@
 //! `daedal templates list|prune`: what VMs are cloned from, and how what is left over goes.
 
 use clap::Subcommand;
-use daedal_engine::{Pruning, TemplateRow};
 use daedal_inventory::Role;
+use daedal_planner::{Plan, PlanError, Pruning, TemplateRow, plan_prune_templates};
 
 use crate::cli::{Format, Target};
+use crate::commands::carry_out::{self, Manner};
+use crate::commands::plan;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -37,6 +39,9 @@ pub enum TemplatesCommand {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        /// Only show what would be done.
+        #[arg(long)]
+        plan_only: bool,
     },
 }
 
@@ -54,10 +59,10 @@ pub async fn run(command: &TemplatesCommand, format: Format, color: bool) -> Out
             }
             Ok(Exit::Done)
         }
-        TemplatesCommand::Prune { target, all, protected, without_secrets, yes } => {
+        TemplatesCommand::Prune { target, all, protected, without_secrets, yes, plan_only } => {
             let (all, protected) = (*all, *protected);
             let pruning = Pruning { all, protected, without_secrets: without_secrets.is_some() };
-            let consent = Consent { yes: *yes, number: without_secrets.flatten() };
+            let consent = Consent { yes: *yes, number: without_secrets.flatten(), plan_only: *plan_only };
             prune(target, pruning, &consent, format, color).await
         }
     }
@@ -67,34 +72,25 @@ pub async fn run(command: &TemplatesCommand, format: Format, color: bool) -> Out
 struct Consent {
     yes: bool,
     number: Option<usize>,
+    plan_only: bool,
 }
 
 impl Consent {
     /// Asks for what was not said. Whoever has no secrets must say how many templates go.
-    fn to(&self, going: &[TemplateRow], pruning: Pruning) -> Outcome<()> {
-        let nobody = |hint: &str| {
-            Failure::new(Exit::Usage, "nothing was destroyed: there is no terminal to ask on")
-                .hint(hint.to_owned())
-        };
-        if going.is_empty() || (self.yes && !pruning.without_secrets) {
-            return Ok(());
-        }
-        console::progress(render(going).trim_end());
-        if !self.yes {
-            let agrees = console::agrees("Destroy these templates?").ok_or_else(|| nobody("Give --yes"))?;
-            if !agrees {
-                return Err(Failure::new(Exit::Failed, "nothing was destroyed: the answer was not yes"));
-            }
-        }
-        if !pruning.without_secrets {
+    fn to(&self, plan: &Plan) -> Outcome<()> {
+        carry_out::asking(self.yes)(plan)?;
+        if !plan.without_secrets {
             return Ok(());
         }
         let number = match self.number {
             Some(number) => number.to_string(),
             None => console::ask("No secrets prove that these templates are yours. Type how many they are:")
-                .ok_or_else(|| nobody("Give --without-secrets=NUMBER, the number of templates"))?,
+                .ok_or_else(|| {
+                    Failure::new(Exit::Usage, "nothing was destroyed: there is no terminal to ask on")
+                        .hint("Give --without-secrets=NUMBER, the number of templates")
+                })?,
         };
-        match number == going.len().to_string() {
+        match number == plan.steps.len().to_string() {
             true => Ok(()),
             false => Err(Failure::new(Exit::Failed, "nothing was destroyed: that is not their number")),
         }
@@ -103,28 +99,29 @@ impl Consent {
 
 async fn prune(target: &Target, pruning: Pruning, consent: &Consent, format: Format, color: bool) -> Outcome {
     let session = Session::open(target, color).await?;
-    let _lock = session.lock("templates prune").await?;
-    let rows = session.engine.prunable_templates(&session.cluster, pruning).await;
-    let rows = rows.map_err(|error| engine_failure(&error))?;
-    let going: Vec<TemplateRow> = rows.iter().filter(|row| row.linked.is_empty()).cloned().collect();
-    consent.to(&going, pruning)?;
-    let pruned = session.engine.prune_templates(&session.cluster, pruning, rows).await;
-    let pruned = pruned.map_err(|error| engine_failure(&error))?;
-    match format {
-        Format::Json => console::json(&pruned),
-        Format::Text if pruned.is_empty() => console::result("There is nothing to prune."),
-        Format::Text => {
-            for one in &pruned {
-                let (vmid, host) = (one.template.vmid, &one.template.host);
-                console::result(&match &one.kept {
-                    None => format!("destroyed  template {vmid} on {host}"),
-                    Some(why) => format!("kept       template {vmid} on {host}: {why}"),
-                });
-            }
+    let _lock = match consent.plan_only {
+        true => None,
+        false => Some(session.lock("templates prune").await?),
+    };
+    let world = match pruning.without_secrets {
+        true => session.observe_unproven().await?,
+        false => session.observe().await?,
+    };
+    let plan = plan_prune_templates(&session.cluster, &session.image, &world, pruning);
+    let otherwise = match &plan {
+        Err(PlanError::Protected { .. }) => Some("To prune them all the same: --protected"),
+        Err(PlanError::Unproven { .. }) => {
+            Some("If the secrets are lost and everything listed is yours: --without-secrets")
         }
-    }
-    let failed = pruned.iter().any(|one| one.template.linked.is_empty() && one.kept.is_some());
-    Ok(if failed { Exit::Failed } else { Exit::Done })
+        _ => None,
+    };
+    let plan = plan::made(&session, &world, plan).map_err(|failure| match otherwise {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    })?;
+    let words = if pruning.all { "templates prune --all" } else { "templates prune" };
+    let manner = Manner { target, words, plan_only: consent.plan_only, format, color };
+    carry_out::run(&session, &world, &plan, &manner, |plan| consent.to(plan)).await
 }
 
 fn render(rows: &[TemplateRow]) -> String {

@@ -1,13 +1,14 @@
 //! `daedal volumes list|prune`: volumes that Proxmox left behind.
 
 use clap::Subcommand;
-use daedal_planner::Leftover;
+use daedal_planner::{Leftover, PlanError, plan_prune_volumes};
 
 use crate::cli::{Format, Target};
+use crate::commands::carry_out::{self, Manner};
+use crate::commands::plan;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::session::{Session, engine_failure};
-use crate::words::count;
 use crate::{console, table};
 
 /// Volumes that no VM uses.
@@ -24,9 +25,15 @@ pub enum VolumesCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// Also in a cluster that says `protect: true`.
+        #[arg(long)]
+        protected: bool,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        /// Only show what would be done.
+        #[arg(long)]
+        plan_only: bool,
     },
 }
 
@@ -43,7 +50,9 @@ pub async fn run(command: &VolumesCommand, format: Format, color: bool) -> Outco
             }
             Ok(Exit::Done)
         }
-        VolumesCommand::Prune { target, yes } => prune(target, *yes, format, color).await,
+        VolumesCommand::Prune { target, protected, yes, plan_only } => {
+            prune(target, *protected, *plan_only, *yes, format, color).await
+        }
     }
 }
 
@@ -51,38 +60,28 @@ async fn found(session: &Session) -> Outcome<Vec<Leftover>> {
     session.engine.leftovers(&session.cluster).await.map_err(|error| engine_failure(&error))
 }
 
-async fn prune(target: &Target, yes: bool, format: Format, color: bool) -> Outcome {
+async fn prune(
+    target: &Target,
+    protected: bool,
+    plan_only: bool,
+    yes: bool,
+    format: Format,
+    color: bool,
+) -> Outcome {
     let session = Session::open(target, color).await?;
-    let _lock = session.lock("volumes prune").await?;
-    let all = found(&session).await?;
-    let going = all.iter().filter(|volume| !volume.beside_vm).count();
-    if going > 0 && !yes {
-        console::progress(render(&all).trim_end());
-        let agrees = console::agrees(&format!("Delete {}?", count(going, "volume"))).ok_or_else(|| {
-            Failure::new(Exit::Usage, "nothing was deleted: there is no terminal to ask on")
-                .hint("Give --yes")
-        })?;
-        if !agrees {
-            return Err(Failure::new(Exit::Failed, "nothing was deleted: the answer was not yes"));
-        }
-    }
-    let pruned = session.engine.prune_leftovers(all).await.map_err(|error| engine_failure(&error))?;
-    session.keep().await?;
-    match format {
-        Format::Json => console::json(&pruned),
-        Format::Text if pruned.is_empty() => console::result("There are no volumes left over."),
-        Format::Text => {
-            for one in &pruned {
-                let (volid, host) = (&one.volume.volid, &one.volume.host);
-                console::result(&match &one.kept {
-                    None => format!("deleted  {volid} on {host}"),
-                    Some(why) => format!("kept     {volid} on {host}: {why}"),
-                });
-            }
-        }
-    }
-    let failed = pruned.iter().filter(|one| !one.volume.beside_vm && one.kept.is_some()).count();
-    Ok(if failed > 0 { Exit::Failed } else { Exit::Done })
+    let _lock = match plan_only {
+        true => None,
+        false => Some(session.lock("volumes prune").await?),
+    };
+    let world = session.observe().await?;
+    let plan = plan_prune_volumes(&session.cluster, &world, protected);
+    let is_protected = matches!(plan, Err(PlanError::Protected { .. }));
+    let plan = plan::made(&session, &world, plan).map_err(|failure| match is_protected {
+        true => failure.hint("To prune them all the same: --protected"),
+        false => failure,
+    })?;
+    let manner = Manner { target, words: "volumes prune", plan_only, format, color };
+    carry_out::run(&session, &world, &plan, &manner, carry_out::asking(yes)).await
 }
 
 fn render(all: &[Leftover]) -> String {

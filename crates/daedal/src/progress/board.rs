@@ -255,6 +255,7 @@ mod tests {
             basis: String::new(),
             behind: None,
             without_secrets: false,
+            despite_protection: false,
             steps: vec![
                 step(0, Some("cp-1"), Action::StartVm { vmid: 300 }),
                 step(1, Some("cp-1"), Action::AwaitApi),

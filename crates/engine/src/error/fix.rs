@@ -20,12 +20,7 @@ impl Error {
                 options.join(",")
             )),
             Self::Image { fix, .. } | Self::NoBackups { fix, .. } => fix.clone(),
-            Self::Protected { .. } => Some("if they should go all the same: --protected".to_owned()),
-            Self::NoProof { .. } => Some(
-                "bring the store's folder back, or import the secrets (daedal secrets import); if they are lost and \
-                 everything listed is yours: --without-secrets"
-                    .to_owned(),
-            ),
+            Self::Changed { .. } => Some("run again to see what it is now".to_owned()),
             Self::Proxmox(error) => match error.kind() {
                 // An entry for one VM would replace all that comes from its pool or from /vms.
                 Kind::Permission { path: Some(path), privilege: Some(privilege), .. } => {

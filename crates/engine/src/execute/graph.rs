@@ -384,6 +384,7 @@ mod tests {
             basis: String::new(),
             behind: None,
             without_secrets: false,
+            despite_protection: false,
             versions: Default::default(),
             nodes: Vec::new(),
             steps,

@@ -65,6 +65,7 @@ impl HostLimits {
             | Action::StopVm { .. }
             | Action::DestroyVm { .. }
             | Action::DropTemplate { .. }
+            | Action::DeleteVolume { .. }
             | Action::DeleteMedia { .. } => Place::Tasks(host),
             Action::UploadMedia { .. } => Place::Uploads(host),
             Action::UpdateVm { .. }

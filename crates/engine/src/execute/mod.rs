@@ -197,7 +197,8 @@ impl<'a> Executor<'a> {
                 let make = Install { vmid: *vmid, role: *role, iso: image, digest, through };
                 Box::pin(self.install_template(step, make)).await
             }
-            Action::DropTemplate { vmid } => self.drop_template(step, *vmid).await,
+            Action::DropTemplate { vmid, digest } => self.drop_template(step, *vmid, digest).await,
+            Action::DeleteVolume { volid, vmid } => self.delete_leftover(step, volid, *vmid).await,
             Action::CreateVm { vmid, template: Some(template), .. } => {
                 let made = self.clone_vm(step, *vmid, template).await;
                 let media = match &step.action {

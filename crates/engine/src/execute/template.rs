@@ -93,15 +93,21 @@ impl Executor<'_> {
         }
     }
 
-    /// Destroys a template of ours. Proxmox itself refuses while disks are linked to it.
-    pub(super) async fn drop_template(&self, step: &Step, vmid: u32) -> Result<Outcome, Error> {
+    /// Destroys a template of ours, if it is still what the plan was made from. Proxmox itself refuses while disks are linked to
+    /// it.
+    pub(super) async fn drop_template(&self, step: &Step, vmid: u32, digest: &str) -> Result<Outcome, Error> {
         let (host, proxmox) = (self.host(step)?, &self.engine.parts.proxmox);
         self.persist(step, |again| async move {
             let Some((at, config)) = self.find(host, vmid).await? else {
                 return Ok(if again { Outcome::Done } else { Outcome::AlreadyDone });
             };
             match judged(&self.judge, vmid, &config) {
-                Ownership::Template { .. } if at == host => {}
+                Ownership::Template { digest: made, .. } if at == host => {
+                    let complete = self.world.guests.get(&vmid).is_some_and(|guest| guest.template);
+                    if made != digest || config.template != complete {
+                        return Err(Error::Changed { what: format!("template {vmid} on {host}") });
+                    }
+                }
                 other => return Err(not_ours(vmid, at, other)),
             }
             self.stop_template(step, host, vmid).await?;

@@ -195,6 +195,20 @@ impl Executor<'_> {
         .await
     }
 
+    /// Deletes a volume that Proxmox left behind, unless a VM has got its number by now.
+    pub(super) async fn delete_leftover(
+        &self,
+        step: &Step,
+        volid: &str,
+        vmid: u32,
+    ) -> Result<Outcome, Error> {
+        let rows = self.engine.parts.proxmox.resources_of("vm").await?;
+        if rows.iter().any(|row| row.vmid == Some(vmid)) {
+            return Err(Error::Changed { what: format!("VM {vmid}, whose number {volid} has,") });
+        }
+        self.delete_volume(step, volid, EffectKind::DeleteVolume).await
+    }
+
     /// Finds a VM wherever it is now: where it was, or else where the cluster-wide list has it.
     pub(super) async fn find(&self, hint: &str, vmid: u32) -> Result<Option<(String, VmConfig)>, Error> {
         let proxmox = &self.engine.parts.proxmox;

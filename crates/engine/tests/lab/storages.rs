@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use daedal_engine::{CheckVerdict, StatusReport};
 use daedal_lab::faults::{Fault, TaskFault, When};
-use daedal_planner::{Level, Note};
+use daedal_planner::{Action, Level, Note, plan_prune_volumes};
 use daedal_proxmox::{CreateVm, NewDisk, TaskWatcher};
 
 use crate::boot::client;
@@ -30,16 +30,22 @@ async fn what_proxmox_left_is_named_and_goes_when_asked_for() {
     let engine = bench.engine();
     let found = engine.leftovers(&bench.cluster).await.unwrap();
     assert!(found.len() == 1 && found[0].beside_vm && found[0].volid == volid, "{found:#?}");
-    let kept = engine.prune_leftovers(found).await.unwrap();
-    assert!(kept[0].kept.as_ref().unwrap().contains("once that VM is gone"), "{kept:#?}");
+    let prunable = async || {
+        let world = bench.look().await.0;
+        let plan = plan_prune_volumes(&bench.cluster, &world, false).unwrap();
+        (world, plan)
+    };
+    let (_, plan) = prunable().await;
+    assert!(plan.is_empty() && plan.notes[0].text.contains("once that VM is gone"), "{:#?}", plan.notes);
 
     assert_done(&bench.destroy().await, "destroy");
     let report = engine.live_checks(&bench.cluster).await;
     let told = report.checks.iter().find(|check| check.what == "volumes").unwrap();
     assert!(told.verdict == CheckVerdict::Warning && told.found.contains(&volid), "{told:?}");
-    let found = engine.leftovers(&bench.cluster).await.unwrap();
-    let gone = engine.prune_leftovers(found).await.unwrap();
-    assert!(gone.len() == 1 && gone[0].kept.is_none(), "{gone:#?}");
+    let (world, plan) = prunable().await;
+    let volume = Action::DeleteVolume { volid: volid.clone(), vmid };
+    assert_eq!(plan.steps.iter().map(|step| &step.action).collect::<Vec<_>>(), [&volume]);
+    assert_done(&bench.execute(&world, &plan).await, "prune");
     assert_eq!(engine.leftovers(&bench.cluster).await.unwrap(), []);
     assert!(bench.lab.datacenter().volumes().iter().all(|volume| !volume.ends_with(&volid)));
 }

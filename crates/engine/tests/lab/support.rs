@@ -271,6 +271,11 @@ impl Bench {
         engine.execute(&self.cluster, &world, &plan, &Run::silent()).await
     }
 
+    /// A plan that somebody made from a look, executed in a new process.
+    pub async fn execute(&self, world: &World, plan: &Plan) -> Report {
+        self.engine().execute(&self.cluster, world, plan, &Run::silent()).await.unwrap()
+    }
+
     pub async fn destroy(&self) -> Report {
         self.destroy_through(Effects::default()).await.unwrap()
     }

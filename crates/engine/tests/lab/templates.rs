@@ -1,15 +1,16 @@
 //! Templates and their clones: made, shared, replaced, listed, pruned.
 
-use daedal_engine::{Pruned, Pruning};
+use daedal_engine::{Effects, Run};
 use daedal_lab::proxmox::StorageSpec;
-use daedal_planner::Action;
+use daedal_planner::{Action, Plan, PlanError, Pruning, World, plan_prune_templates};
 
 use crate::boot::{
     TEMPLATE, TEMPLATE_BY_ISO, TEMPLATE_CLOUD_INIT, TEMPLATE_FULL, and_back, client, whole_life,
 };
+use crate::breadth::deaths;
 use crate::crash::sweep;
 use crate::faults::faults_on;
-use crate::support::{Bench, Giving, Way, assert_done, cluster_booting};
+use crate::support::{Bench, Giving, Killer, Way, assert_done, cluster_booting, errors};
 
 #[tokio::test(start_paused = true)]
 async fn clones_of_templates_linked_and_full() {
@@ -79,11 +80,21 @@ async fn clones_on_every_type_of_storage() {
     }
 }
 
-/// Prunes what a look shows.
-async fn prune(bench: &Bench, pruning: Pruning) -> Vec<Pruned> {
-    let engine = bench.engine();
-    let shown = engine.prunable_templates(&bench.cluster, pruning).await.unwrap();
-    engine.prune_templates(&bench.cluster, pruning, shown).await.unwrap()
+const ALL: Pruning = Pruning { all: true, protected: false, without_secrets: false };
+
+/// What would be pruned.
+async fn prunable(bench: &Bench, pruning: Pruning) -> (World, Result<Plan, PlanError>) {
+    let world = bench.look().await.0;
+    let plan = plan_prune_templates(&bench.cluster, &bench.engine().images(&bench.cluster), &world, pruning);
+    (world, plan)
+}
+
+/// Prunes what a look shows. How many templates went, and what is said of those that stayed.
+async fn prune(bench: &Bench, pruning: Pruning) -> (usize, Vec<String>) {
+    let (world, plan) = prunable(bench, pruning).await;
+    let plan = plan.unwrap();
+    assert_done(&bench.execute(&world, &plan).await, "prune");
+    (plan.steps.len(), plan.notes.into_iter().map(|note| note.text).collect())
 }
 
 /// Thick logical volumes cannot be linked to: that is said before anything is made.
@@ -106,8 +117,8 @@ async fn linked_clones_on_thick_lvm_are_refused_at_once() {
 async fn a_thin_pool_lets_a_template_go_before_its_clones() {
     let bench = Bench::booting(TEMPLATE, 1, 0);
     assert_done(&bench.apply().await, "apply");
-    let gone = prune(&bench, Pruning { all: true, ..Pruning::default() }).await;
-    assert!(!gone.is_empty() && gone.iter().all(|one| one.kept.is_none()), "{gone:#?}");
+    let (gone, kept) = prune(&bench, ALL).await;
+    assert!(gone > 0 && kept.is_empty(), "{kept:#?}");
     bench.assert_converged("prune").await;
 }
 
@@ -120,21 +131,18 @@ async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
         rows.iter().map(|row| (row.vmid, row.current, row.linked.len())).collect();
     assert_eq!(told.iter().map(|row| row.2).sum::<usize>(), 2, "{rows:#?}");
     assert!(told.iter().all(|row| row.1), "{rows:#?}");
-    assert_eq!(prune(&bench, Pruning::default()).await, []);
+    assert_eq!(prune(&bench, Pruning::default()).await, (0, Vec::new()));
     // Not even when asked for all: the nodes' disks are linked to them.
-    let kept = prune(&bench, Pruning { all: true, ..Pruning::default() }).await;
-    assert!(
-        kept.iter().all(|one| one.kept.as_ref().is_some_and(|why| why.contains("are linked to it"))),
-        "{kept:#?}"
-    );
+    let (gone, kept) = prune(&bench, ALL).await;
+    assert!(gone == 0 && kept.len() == rows.len(), "{kept:#?}");
+    assert!(kept.iter().all(|why| why.contains("are linked to it")), "{kept:#?}");
     // A new version: what is there is old, stays under its clones, and goes with them.
     bench.cluster.talos.version = "1.12.1".parse().unwrap();
     let rows = bench.engine().templates(&bench.cluster).await.unwrap();
     assert!(rows.iter().all(|row| !row.current), "{rows:#?}");
-    assert!(prune(&bench, Pruning::default()).await.iter().all(|one| one.kept.is_some()));
+    assert_eq!(prune(&bench, Pruning::default()).await.0, 0);
     assert_done(&bench.destroy().await, "destroy");
-    let gone = prune(&bench, Pruning::default()).await;
-    assert!(gone.len() == rows.len() && gone.iter().all(|one| one.kept.is_none()), "{gone:#?}");
+    assert_eq!(prune(&bench, Pruning::default()).await, (rows.len(), Vec::new()));
     assert_eq!(bench.lab.datacenter().vms(), []);
 }
 
@@ -146,7 +154,7 @@ async fn a_template_of_something_else_is_replaced() {
     bench.cluster.talos.version = "1.12.1".parse().unwrap();
     let plan = bench.look().await.1.unwrap();
     assert!(
-        plan.steps.iter().any(|step| step.action == Action::DropTemplate { vmid: 998 }),
+        plan.steps.iter().any(|step| matches!(step.action, Action::DropTemplate { vmid: 998, .. })),
         "{:#?}",
         plan.steps
     );
@@ -190,8 +198,7 @@ async fn an_incomplete_template_is_listed_stopped_and_pruned() {
     assert!(notes.iter().any(|note| note.text.contains("incomplete template")), "{notes:#?}");
 
     bench.cluster = cluster_booting("{}", 1, 0);
-    let gone = prune(&bench, Pruning::default()).await;
-    assert!(gone.len() == 1 && gone[0].kept.is_none(), "{gone:#?}");
+    assert_eq!(prune(&bench, Pruning::default()).await, (1, Vec::new()));
     assert_eq!(bench.lab.datacenter().vms(), []);
 }
 
@@ -266,16 +273,59 @@ async fn every_fault_on_the_way_from_a_template_is_survived() {
 async fn what_changed_between_the_look_and_the_answer_stays() {
     let mut bench = Bench::booting(TEMPLATE, 1, 1);
     assert_done(&bench.apply().await, "apply");
-    let all = Pruning { all: true, ..Pruning::default() };
-    let mut shown = bench.engine().prunable_templates(&bench.cluster, all).await.unwrap();
-    assert_eq!(shown.iter().map(|row| row.vmid).collect::<Vec<_>>(), [998, 999]);
-    // One was not there when the question was asked, the other was made again of another version.
-    shown.truncate(1);
-    assert_done(&bench.destroy().await, "destroy");
     bench.cluster.talos.version = "1.12.1".parse().unwrap();
+    let (world, plan) = prunable(&bench, ALL).await;
+    let mut plan = plan.unwrap();
+    // One was not there when the question was asked, the other was made again of another version.
+    assert_eq!(plan.steps.len(), 2, "{:#?}", plan.steps);
+    plan.steps.truncate(1);
+    assert_done(&bench.destroy().await, "destroy");
     assert_done(&bench.apply().await, "apply again");
-    let kept = bench.engine().prune_templates(&bench.cluster, all, shown).await.unwrap();
-    assert!(kept.len() == 1 && kept[0].kept.as_ref().unwrap().contains("changed after"), "{kept:#?}");
+    let report = bench.execute(&world, &plan).await;
+    let failed = errors(&report);
+    assert!(failed.len() == 1 && failed[0].contains("changed after the plan was made"), "{failed:#?}");
     let rows = bench.engine().templates(&bench.cluster).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.vmid).collect::<Vec<_>>(), [998, 999]);
+}
+
+/// A protected cluster loses no template, and the checker sees to it by itself.
+#[tokio::test(start_paused = true)]
+async fn a_protected_cluster_keeps_its_templates() {
+    let mut bench = Bench::booting(TEMPLATE, 1, 0);
+    assert_done(&bench.apply().await, "apply");
+    let (world, plan) = prunable(&bench, ALL).await;
+    let plan = plan.unwrap();
+    bench.cluster.protect = true;
+    assert!(matches!(prunable(&bench, ALL).await.1, Err(PlanError::Protected { .. })));
+    let findings = daedal_planner::check(&bench.cluster, &world, &plan);
+    assert!(findings.iter().any(|one| one.text.contains("is protected")), "{findings:#?}");
+    let asked = prunable(&bench, Pruning { protected: true, ..ALL }).await;
+    assert_done(&bench.execute(&asked.0, &asked.1.unwrap()).await, "prune");
+    assert_eq!(bench.engine().templates(&bench.cluster).await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_while_pruning_templates_is_survived() {
+    let bench = Bench::booting(TEMPLATE, 1, 1);
+    assert_done(&bench.apply().await, "apply");
+    bench.lab.save(bench.folder.path()).unwrap();
+    let run = async |bench: &Bench, effects: Effects| {
+        let (world, plan) = prunable(bench, ALL).await;
+        let engine = bench.engine_through(effects);
+        engine.execute(&bench.cluster, &world, &plan.unwrap(), &Run::silent()).await.unwrap()
+    };
+    let (whole, copy) = (Killer::never(), bench.copy());
+    assert_done(&run(&copy, Effects::through(whole.clone())).await, "the run nobody kills");
+    assert_eq!(whole.seen().len(), 2);
+    for (effect, point) in deaths(whole.seen()) {
+        let (bench, after) = (bench.copy(), format!("death {point:?} {effect}"));
+        let killer = Killer::at(&effect, point);
+        assert!(
+            killer.run(run(&bench, Effects::through(killer.clone()))).await.is_none(),
+            "{after}: it went on"
+        );
+        assert_done(&run(&bench, Effects::default()).await, &after);
+        assert_eq!(bench.engine().templates(&bench.cluster).await.unwrap(), [], "{after}");
+        bench.assert_converged(&after).await;
+    }
 }

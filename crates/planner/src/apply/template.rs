@@ -82,7 +82,7 @@ impl<'w> Planner<'w> {
                     self.notes.problem(about, text, Some(fix));
                     return None;
                 }
-                Ownership::Template { .. } => {
+                Ownership::Template { digest: made, .. } => {
                     let linked = self.world.guests.values().filter(|other| {
                         other.config.as_ref().is_some_and(|config| config.base == Some(vmid))
                     });
@@ -90,7 +90,7 @@ impl<'w> Planner<'w> {
                     match linked.is_empty() {
                         true => {
                             let reason = "it is made of something else than is declared now";
-                            let action = Action::DropTemplate { vmid };
+                            let action = Action::DropTemplate { vmid, digest: made.clone() };
                             dropped = Some(self.graph.add_with(subject, action, reason, [], Impact::Destroy));
                             None
                         }

@@ -111,9 +111,9 @@ impl Checker<'_> {
         let members = members + self.world.members.iter().filter(former).count();
         let quorum = self.plan.quorum;
         match self.plan.purpose {
-            Purpose::Destroy => return,
+            purpose if purpose == Purpose::Destroy || !purpose.concerns_nodes() => return,
             Purpose::Remove => return self.quorum_of_removal(),
-            Purpose::Apply => {}
+            _ => {}
         }
         if usize::try_from(quorum.before) != Ok(members) {
             let text = format!("The plan counts {} voting members, but {members} were seen.", quorum.before);

@@ -4,6 +4,7 @@
 mod etcd;
 mod files;
 mod graph;
+mod prune;
 mod remove;
 mod room;
 mod template;
@@ -216,7 +217,7 @@ impl<'a> Checker<'a> {
         let existing = |step: &&Step| {
             let (Action::StopVm { vmid }
             | Action::DestroyVm { vmid }
-            | Action::DropTemplate { vmid }
+            | Action::DropTemplate { vmid, .. }
             | Action::UpdateVm { vmid, .. }
             | Action::GrowDisk { vmid, .. }
             | Action::EjectMedia { vmid }) = &step.action
@@ -232,7 +233,8 @@ impl<'a> Checker<'a> {
             let text = "An existing VM is touched, and no secrets prove that it is ours.";
             self.find(Rule::Secrets, Some(step), text);
         }
-        if plan.purpose != Purpose::Apply && self.cluster.protect {
+        let allowed = plan.purpose.prunes() && plan.despite_protection;
+        if plan.purpose.destroys() && self.cluster.protect && !allowed {
             self.find(
                 Rule::Destruction,
                 None,
@@ -268,7 +270,8 @@ impl<'a> Checker<'a> {
                 self.template_through(step, through.as_deref());
                 self.make_template(step, *vmid, *role, image, digest);
             }
-            Action::DropTemplate { vmid } => self.drop_template(step, *vmid),
+            Action::DropTemplate { vmid, digest } => self.drop_template(step, *vmid, digest),
+            Action::DeleteVolume { volid, vmid } => self.delete_volume(step, volid, *vmid),
             Action::AwaitCreate { vmid, upid } => self.await_create(step, *vmid, upid),
             Action::GrowDisk { vmid, size } => self.grow(step, *vmid, *size),
             Action::UpdateVm { vmid, changes } => self.update(step, *vmid, changes),
@@ -312,6 +315,7 @@ impl<'a> Checker<'a> {
                 | Action::RemoveMember { .. }
                 | Action::ForgetNode
         );
+        let of_prune_volumes = matches!(step.action, Action::DeleteVolume { .. });
         let fits = match self.plan.purpose {
             Purpose::Destroy => of_destroy,
             Purpose::Remove => {
@@ -319,13 +323,16 @@ impl<'a> Checker<'a> {
                     || step.action == Action::AwaitEndpoint
                     || (of_destroy && !matches!(step.action, Action::AwaitCreate { .. }))
             }
-            Purpose::Apply => !of_remove,
+            Purpose::PruneTemplates => matches!(step.action, Action::DropTemplate { .. }),
+            Purpose::PruneVolumes => of_prune_volumes,
+            Purpose::Apply => !of_remove && !of_prune_volumes,
         };
         self.demand(fits, Rule::Destruction, step, "The plan is not for such a step");
         let least = match step.action {
             Action::DestroyVm { .. }
             | Action::DeleteImage { .. }
             | Action::DropTemplate { .. }
+            | Action::DeleteVolume { .. }
             | Action::LeaveEtcd { .. }
             | Action::RemoveMember { .. }
             | Action::ForgetNode => Impact::Destroy,

@@ -5,7 +5,7 @@ use daedal_inventory::Role;
 use super::{Checker, Rule};
 use crate::digest::template_digest;
 use crate::names::{self, Content};
-use crate::plan::{Action, CloneOf, Step};
+use crate::plan::{Action, CloneOf, Purpose, Step};
 use crate::world::Ownership;
 
 impl Checker<'_> {
@@ -38,7 +38,10 @@ impl Checker<'_> {
         let content = if self.cluster.boot.installs_templates() { Content::Iso } else { Content::Import };
         let ready = self.image_ready_before(step, host, content, image);
         self.demand(ready, Rule::Order, step, "The image is not there, or not the right one");
-        let dropped = self.after(step, |s| s.action == Action::DropTemplate { vmid });
+        let dropped = self.after(
+            step,
+            |s| matches!(s.action, Action::DropTemplate { vmid: dropped, .. } if dropped == vmid),
+        );
         let free = match self.world.guests.get(&vmid) {
             None => self.world.unlisted_hosts.is_empty(),
             Some(guest) => {
@@ -75,20 +78,26 @@ impl Checker<'_> {
         self.demand(later, Rule::Order, step, "The node may be there while the template has its address");
     }
 
-    pub(super) fn drop_template(&mut self, step: &Step, vmid: u32) {
+    pub(super) fn drop_template(&mut self, step: &Step, vmid: u32, digest: &str) {
         let guest = self.world.guests.get(&vmid);
         let ours = guest.is_some_and(|guest| {
             Some(guest.host.as_str()) == step.host.as_deref()
                 && guest.lock.is_none()
-                && matches!(guest.ownership, Ownership::Template { .. })
+                && matches!(&guest.ownership, Ownership::Template { digest: made, .. } if made == digest)
         });
-        self.demand(ours, Rule::Ownership, step, "The template is not ours");
+        self.demand(ours, Rule::Ownership, step, "The template is not ours, or not the one that was seen");
         let linked = self
             .world
             .guests
             .values()
             .any(|guest| guest.config.as_ref().is_some_and(|config| config.base == Some(vmid)));
         self.demand(!linked, Rule::Destruction, step, "A VM's disk is linked to the template");
+        if self.plan.purpose == Purpose::PruneTemplates {
+            return self.once(
+                step,
+                |action| matches!(action, Action::DropTemplate { vmid: dropped, .. } if *dropped == vmid),
+            );
+        }
         let protected = self.cluster.protect;
         self.demand(
             !protected,

@@ -284,7 +284,7 @@ impl Checker<'_> {
         match self.plan.purpose {
             Purpose::Destroy => return,
             Purpose::Remove => return self.takes_vm(step),
-            Purpose::Apply => {}
+            _ => {}
         }
         let Some(node) = self.declared(step) else { return };
         let waits = self.world.nodes.get(&node.name).is_some_and(|view| view.talos == TalosView::Maintenance);
@@ -304,7 +304,7 @@ impl Checker<'_> {
 
     pub(super) fn destroy(&mut self, step: &Step, vmid: u32) {
         self.owned(step, vmid);
-        let meant = self.plan.purpose != Purpose::Apply && !self.cluster.protect;
+        let meant = self.plan.purpose.takes_vms() && !self.cluster.protect;
         if self.plan.purpose == Purpose::Remove {
             self.takes_vm(step);
         }

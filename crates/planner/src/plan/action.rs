@@ -55,9 +55,18 @@ pub enum Action {
         /// Digest of what it is made of, for its mark.
         digest: String,
     },
-    /// Destroy a template of ours that is made of something else than is declared now.
+    /// Destroy a template of ours, unless it is made of something else than it was.
     DropTemplate {
         /// VMID.
+        vmid: u32,
+        /// Digest in its mark, of what it is made of.
+        digest: String,
+    },
+    /// Delete a volume that no VM uses, and whose number no VM has.
+    DeleteVolume {
+        /// Volume id.
+        volid: String,
+        /// The number in its name.
         vmid: u32,
     },
     /// Upload the node's config ISO (overwrites).

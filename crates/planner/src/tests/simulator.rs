@@ -280,10 +280,20 @@ impl Sim {
                     GuestView { vmid, host: host.clone(), template, ownership, ..GuestView::default() };
                 self.world.guests.insert(vmid, guest);
             }
-            Action::DropTemplate { vmid } => {
+            Action::DropTemplate { vmid, digest } => {
+                let guest = &self.world.guests[vmid];
+                assert!(
+                    matches!(&guest.ownership, Ownership::Template { digest: made, .. } if made == digest)
+                );
                 let linked = |guest: &GuestView| guest.config.as_ref().is_some_and(|c| c.base == Some(*vmid));
                 assert!(!self.world.guests.values().any(linked), "base volume is still in use");
                 self.world.guests.remove(vmid);
+            }
+            Action::DeleteVolume { volid, vmid } => {
+                assert!(!self.world.guests.contains_key(vmid), "VM {vmid} may use {volid}");
+                for list in &mut self.world.disks {
+                    list.disks.retain(|disk| disk.volid != *volid);
+                }
             }
             Action::AwaitCreate { vmid, .. } => {
                 let node = self.node(step);

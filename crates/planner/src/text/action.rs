@@ -22,7 +22,8 @@ impl fmt::Display for Action {
             }
             Self::DownloadImage { storage, .. } => write!(f, "download the disk image to {storage}"),
             Self::MakeTemplate { vmid, .. } => write!(f, "make template {vmid}"),
-            Self::DropTemplate { vmid } => write!(f, "destroy the old template {vmid}"),
+            Self::DropTemplate { vmid, .. } => write!(f, "destroy template {vmid}"),
+            Self::DeleteVolume { volid, .. } => write!(f, "delete volume {volid}"),
             Self::CreateVm { vmid, template: Some(template), .. } => {
                 write!(f, "clone VM {vmid} from template {}", template.vmid)
             }
@@ -82,6 +83,7 @@ pub(super) fn mark(step: &Step) -> (&'static str, Style) {
         Action::DestroyVm { .. }
         | Action::DeleteImage { .. }
         | Action::DropTemplate { .. }
+        | Action::DeleteVolume { .. }
         | Action::LeaveEtcd { .. }
         | Action::RemoveMember { .. }
         | Action::ForgetNode => ("-", Style::Red),

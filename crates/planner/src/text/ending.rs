@@ -6,7 +6,7 @@ use daedal_inventory::Role;
 
 use super::Page;
 use super::layout::{Style, wrap};
-use crate::counts::{Counts, Templates, counts, deleted_images, restarted, touched};
+use crate::counts::{Counts, Templates, counts, deleted_images, deleted_volumes, restarted, touched};
 use crate::error::some_of;
 use crate::plan::{Fate, Impact, Level, Plan, Purpose};
 
@@ -16,6 +16,7 @@ impl Page<'_> {
         match self.plan.purpose {
             Purpose::Apply => self.interruptions(),
             Purpose::Destroy | Purpose::Remove => self.losses(),
+            Purpose::PruneTemplates | Purpose::PruneVolumes => self.consequences_of_steps(),
         }
         self.line("");
     }
@@ -46,26 +47,8 @@ impl Page<'_> {
     }
 
     fn interruptions(&mut self) {
-        let plan = self.plan;
-        let (restarts, interrupts) = (restarted(plan), touched(plan, Impact::Interrupt));
-        let templates = Templates::of(plan);
-        let numbers = |vmids: &[u32]| some_of(&vmids.iter().map(ToString::to_string).collect::<Vec<_>>());
-        let named = |verb: &str, noun: &str, names: usize, which: String| {
-            (names > 0).then(|| format!("{verb} {noun}{} {which}.", if names == 1 { "" } else { "s" }))
-        };
-        let images = deleted_images(plan);
-        let said = [
-            (!restarts.is_empty()).then(|| format!("Restarts {}.", some_of(&restarts))),
-            (!interrupts.is_empty()).then(|| format!("Interrupts the network of {}.", some_of(&interrupts))),
-            named("Replaces", "template", templates.replaced.len(), numbers(&templates.replaced)),
-            named("Destroys", "template", templates.destroyed.len(), numbers(&templates.destroyed)),
-            named("Deletes the wrong", "image file", images.len(), some_of(&images)),
-        ];
-        let mut said: Vec<String> = said.into_iter().flatten().collect();
-        if said.is_empty() {
-            said.push("Nothing is restarted or destroyed.".to_owned());
-        }
-        said.push(match plan.quorum {
+        let mut said = self.touched();
+        said.push(match self.plan.quorum {
             q if q.lowest < q.before => format!(
                 "etcd: {} now, {} at the lowest (quorum is {}), {} after.",
                 voting(q.before),
@@ -75,9 +58,43 @@ impl Page<'_> {
             ),
             q => format!("etcd: {} now, {} after.", voting(q.before), q.after),
         });
-        for line in wrap(&said.join(" "), self.width) {
+        self.wrapped(&said.join(" "));
+    }
+
+    fn consequences_of_steps(&mut self) {
+        let said = self.touched();
+        self.wrapped(&said.join(" "));
+    }
+
+    fn wrapped(&mut self, text: &str) {
+        for line in wrap(text, self.width) {
             self.line(line);
         }
+    }
+
+    /// What restarts, is interrupted, replaced or destroyed.
+    fn touched(&self) -> Vec<String> {
+        let plan = self.plan;
+        let (restarts, interrupts) = (restarted(plan), touched(plan, Impact::Interrupt));
+        let templates = Templates::of(plan);
+        let numbers = |vmids: &[u32]| some_of(&vmids.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let named = |verb: &str, noun: &str, names: usize, which: String| {
+            (names > 0).then(|| format!("{verb} {noun}{} {which}.", if names == 1 { "" } else { "s" }))
+        };
+        let (images, volumes) = (deleted_images(plan), deleted_volumes(plan));
+        let said = [
+            (!restarts.is_empty()).then(|| format!("Restarts {}.", some_of(&restarts))),
+            (!interrupts.is_empty()).then(|| format!("Interrupts the network of {}.", some_of(&interrupts))),
+            named("Replaces", "template", templates.replaced.len(), numbers(&templates.replaced)),
+            named("Destroys", "template", templates.destroyed.len(), numbers(&templates.destroyed)),
+            named("Deletes the wrong", "image file", images.len(), some_of(&images)),
+            named("Deletes", "volume", volumes.len(), some_of(&volumes)),
+        ];
+        let mut said: Vec<String> = said.into_iter().flatten().collect();
+        if said.is_empty() {
+            said.push("Nothing is restarted or destroyed.".to_owned());
+        }
+        said
     }
 
     /// What apply leaves out.
@@ -125,13 +142,17 @@ impl Page<'_> {
             (Purpose::Remove, false) => {
                 format!("No changes: nothing of this is left in cluster {cluster}.")
             }
+            (Purpose::PruneTemplates, false) => {
+                format!("No changes: no template of cluster {cluster} is to be destroyed.")
+            }
+            (Purpose::PruneVolumes, false) => {
+                format!("No changes: no volume of cluster {cluster} is to be deleted.")
+            }
             (_, true) => format!(
                 "No changes: nothing can be done for cluster {cluster} until the problems above are solved."
             ),
         };
-        for line in wrap(&line, self.width) {
-            self.line(line);
-        }
+        self.wrapped(&line);
     }
 }
 
@@ -174,27 +195,41 @@ pub fn left_out(plan: &Plan) -> Option<String> {
 
 /// The closing line: everything that the plan does, counted, and how many nodes are blocked if any are.
 pub fn summary(plan: &Plan) -> String {
-    let Counts { vms, templates, files, .. } = counts(plan);
-    let mut line = format!("{} to create, {} to change, {} to destroy", vms.create, vms.change, vms.destroy);
-    for (number, noun, verb) in [
-        (vms.restart, "VM", "restart"),
-        (templates.create, "template", "create"),
-        (templates.replace, "template", "replace"),
-        (templates.destroy, "template", "destroy"),
-        (files.delete, "file", "delete"),
-    ] {
-        if number > 0 {
-            let plural = if number == 1 { "" } else { "s" };
-            line.push_str(&format!(", {number} {noun}{plural} to {verb}"));
-        }
+    let Counts { vms, .. } = counts(plan);
+    let mut parts = Vec::new();
+    if plan.purpose.concerns_nodes() {
+        parts.push(format!("{} to create, {} to change, {} to destroy", vms.create, vms.change, vms.destroy));
     }
+    parts.extend(counted(plan).map(|(things, verb, _)| format!("{things} to {verb}")));
     if vms.blocked > 0 {
-        line.push_str(&format!(", {} blocked", vms.blocked));
+        parts.push(format!("{} blocked", vms.blocked));
     }
+    let mut line = parts.join(", ");
     if let Some(differences) = differing(plan) {
         line.push_str(&format!("; {differences} (see Warnings)"));
     }
     line
+}
+
+/// What a plan has done once all of it is done, such as `2 templates destroyed`.
+pub fn outcome(plan: &Plan) -> String {
+    counted(plan).map(|(things, _, done)| format!("{things} {done}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What a plan does besides VMs being made, changed and destroyed: how many of what, what is done to them, and has been.
+fn counted(plan: &Plan) -> impl Iterator<Item = (String, &'static str, &'static str)> {
+    let Counts { vms, templates, files, volumes, .. } = counts(plan);
+    let all = [
+        (vms.restart, "VM", "restart", "restarted"),
+        (templates.create, "template", "create", "created"),
+        (templates.replace, "template", "replace", "replaced"),
+        (templates.destroy, "template", "destroy", "destroyed"),
+        (files.delete, "file", "delete", "deleted"),
+        (volumes, "volume", "delete", "deleted"),
+    ];
+    all.into_iter().filter(|(number, ..)| *number > 0).map(|(number, noun, verb, done)| {
+        (format!("{number} {noun}{}", if number == 1 { "" } else { "s" }), verb, done)
+    })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::plan::{Action, DocumentChange, Fate, Impact, Level, Plan, PlannedNode
 use crate::size;
 use layout::{Paint, Style, wrap};
 
-pub use ending::{differing, left_out, summary};
+pub use ending::{differing, left_out, outcome, summary};
 
 /// How the text should look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,8 @@ impl<'p> Page<'p> {
             Purpose::Apply => "apply",
             Purpose::Destroy => "destroy",
             Purpose::Remove => "remove nodes from",
+            Purpose::PruneTemplates => "prune templates of",
+            Purpose::PruneVolumes => "prune volumes of",
         };
         let title = self.paint.bold(&format!("Plan to {verb} cluster {cluster}"));
         self.line(title);
