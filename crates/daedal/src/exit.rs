@@ -1,5 +1,7 @@
 //! Exit codes: what a calling script may rely on. `daedal --help` lists them.
 
+use daedal_engine::ErrorKind;
+
 /// An exit code with a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -34,8 +36,42 @@ pub enum Exit {
     Terminated = 143,
 }
 
+impl Exit {
+    /// How a command ends that met such a failure, whether in a look or in a step.
+    pub fn of(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Denied => Self::Denied,
+            ErrorKind::Unreachable | ErrorKind::Untrusted => Self::Unavailable,
+            ErrorKind::Busy => Self::Busy,
+            ErrorKind::Key => Self::MissingSecret,
+            _ => Self::Failed,
+        }
+    }
+
+    /// How a run ends whose steps failed in these ways: a code of its own only where they all agree.
+    pub fn of_all(kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
+        let mut exits = kinds.into_iter().map(Self::of);
+        let first = exits.next().unwrap_or(Self::Failed);
+        if exits.all(|exit| exit == first) { first } else { Self::Failed }
+    }
+}
+
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_ends_with_a_code_of_its_own_only_where_all_failures_agree() {
+        use ErrorKind::{Denied, Timeout, Unreachable, Untrusted};
+        assert_eq!(Exit::of_all([Denied, Denied]), Exit::Denied);
+        assert_eq!(Exit::of_all([Unreachable, Untrusted]), Exit::Unavailable);
+        assert_eq!(Exit::of_all([Denied, Timeout]), Exit::Failed);
+        assert_eq!(Exit::of_all([]), Exit::Failed);
     }
 }

@@ -282,16 +282,10 @@ fn parts(
 /// The engine's error as a failure, with what helps and the exit code that fits.
 pub fn engine_failure(error: &daedal_engine::Error) -> Failure {
     use daedal_proxmox::Kind;
-    let exit = match error {
-        daedal_engine::Error::Proxmox(inner) => match inner.kind() {
-            Kind::Auth { .. } | Kind::Permission { .. } => Exit::Denied,
-            Kind::Unreachable { .. } | Kind::Untrusted { .. } => Exit::Unavailable,
-            _ => Exit::Failed,
-        },
-        daedal_engine::Error::Store(inner) => return keys::store_failure(inner, Exit::Failed),
-        _ => Exit::Failed,
-    };
-    let mut failure = Failure::from_error(exit, error);
+    if let daedal_engine::Error::Store(inner) = error {
+        return keys::store_failure(inner, Exit::Failed);
+    }
+    let mut failure = Failure::from_error(Exit::of(error.kind()), error);
     if let daedal_engine::Error::Proxmox(inner) = error
         && let Kind::Untrusted { endpoint, .. } = inner.kind()
     {

@@ -1,6 +1,7 @@
 //! What can go wrong while observing or executing.
 
 mod fix;
+mod kind;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,6 +12,8 @@ use std::time::Duration;
 use daedal_inventory::Role;
 
 use crate::effects::Refused;
+
+pub use kind::ErrorKind;
 
 /// Why a node in maintenance mode is not believed to be the one on whose console we listen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,10 +1,48 @@
-//! What a run tells while it goes on, in words meant for people.
+//! What a run tells while it goes on: codes for programs, and words for people.
 
 use std::time::Duration;
 
-use daedal_planner::{Action, Purpose, StepId};
+use daedal_planner::{Action, Purpose, Step, StepId};
 use jiff::Timestamp;
 use serde::Serialize;
+
+use crate::error::ErrorKind;
+
+/// The step that an event or a report is about: in codes for programs, in words for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepRef {
+    /// The step's position in the plan.
+    #[serde(rename = "step")]
+    pub id: StepId,
+    /// Node it is about.
+    pub node: Option<String>,
+    /// What it does, as the plan's `do` names it.
+    pub action: &'static str,
+    /// The same in words, such as `creating the VM`.
+    pub stage: &'static str,
+}
+
+impl StepRef {
+    /// What an event about a step says of it.
+    pub fn of(step: &Step) -> Self {
+        let action = &step.action;
+        Self { id: step.id, node: step.node.clone(), action: action.code(), stage: stage(action) }
+    }
+
+    /// Whose stage it is, as people read it: `cp-1: creating the VM`.
+    pub fn subject(&self) -> String {
+        subject(self.node.as_deref(), self.stage)
+    }
+}
+
+/// Whose stage it is, as people read it.
+pub(crate) fn subject(node: Option<&str>, stage: &str) -> String {
+    match node {
+        Some(node) => format!("{node}: {stage}"),
+        None => stage.to_owned(),
+    }
+}
 
 /// One thing that happened in a run.
 #[derive(Clone, Debug, Serialize)]
@@ -24,20 +62,14 @@ pub enum Event {
     /// A step has all it needs and its turn has come.
     StepStarted {
         /// Which step.
-        step: StepId,
-        /// Node it is about.
-        node: Option<String>,
-        /// Stage, such as `creating the VM`.
-        stage: &'static str,
+        #[serde(flatten)]
+        of: StepRef,
     },
     /// A running step waits for something outside; sent again whenever what it waits for changes.
     StepWaiting {
         /// Which step.
-        step: StepId,
-        /// Node it is about.
-        node: Option<String>,
-        /// Stage.
-        stage: &'static str,
+        #[serde(flatten)]
+        of: StepRef,
         /// What for, such as `task qmcreate on atlas`.
         what: String,
         /// For how long already.
@@ -47,11 +79,8 @@ pub enum Event {
     /// A step is done.
     StepDone {
         /// Which step.
-        step: StepId,
-        /// Node it is about.
-        node: Option<String>,
-        /// Stage.
-        stage: &'static str,
+        #[serde(flatten)]
+        of: StepRef,
         /// Whether there was anything to do.
         already: bool,
         /// How long it took.
@@ -61,11 +90,10 @@ pub enum Event {
     /// A step gave up on a peer that does not answer. It is begun again if the peer comes back while the run goes on.
     StepGaveUp {
         /// Which step.
-        step: StepId,
-        /// Node it is about.
-        node: Option<String>,
-        /// Stage.
-        stage: &'static str,
+        #[serde(flatten)]
+        of: StepRef,
+        /// What sort of failure it is.
+        kind: ErrorKind,
         /// The whole error chain in one line.
         error: String,
         /// How long it took.
@@ -75,11 +103,10 @@ pub enum Event {
     /// A step failed; what depends on it is skipped, all else goes on.
     StepFailed {
         /// Which step.
-        step: StepId,
-        /// Node it is about.
-        node: Option<String>,
-        /// Stage.
-        stage: &'static str,
+        #[serde(flatten)]
+        of: StepRef,
+        /// What sort of failure it is.
+        kind: ErrorKind,
         /// The whole error chain in one line.
         error: String,
         /// A command or edit that helps.
@@ -91,11 +118,8 @@ pub enum Event {
     /// A step will not be started in this run.
     StepSkipped {
         /// Which step.
-        step: StepId,
-        /// Node it is about.
-        node: Option<String>,
-        /// Stage.
-        stage: &'static str,
+        #[serde(flatten)]
+        of: StepRef,
         /// Why.
         because: String,
     },

@@ -6,7 +6,8 @@ use daedal_planner::{Plan, Purpose, StepId};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::event::{seconds, stage};
+use crate::error::ErrorKind;
+use crate::event::{seconds, stage, subject};
 
 /// The outcome of a run, enough to summarise it and to draw it.
 #[derive(Clone, Debug, Serialize)]
@@ -39,7 +40,9 @@ pub struct StepReport {
     pub node: Option<String>,
     /// Host it loads.
     pub host: Option<String>,
-    /// Stage, such as `creating the VM`.
+    /// What it does, as the plan's `do` names it.
+    pub action: &'static str,
+    /// The same in words, such as `creating the VM`.
     pub stage: &'static str,
     /// Steps it needed.
     pub needs: Vec<StepId>,
@@ -66,6 +69,8 @@ pub enum StepState {
     AlreadyDone,
     /// Failed.
     Failed {
+        /// What sort of failure it is.
+        kind: ErrorKind,
         /// The whole error chain in one line.
         error: String,
         /// A command or edit that helps.
@@ -96,6 +101,13 @@ fn maybe_seconds<S: serde::Serializer>(duration: &Option<Duration>, to: S) -> Re
     }
 }
 
+impl StepReport {
+    /// Whose stage it is, as people read it: `cp-1: creating the VM`.
+    pub fn subject(&self) -> String {
+        subject(self.node.as_deref(), self.stage)
+    }
+}
+
 impl Report {
     /// A report in which nothing has begun yet.
     pub(crate) fn blank(plan: &Plan, began: Timestamp) -> Self {
@@ -106,6 +118,7 @@ impl Report {
                 id: step.id,
                 node: step.node.clone(),
                 host: step.host.clone(),
+                action: step.action.code(),
                 stage: stage(&step.action),
                 needs: step.needs.clone(),
                 ready: None,
@@ -179,6 +192,7 @@ mod tests {
             id,
             node: None,
             host: None,
+            action: "x",
             stage: "x",
             needs: needs.to_vec(),
             ready: Some(Duration::from_secs(start)),

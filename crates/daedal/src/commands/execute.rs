@@ -135,7 +135,10 @@ pub fn conclude(plan: &Plan, report: &Report, again: &str) -> Outcome<()> {
     }
     let exit = match report.cancelled {
         true => HEARD.get().copied().unwrap_or(Exit::Interrupted),
-        false => Exit::Failed,
+        false => Exit::of_all(failures.iter().filter_map(|step| match &step.state {
+            StepState::Failed { kind, .. } => Some(*kind),
+            _ => None,
+        })),
     };
     let message = match (report.cancelled, failures.len()) {
         (true, _) => format!("interrupted: {} of {} steps are left", left.len(), report.steps.len()),
@@ -144,16 +147,14 @@ pub fn conclude(plan: &Plan, report: &Report, again: &str) -> Outcome<()> {
     };
     let mut failure = Failure::new(exit, message);
     for step in &failures {
-        let who = step.node.as_deref().map(|node| format!("{node}: ")).unwrap_or_default();
-        if let StepState::Failed { error, fix } = &step.state {
-            failure.causes.push(format!("{who}{}: {error}", step.stage));
+        if let StepState::Failed { error, fix, .. } = &step.state {
+            failure.causes.push(format!("{}: {error}", step.subject()));
             failure.hints.extend(fix.clone());
         }
     }
     let abandoned = left.iter().filter(|step| step.state == StepState::Abandoned);
     for step in abandoned {
-        let who = step.node.as_deref().map(|node| format!("{node}: ")).unwrap_or_default();
-        failure.causes.push(format!("{who}{}: abandoned; it may or may not have happened", step.stage));
+        failure.causes.push(format!("{}: abandoned; it may or may not have happened", step.subject()));
     }
     failure.hints.push(format!("What is done stands. Run it again and it goes on from there: {again}"));
     failure.report = Some(Box::new(as_json(plan, report)));

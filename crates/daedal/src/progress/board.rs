@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use daedal_engine::Event;
+use daedal_engine::{Event, StepRef};
 use daedal_planner::{Plan, StepId};
 
 /// The name of the row for work that is not about one node.
@@ -79,8 +79,8 @@ impl Board {
         Self { rows }
     }
 
-    fn row(&mut self, node: Option<&String>) -> Option<&mut Row> {
-        let name = node.map_or(SHARED, String::as_str);
+    fn row(&mut self, of: &StepRef) -> Option<&mut Row> {
+        let name = of.node.as_deref().unwrap_or(SHARED);
         self.rows.iter_mut().find(|row| row.name == name)
     }
 
@@ -88,43 +88,43 @@ impl Board {
     pub fn take(&mut self, event: &Event, now: Duration) {
         match event {
             Event::RunStarted { .. } | Event::RunFinished { .. } => {}
-            Event::StepStarted { step, node, stage } => {
-                if let Some(row) = self.row(node.as_ref()) {
-                    row.gave_up.remove(step);
-                    row.active.insert(*step, Active { stage, since: now, waiting: None });
+            Event::StepStarted { of } => {
+                if let Some(row) = self.row(of) {
+                    row.gave_up.remove(&of.id);
+                    row.active.insert(of.id, Active { stage: of.stage, since: now, waiting: None });
                 }
             }
-            Event::StepGaveUp { step, node, stage, error, .. } => {
-                if let Some(row) = self.row(node.as_ref()) {
-                    row.active.remove(step);
-                    row.gave_up.insert(*step, format!("{stage}: gave up for now: {error}"));
+            Event::StepGaveUp { of, error, .. } => {
+                if let Some(row) = self.row(of) {
+                    row.active.remove(&of.id);
+                    row.gave_up.insert(of.id, format!("{}: gave up for now: {error}", of.stage));
                 }
             }
-            Event::StepWaiting { step, node, what, .. } => {
-                if let Some(active) = self.row(node.as_ref()).and_then(|row| row.active.get_mut(step)) {
+            Event::StepWaiting { of, what, .. } => {
+                if let Some(active) = self.row(of).and_then(|row| row.active.get_mut(&of.id)) {
                     active.waiting = Some(what.clone());
                 }
             }
-            Event::StepDone { step, node, stage, .. } => {
-                if let Some(row) = self.row(node.as_ref()) {
-                    row.active.remove(step);
+            Event::StepDone { of, .. } => {
+                if let Some(row) = self.row(of) {
+                    row.active.remove(&of.id);
                     row.done += 1;
-                    row.last_stage = stage;
+                    row.last_stage = of.stage;
                     if row.done == row.steps {
                         row.finished_at = Some(now);
                     }
                 }
             }
-            Event::StepFailed { step, node, stage, error, .. } => {
-                if let Some(row) = self.row(node.as_ref()) {
-                    row.active.remove(step);
-                    row.gave_up.remove(step);
-                    row.failed.get_or_insert_with(|| format!("{stage}: {error}"));
+            Event::StepFailed { of, error, .. } => {
+                if let Some(row) = self.row(of) {
+                    row.active.remove(&of.id);
+                    row.gave_up.remove(&of.id);
+                    row.failed.get_or_insert_with(|| format!("{}: {error}", of.stage));
                 }
             }
-            Event::StepSkipped { step, node, because, .. } => {
-                if let Some(row) = self.row(node.as_ref()) {
-                    row.active.remove(step);
+            Event::StepSkipped { of, because } => {
+                if let Some(row) = self.row(of) {
+                    row.active.remove(&of.id);
                     row.failed.get_or_insert_with(|| format!("skipped: {because}"));
                 }
             }
@@ -232,6 +232,7 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use daedal_engine::ErrorKind;
     use daedal_planner::{Action, Impact, Purpose, Step};
 
     use super::*;
@@ -271,20 +272,23 @@ mod tests {
         }
     }
 
+    fn starting(id: StepId, node: &str) -> StepRef {
+        StepRef { id, node: Some(node.to_owned()), action: "startVm", stage: "starting the VM" }
+    }
+
     #[test]
     fn a_row_tells_stage_wait_and_time_and_ends_done() {
         let mut board = Board::new(&plan());
         assert_eq!(board.rows[0].name, SHARED);
-        let node = Some("cp-1".to_owned());
         let second = Duration::from_secs;
         assert_eq!(board.rows[1].text(second(0)), " 0/2   waiting for its turn");
-        board.take(&Event::StepStarted { step: 0, node: node.clone(), stage: "starting the VM" }, second(1));
+        board.take(&Event::StepStarted { of: starting(0, "cp-1") }, second(1));
         assert_eq!(board.rows[1].text(second(4)), " 0/2   starting the VM (3 s)");
         let took = second(3);
-        let done = |step, stage| Event::StepDone { step, node: node.clone(), stage, already: false, took };
-        board.take(&done(0, "starting the VM"), second(4));
+        let done = |of| Event::StepDone { of, already: false, took };
+        board.take(&done(starting(0, "cp-1")), second(4));
         assert_eq!(board.rows[1].text(second(4)), " 1/2   after starting the VM, waiting for others");
-        board.take(&done(1, "booting Talos"), second(5));
+        board.take(&done(starting(1, "cp-1")), second(5));
         assert_eq!(board.rows[1].standing(), Standing::Done);
         assert_eq!(board.rows[1].text(second(9)), " 2/2   done after 5.0 s");
     }
@@ -293,9 +297,8 @@ mod tests {
     fn a_failure_stays_in_sight() {
         let mut board = Board::new(&plan());
         let failed = Event::StepFailed {
-            step: 0,
-            node: Some("cp-1".into()),
-            stage: "starting the VM",
+            of: starting(0, "cp-1"),
+            kind: ErrorKind::Failed,
             error: "no memory".into(),
             fix: None,
             took: Duration::ZERO,
@@ -315,20 +318,15 @@ mod tests {
         let mut board = Board::new(&many);
         let second = Duration::from_secs;
         for step in 0..50 {
-            let node = Some(format!("worker-{step}"));
-            board.take(
-                &Event::StepStarted { step, node: node.clone(), stage: "starting the VM" },
-                second(u64::from(step)),
-            );
+            let of = starting(step, &format!("worker-{step}"));
+            board.take(&Event::StepStarted { of: of.clone() }, second(u64::from(step)));
             if step < 30 {
-                let (stage, took) = ("starting the VM", second(1));
-                board.take(&Event::StepDone { step, node, stage, already: false, took }, second(60));
+                board.take(&Event::StepDone { of, already: false, took: second(1) }, second(60));
             }
         }
         let failed = Event::StepFailed {
-            step: 45,
-            node: Some("worker-45".into()),
-            stage: "starting the VM",
+            of: starting(45, "worker-45"),
+            kind: ErrorKind::Failed,
             error: "no memory".into(),
             fix: None,
             took: Duration::ZERO,
@@ -344,11 +342,12 @@ mod tests {
     #[test]
     fn a_step_that_gave_up_says_so_and_goes_on() {
         let mut board = Board::new(&plan());
-        let (node, stage) = (Some("cp-1".to_owned()), "starting the VM");
-        let started = Event::StepStarted { step: 0, node: node.clone(), stage };
+        let of = starting(0, "cp-1");
+        let started = Event::StepStarted { of: of.clone() };
         board.take(&started, Duration::ZERO);
         let error = "Proxmox cannot be reached".to_owned();
-        board.take(&Event::StepGaveUp { step: 0, node, stage, error, took: Duration::ZERO }, Duration::ZERO);
+        let (kind, took) = (ErrorKind::Unreachable, Duration::ZERO);
+        board.take(&Event::StepGaveUp { of, kind, error, took }, Duration::ZERO);
         assert!(board.rows[1].text(Duration::ZERO).ends_with("gave up for now: Proxmox cannot be reached"));
         board.take(&started, Duration::ZERO);
         assert_eq!(board.rows[1].text(Duration::ZERO), " 0/2   starting the VM");

@@ -77,6 +77,7 @@ fn visible_event(mut event: Event) -> Event {
     };
     match &mut event {
         Event::StepWaiting { what, .. } => clean(what),
+        Event::StepGaveUp { error, .. } => clean(error),
         Event::StepFailed { error, fix, .. } => {
             clean(error);
             fix.iter_mut().for_each(clean);

@@ -89,17 +89,16 @@ impl Running {
 impl Log {
     /// An event as a line; none for what a log need not say.
     fn take(&mut self, event: &Event, now: Duration) -> Option<String> {
-        let who = |node: &Option<String>| node.as_ref().map(|n| format!("{n}: ")).unwrap_or_default();
         Some(match event {
             Event::RunStarted { cluster, steps, .. } => format!("{cluster}: {}", count(*steps, "step")),
-            Event::StepStarted { step, node, stage } => {
-                let who = who(node);
-                let line = format!("{who}{stage}");
-                self.running.insert(*step, Running { who, stage, waits_for: None, since: now, said: now });
-                line
+            Event::StepStarted { of } => {
+                let who = of.node.as_ref().map(|node| format!("{node}: ")).unwrap_or_default();
+                let running = Running { who, stage: of.stage, waits_for: None, since: now, said: now };
+                self.running.insert(of.id, running);
+                of.subject()
             }
-            Event::StepWaiting { step, what, .. } => {
-                let running = self.running.get_mut(step)?;
+            Event::StepWaiting { of, what, .. } => {
+                let running = self.running.get_mut(&of.id)?;
                 running.waits_for = Some(what.clone());
                 // The start is said already; a wait is worth a line once it lasts.
                 if running.silent_for(now) < QUIET {
@@ -107,30 +106,27 @@ impl Log {
                 }
                 running.still(now)
             }
-            Event::StepDone { step, node, stage, already, took } => {
-                self.running.remove(step);
+            Event::StepDone { of, already, took } => {
+                self.running.remove(&of.id);
                 let how = if *already {
                     "was done already".to_owned()
                 } else {
                     format!("done in {:.1} s", took.as_secs_f64())
                 };
-                format!("{}{stage}: {how}", who(node))
+                format!("{}: {how}", of.subject())
             }
-            Event::StepGaveUp { step, node, stage, error, .. } => {
-                self.running.remove(step);
-                format!(
-                    "{}{stage}: gave up: {error}; tried again if it answers while the run goes on",
-                    who(node)
-                )
+            Event::StepGaveUp { of, error, .. } => {
+                self.running.remove(&of.id);
+                format!("{}: gave up: {error}; tried again if it answers while the run goes on", of.subject())
             }
-            Event::StepFailed { step, node, stage, error, fix, .. } => {
-                self.running.remove(step);
+            Event::StepFailed { of, error, fix, .. } => {
+                self.running.remove(&of.id);
                 let fix = fix.as_ref().map(|fix| format!(" (help: {fix})")).unwrap_or_default();
-                format!("{}{stage}: FAILED: {error}{fix}", who(node))
+                format!("{}: FAILED: {error}{fix}", of.subject())
             }
-            Event::StepSkipped { step, node, stage, because } => {
-                self.running.remove(step);
-                format!("{}{stage}: skipped, {because}", who(node))
+            Event::StepSkipped { of, because } => {
+                self.running.remove(&of.id);
+                format!("{}: skipped, {because}", of.subject())
             }
             Event::RunFinished { done, failed, left, took } => {
                 format!("{done} done, {failed} failed, {left} left in {:.1} s", took.as_secs_f64())
@@ -158,6 +154,8 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
+    use daedal_engine::StepRef;
+
     use super::*;
 
     fn second(n: u64) -> Duration {
@@ -165,18 +163,16 @@ mod tests {
     }
 
     fn started(step: StepId) -> Event {
-        Event::StepStarted { step, node: Some(format!("cp-{step}")), stage: "booting Talos" }
+        Event::StepStarted { of: booting(step) }
+    }
+
+    fn booting(id: StepId) -> StepRef {
+        StepRef { id, node: Some(format!("cp-{id}")), action: "awaitApi", stage: "booting Talos" }
     }
 
     /// A wait as the engine tells it: of a task, always with no time passed.
     fn wait(what: &str) -> Event {
-        Event::StepWaiting {
-            step: 1,
-            node: Some("cp-1".into()),
-            stage: "booting Talos",
-            what: what.into(),
-            since: Duration::ZERO,
-        }
+        Event::StepWaiting { of: booting(1), what: what.into(), since: Duration::ZERO }
     }
 
     #[test]
@@ -191,13 +187,7 @@ mod tests {
         assert_eq!(said.len(), 30, "ten minutes, every twenty seconds: {said:?}");
         assert_eq!(said[0], "cp-1: still booting Talos: waiting for Talos to answer on 10.0.0.11 (20 s)");
         assert!(said[29].ends_with("(600 s)"), "{}", said[29]);
-        let done = Event::StepDone {
-            step: 1,
-            node: Some("cp-1".into()),
-            stage: "booting Talos",
-            already: false,
-            took: second(601),
-        };
+        let done = Event::StepDone { of: booting(1), already: false, took: second(601) };
         assert_eq!(log.take(&done, second(601)).unwrap(), "cp-1: booting Talos: done in 601.0 s");
         assert_eq!(log.reminders(second(700)), Vec::<String>::new());
     }

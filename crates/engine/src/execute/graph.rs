@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::limiter::Limiter;
-use crate::event::{Event, stage};
+use crate::error::{Error, ErrorKind, chain};
+use crate::event::{Event, StepRef};
 use crate::report::{Report, StepState};
 use crate::run::Run;
 
@@ -23,10 +24,28 @@ pub(crate) enum Ended {
     Done,
     /// Found done.
     AlreadyDone,
-    /// Failed, with a fix if one is known. `peer`: because a peer does not answer, which may pass.
-    Failed { error: String, fix: Option<String>, peer: bool },
+    /// Failed. `peer`: because a peer does not answer, which may pass.
+    Failed { failure: Failure, peer: bool },
     /// Ended its wait because the run is being stopped.
     Stopped,
+}
+
+/// Why a step failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// What sort of failure it is.
+    pub(crate) kind: ErrorKind,
+    /// The whole error chain in one line.
+    pub(crate) error: String,
+    /// A command or edit that helps.
+    pub(crate) fix: Option<String>,
+}
+
+impl Failure {
+    /// What remains of an error once its step has ended.
+    pub(crate) fn of(error: &Error) -> Self {
+        Self { kind: error.kind(), error: chain(error), fix: error.fix() }
+    }
 }
 
 /// The work of one step.
@@ -56,8 +75,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A step that gave up on a peer. What needs it waits until the run has nothing else to do.
 struct GaveUp {
     id: StepId,
-    error: String,
-    fix: Option<String>,
+    failure: Failure,
     took: Duration,
 }
 
@@ -139,14 +157,14 @@ pub(crate) async fn run(worker: &dyn Worker, plan: &Plan, run: &Run, began: Time
                 entry.state = StepState::Left;
                 report.cancelled = true;
             }
-            Ended::Failed { error, fix, peer } => {
+            Ended::Failed { failure, peer } => {
                 worker.failed();
                 let took = finished.end.duration_since(finished.start.unwrap_or(finished.end));
-                let one = GaveUp { id: finished.id, error, fix, took };
+                let one = GaveUp { id: finished.id, failure, took };
                 let tries = comebacks.entry(finished.id).or_insert(0u32);
                 *tries += 1;
                 if peer && *tries <= COMEBACKS && !run.stop.is_cancelled() {
-                    run.tell(gave_up_event(plan, &one));
+                    tell_gave_up(plan, &one, run);
                     gave_up.push(one);
                 } else {
                     fail(one, plan, &dependents, &mut report, run);
@@ -211,8 +229,8 @@ async fn one(
         return stopped(None);
     }
     let start = Instant::now();
-    let (node, stage) = (step.node.clone(), stage(&step.action));
-    run.tell(Event::StepStarted { step: id, node: node.clone(), stage });
+    let of = StepRef::of(step);
+    run.tell(Event::StepStarted { of: of.clone() });
     worker.note(step, None);
     working.lock().unwrap_or_else(PoisonError::into_inner).insert(id, start);
     let ended = match refused {
@@ -225,17 +243,12 @@ async fn one(
     let end = Instant::now();
     let took = end.duration_since(start);
     match &ended {
-        Ended::Done => run.tell(Event::StepDone { step: id, node, stage, already: false, took }),
-        Ended::AlreadyDone => run.tell(Event::StepDone { step: id, node, stage, already: true, took }),
+        Ended::Done => run.tell(Event::StepDone { of, already: false, took }),
+        Ended::AlreadyDone => run.tell(Event::StepDone { of, already: true, took }),
         // Whether that is the end of it is for the run to say.
         Ended::Failed { .. } => {}
         Ended::Stopped => {
-            run.tell(Event::StepSkipped {
-                step: id,
-                node,
-                stage,
-                because: "the run is being stopped".into(),
-            });
+            run.tell(Event::StepSkipped { of, because: "the run is being stopped".into() });
         }
     }
     Finished { id, start: Some(start), end, ended }
@@ -258,37 +271,29 @@ async fn back(
     futures::future::join_all(looks).await.into_iter().flatten().collect()
 }
 
-fn gave_up_event(plan: &Plan, one: &GaveUp) -> Event {
-    let step = plan.steps.get(one.id as usize);
-    Event::StepGaveUp {
-        step: one.id,
-        node: step.and_then(|step| step.node.clone()),
-        stage: step.map_or("", |step| stage(&step.action)),
-        error: one.error.clone(),
-        took: one.took,
-    }
+fn tell_gave_up(plan: &Plan, one: &GaveUp, run: &Run) {
+    let Some(step) = plan.steps.get(one.id as usize) else { return };
+    let Failure { kind, error, .. } = one.failure.clone();
+    run.tell(Event::StepGaveUp { of: StepRef::of(step), kind, error, took: one.took });
 }
 
 /// A step has failed for good.
 fn fail(one: GaveUp, plan: &Plan, dependents: &[Vec<StepId>], report: &mut Report, run: &Run) {
-    let GaveUp { id, error, fix, took } = one;
+    let GaveUp { id, failure: Failure { kind, error, fix }, took } = one;
     if let Some(step) = plan.steps.get(id as usize) {
-        let (node, stage) = (step.node.clone(), stage(&step.action));
-        run.tell(Event::StepFailed { step: id, node, stage, error: error.clone(), fix: fix.clone(), took });
+        let (error, fix) = (error.clone(), fix.clone());
+        run.tell(Event::StepFailed { of: StepRef::of(step), kind, error, fix, took });
     }
     if let Some(entry) = report.steps.get_mut(id as usize) {
-        entry.state = StepState::Failed { error, fix };
+        entry.state = StepState::Failed { kind, error, fix };
     }
     skip_dependents(plan, dependents, id, report, run);
 }
 
 /// Everything that needs the failed step, directly or not, will not begin in this run.
 fn skip_dependents(plan: &Plan, dependents: &[Vec<StepId>], failed: StepId, report: &mut Report, run: &Run) {
-    let because = match plan.steps.get(failed as usize) {
-        Some(Step { node: Some(node), action, .. }) => format!("{node}: {} failed", stage(action)),
-        Some(step) => format!("{} failed", stage(&step.action)),
-        None => return,
-    };
+    let Some(step) = plan.steps.get(failed as usize) else { return };
+    let because = format!("{} failed", StepRef::of(step).subject());
     let mut open = vec![failed];
     while let Some(id) = open.pop() {
         for next in dependents.get(id as usize).into_iter().flatten() {
@@ -297,12 +302,9 @@ fn skip_dependents(plan: &Plan, dependents: &[Vec<StepId>], failed: StepId, repo
                 continue;
             }
             entry.state = StepState::Skipped { because: because.clone() };
-            run.tell(Event::StepSkipped {
-                step: entry.id,
-                node: entry.node.clone(),
-                stage: entry.stage,
-                because: because.clone(),
-            });
+            if let Some(step) = plan.steps.get(*next as usize) {
+                run.tell(Event::StepSkipped { of: StepRef::of(step), because: because.clone() });
+            }
             open.push(*next);
         }
     }
@@ -338,7 +340,9 @@ mod tests {
                         if peer && Instant::now() >= self.back {
                             return Ended::Done;
                         }
-                        Ended::Failed { error: step.reason.clone(), fix: None, peer }
+                        let failure =
+                            Failure { kind: ErrorKind::Failed, error: step.reason.clone(), fix: None };
+                        Ended::Failed { failure, peer }
                     }
                 }
             })

@@ -40,9 +40,9 @@ use self::install::Install;
 use self::limiter::Limiter;
 use crate::addresses::{self, Addresses};
 use crate::engine::Engine;
-use crate::error::{Error, chain};
-use crate::event::stage;
-use crate::execute::graph::{Ended, Work, Worker};
+use crate::error::{Error, ErrorKind, chain};
+use crate::event::StepRef;
+use crate::execute::graph::{Ended, Failure, Work, Worker};
 use crate::execute::waiting::Readiness;
 use crate::kubernetes::Kubernetes;
 use crate::machine::Sources;
@@ -380,7 +380,7 @@ impl Worker for Executor<'_> {
                     if peer {
                         self.gave_up(step.id);
                     }
-                    Ended::Failed { error: chain(&error), fix: error.fix(), peer }
+                    Ended::Failed { failure: Failure::of(&error), peer }
                 }
             }
         })
@@ -410,7 +410,8 @@ impl Worker for Executor<'_> {
     fn before<'s>(&'s self, step: &'s Step) -> BoxFuture<'s, Option<Ended>> {
         Box::pin(async move {
             let error = self.claim.settled(step).await?;
-            Some(Ended::Failed { error, fix: None, peer: false })
+            let failure = Failure { kind: ErrorKind::NotOurs, error, fix: None };
+            Some(Ended::Failed { failure, peer: false })
         })
     }
 
@@ -423,16 +424,13 @@ impl Worker for Executor<'_> {
     }
 
     fn note(&self, step: &Step, ended: Option<&Ended>) {
-        let subject = match &step.node {
-            Some(node) => format!("{node}: {}", stage(&step.action)),
-            None => stage(&step.action).to_owned(),
-        };
+        let subject = StepRef::of(step).subject();
         match ended {
             None => self.journal("begun", &subject, ""),
             Some(Ended::Done) => self.journal("done", &subject, ""),
             Some(Ended::AlreadyDone) => self.journal("done", &subject, "already"),
             Some(Ended::Stopped) => self.journal("stopped", &subject, ""),
-            Some(Ended::Failed { error, .. }) => self.journal("failed", &subject, error),
+            Some(Ended::Failed { failure, .. }) => self.journal("failed", &subject, &failure.error),
         }
     }
 }

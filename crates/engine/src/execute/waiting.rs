@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::addresses;
 use crate::error::{Error, chain};
-use crate::event::{Event, stage};
+use crate::event::{Event, StepRef};
 use crate::execute::give::Heard;
 use crate::execute::{Executor, Outcome};
 use crate::kubernetes::{API_SERVER_PORT, Beginning, Followed, KubeNode, Kubernetes};
@@ -158,13 +158,7 @@ impl<'e> Waiter<'e> {
 
 impl Executor<'_> {
     pub(super) fn waiting(&self, step: &Step, what: String, since: Duration) {
-        self.run.tell(Event::StepWaiting {
-            step: step.id,
-            node: step.node.clone(),
-            stage: stage(&step.action),
-            what,
-            since,
-        });
+        self.run.tell(Event::StepWaiting { of: StepRef::of(step), what, since });
     }
 
     pub(super) async fn await_api(&self, step: &Step) -> Result<Outcome, Error> {

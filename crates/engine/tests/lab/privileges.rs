@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use daedal_engine::{Account, CheckVerdict, Effects, Grant, Run, Scope, Secret, StepState, vnet_zones};
+use daedal_engine::{
+    Account, CheckVerdict, Effects, ErrorKind, Grant, Run, Scope, Secret, StepState, vnet_zones,
+};
 use daedal_inventory::Cluster;
 use daedal_lab::Format;
 use daedal_lab::faults::{Fault, TaskFault, When};
@@ -139,7 +141,6 @@ async fn the_shipped_roles_suffice_on_8_with_rights_on_a_pool_only() {
     suffices("8.4.1", Some("talos")).await;
 }
 
-/// Takes each privilege away in turn: `check --live` names it with its path, and an apply stops on it.
 /// A VM joins its pool only when its create ends: one whose worker died is invisible to a token with rights on the pool, and must
 /// neither be made again and again nor be called gone.
 #[tokio::test(start_paused = true)]
@@ -153,7 +154,10 @@ async fn a_dead_create_is_told_although_the_token_may_not_see_its_vm() {
     bench.lab.faults().clear();
     let failed: Vec<_> = report.failures().collect();
     assert_eq!(failed.len(), 1, "{:#?}", errors(&report));
-    let StepState::Failed { error, fix: Some(fix) } = &failed[0].state else { panic!("{:#?}", failed[0]) };
+    let StepState::Failed { kind, error, fix: Some(fix) } = &failed[0].state else {
+        panic!("{:#?}", failed[0])
+    };
+    assert_eq!(*kind, ErrorKind::Stuck);
     assert!(error.contains(&format!("VM {vmid} on boreas is stuck in `lock: create`")), "{error}");
     let command = format!("qm unlock {vmid} && qm destroy {vmid} --purge --destroy-unreferenced-disks 1");
     assert!(fix.contains(&command) && fix.contains(&format!("qm config {vmid}")), "{fix}");
@@ -187,6 +191,27 @@ async fn a_dead_create_is_told_although_the_token_may_not_see_its_vm() {
     assert!(report.succeeded(), "{:#?}", errors(&report));
 }
 
+/// A refusal that only a step meets is told as one: it ends the command as a refusal in a look does.
+#[tokio::test(start_paused = true)]
+async fn a_step_that_is_refused_keeps_the_kind_of_its_error() {
+    let without_power = |cluster: &Cluster| {
+        let mut grants = shipped("9.2.11")(cluster);
+        for grant in &mut grants {
+            grant.privileges.remove("VM.PowerMgmt");
+        }
+        grants
+    };
+    let report = prepared("9.2.11", None, without_power).await.apply().await;
+    let kinds: BTreeSet<(&str, ErrorKind)> = report
+        .failures()
+        .filter_map(|step| match &step.state {
+            StepState::Failed { kind, .. } => Some((step.action, *kind)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(kinds, BTreeSet::from([("startVm", ErrorKind::Denied)]), "{:#?}", errors(&report));
+}
+
 /// The same while the create still runs, of a run that was killed.
 #[tokio::test(start_paused = true)]
 async fn a_running_create_is_awaited_although_the_token_may_not_see_its_vm() {
@@ -215,6 +240,7 @@ async fn a_running_create_is_awaited_although_the_token_may_not_see_its_vm() {
     bench.assert_converged("apply").await;
 }
 
+/// Takes each privilege away in turn: `check --live` names it with its path, and an apply stops on it.
 async fn each_is_needed(way: Way, version: &str, pool: Option<&str>) {
     let all = booting(way, version, pool, shipped(version)).await;
     let grants = shipped(version)(&all.cluster);

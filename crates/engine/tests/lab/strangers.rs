@@ -152,7 +152,7 @@ async fn a_create_whose_worker_died_is_told_with_its_cure_and_the_rest_goes_on()
     let report = bench.apply().await;
     let stuck: Vec<_> = report.failures().collect();
     assert_eq!(stuck.len(), 1, "{:#?}", errors(&report));
-    let StepState::Failed { error, fix } = &stuck[0].state else { unreachable!() };
+    let StepState::Failed { error, fix, .. } = &stuck[0].state else { unreachable!() };
     assert!(error.contains("stuck in `lock: create`"), "{error}");
     let node = stuck[0].node.clone().unwrap();
     let vmid = bench.cluster.node(&node).unwrap().vmid;
@@ -327,7 +327,7 @@ async fn a_node_of_another_cluster_is_told_and_sent_nothing() {
         let report = bench.apply().await;
         assert!(began.elapsed() < Duration::from_secs(300), "{way:?} {at}: {:?}", began.elapsed());
         let failed: Vec<_> = report.failures().collect();
-        let StepState::Failed { error, fix } = &failed[0].state else { unreachable!() };
+        let StepState::Failed { error, fix, .. } = &failed[0].state else { unreachable!() };
         let told =
             format!("what answers on {address}, where node {at} should be, belongs to another cluster");
         assert_eq!((failed.len(), error.as_str()), (1, told.as_str()), "{way:?} {at}");
@@ -378,7 +378,7 @@ async fn a_node_of_another_cluster_where_a_template_is_installed_is_told_and_sen
     let report = bench.apply().await;
     assert!(began.elapsed() < Duration::from_secs(600), "{:?}", began.elapsed());
     let failed: Vec<_> = report.failures().collect();
-    let StepState::Failed { error, fix } = &failed[0].state else { unreachable!() };
+    let StepState::Failed { error, fix, .. } = &failed[0].state else { unreachable!() };
     let told =
         format!("what answers on {address}, where node worker-1 should be, belongs to another cluster");
     assert_eq!((failed.len(), error.as_str()), (1, told.as_str()));

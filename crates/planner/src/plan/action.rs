@@ -220,6 +220,46 @@ pub enum Action {
 }
 
 impl Action {
+    /// What names the kind of step in plans, events and reports, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::CreateSecrets => "createSecrets",
+            Self::RegisterSchematic { .. } => "registerSchematic",
+            Self::PinImage { .. } => "pinImage",
+            Self::DownloadImage { .. } => "downloadImage",
+            Self::DeleteImage { .. } => "deleteImage",
+            Self::MakeTemplate { .. } => "makeTemplate",
+            Self::DropTemplate { .. } => "dropTemplate",
+            Self::DeleteVolume { .. } => "deleteVolume",
+            Self::UploadMedia { .. } => "uploadMedia",
+            Self::CreateVm { .. } => "createVm",
+            Self::AwaitCreate { .. } => "awaitCreate",
+            Self::GrowDisk { .. } => "growDisk",
+            Self::UpdateVm { .. } => "updateVm",
+            Self::AttachMedia { .. } => "attachMedia",
+            Self::StartVm { .. } => "startVm",
+            Self::RestartVm { .. } => "restartVm",
+            Self::GiveConfig { .. } => "giveConfig",
+            Self::ApplyConfig { .. } => "applyConfig",
+            Self::AwaitApi => "awaitApi",
+            Self::Bootstrap { .. } => "bootstrap",
+            Self::AwaitEtcd => "awaitEtcd",
+            Self::AwaitEndpoint => "awaitEndpoint",
+            Self::AwaitReady => "awaitReady",
+            Self::EjectMedia { .. } => "ejectMedia",
+            Self::MarkConfigured { .. } => "markConfigured",
+            Self::DeleteMedia { .. } => "deleteMedia",
+            Self::WriteOutputs => "writeOutputs",
+            Self::Cordon => "cordon",
+            Self::Drain => "drain",
+            Self::LeaveEtcd { .. } => "leaveEtcd",
+            Self::RemoveMember { .. } => "removeMember",
+            Self::ForgetNode => "forgetNode",
+            Self::StopVm { .. } => "stopVm",
+            Self::DestroyVm { .. } => "destroyVm",
+        }
+    }
+
     /// Whether it only waits for something to become so.
     pub fn waits(&self) -> bool {
         matches!(
@@ -290,4 +330,22 @@ pub struct FieldChange {
     pub from: Option<String>,
     /// What it will be; none if it goes.
     pub to: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs match on one name, wherever they meet it.
+    #[test]
+    fn the_code_is_the_one_in_saved_plans() {
+        for action in [
+            Action::CreateSecrets,
+            Action::StartVm { vmid: 300 },
+            Action::DropTemplate { vmid: 900, digest: String::new() },
+            Action::Bootstrap { recover: None },
+        ] {
+            assert_eq!(serde_json::to_value(&action).unwrap()["do"], action.code());
+        }
+    }
 }
