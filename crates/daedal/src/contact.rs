@@ -1,11 +1,12 @@
 //! The first contact with a Proxmox that no inventory describes yet: how to reach it, and whether to trust what answers.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use daedal_dial::{Dialer, Direct, Fingerprint, Proxy, Target, Trust, shown_fingerprint};
+use daedal_dial::{Dialer, Fingerprint, Target, Trust, shown_fingerprint};
+use daedal_engine::routes;
+use daedal_inventory::Reach;
 use daedal_store::Keyring;
 
 use crate::exit::Exit;
@@ -60,10 +61,8 @@ impl ContactArgs {
                 }
             },
         };
-        let dialer: Dialer = match &self.proxy {
-            None => Arc::new(Direct),
-            Some(url) => Arc::new(Proxy::parse(url).map_err(|e| Failure::from_error(Exit::Usage, &e))?),
-        };
+        let reach = self.proxy.clone().map_or(Reach::Direct, Reach::Proxy);
+        let dialer = routes(&reach).map_err(|e| Failure::from_error(Exit::Usage, &e))?.proxmox;
         let trust = self.trust(&endpoint, &dialer).await?;
         Ok(Contact { endpoint, dialer, trust })
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use daedal_dial::{Dialer, Direct, Proxy, Trust};
+use daedal_dial::{Routes, Trust};
 use daedal_engine::{Effects, Engine, Entropy, Limits, Outputs, Parts, SystemClock};
 use daedal_inventory::{Cluster, Reach, TlsTrust};
 use daedal_planner::{Images, World};
@@ -41,7 +41,7 @@ pub struct Session {
 
 /// How Proxmox, the factory and the nodes are reached and trusted.
 struct Access {
-    dialer: Dialer,
+    routes: Routes,
     proxmox_trust: Trust,
     factory_trust: Trust,
     token_secret: String,
@@ -71,9 +71,9 @@ impl Session {
         let access = match &link {
             Some(link) => {
                 cluster.reach = Reach::Proxy(link.proxy_url());
-                link.access()?
+                link.access(routes(&cluster)?)
             }
-            None => live_access(&cluster, &folder, store.keys())?,
+            None => live_access(&cluster, routes(&cluster)?, &folder, store.keys())?,
         };
         let outputs = outputs_folder(target, &folder, &cluster.name);
         let silence = Silence::watch(&cluster, target.lab);
@@ -191,25 +191,22 @@ fn outputs_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) 
 }
 
 impl Link {
-    fn access(&self) -> Outcome<Access> {
-        let proxy = Proxy::parse(&self.proxy_url()).map_err(|e| Failure::from_error(Exit::Failed, &e))?;
-        Ok(Access {
-            dialer: Arc::new(proxy),
+    fn access(&self, routes: Routes) -> Access {
+        Access {
+            routes,
             proxmox_trust: Trust::Ca(self.ca_pem.clone()),
             factory_trust: Trust::Ca(self.ca_pem.clone()),
             token_secret: self.token_secret.clone(),
             limits: Limits::of_a_lab(),
-        })
+        }
     }
 }
 
-fn live_access(cluster: &Cluster, folder: &Path, keys: &Keyring) -> Outcome<Access> {
-    let dialer: Dialer = match &cluster.reach {
-        Reach::Direct => Arc::new(Direct),
-        Reach::Proxy(url) => {
-            Arc::new(Proxy::parse(url).map_err(|e| Failure::from_error(Exit::BadDocument, &e))?)
-        }
-    };
+fn routes(cluster: &Cluster) -> Outcome<Routes> {
+    daedal_engine::routes(&cluster.reach).map_err(|e| Failure::from_error(Exit::BadDocument, &e))
+}
+
+fn live_access(cluster: &Cluster, routes: Routes, folder: &Path, keys: &Keyring) -> Outcome<Access> {
     let proxmox_trust = trust(&cluster.proxmox.tls, folder)?;
     let factory_trust = trust(&cluster.talos.factory_tls, folder)?;
     let token_secret =
@@ -220,7 +217,7 @@ fn live_access(cluster: &Cluster, folder: &Path, keys: &Keyring) -> Outcome<Acce
                 }
                 _ => failure,
             })?;
-    Ok(Access { dialer, proxmox_trust, factory_trust, token_secret, limits: Limits::default() })
+    Ok(Access { routes, proxmox_trust, factory_trust, token_secret, limits: Limits::default() })
 }
 
 /// A declared trust, with the certificate that it names.
@@ -253,14 +250,14 @@ fn parts(
     let token =
         daedal_proxmox::Token::new(&cluster.proxmox.token_id, access.token_secret).map_err(|e| bad(&e))?;
     let proxmox = daedal_proxmox::Client::builder(&cluster.proxmox.endpoint, token)
-        .dialer(access.dialer.clone())
+        .dialer(access.routes.proxmox.clone())
         .trust(access.proxmox_trust)
         .observer(silence)
         .build()
         .map_err(|e| bad(&e))?;
     let factory = daedal_image_factory::Factory::new(
         &cluster.talos.factory,
-        access.dialer.clone(),
+        access.routes.factory.clone(),
         &access.factory_trust,
     )
     .map_err(|e| bad(&e))?;
@@ -268,7 +265,7 @@ fn parts(
         author: author(),
         proxmox,
         factory,
-        nodes: access.dialer,
+        routes: access.routes,
         store,
         outputs,
         clock: Arc::new(SystemClock),

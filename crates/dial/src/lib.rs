@@ -5,6 +5,7 @@
 //!
 //! - [`Direct`] dials by TCP, [`Proxy`] through HTTP CONNECT or SOCKS5 (the proxy resolves the name),
 //!   [`Timeout`] bounds any of them.
+//! - [`Routes`] holds one dialer for each kind of peer.
 //! - [`Trust`] says how a TLS server proves itself and makes the `rustls` configuration for it; [`tls_connect`] runs the
 //!   handshake over any stream; [`judged_by`] is for certificates that are known by themselves. Only the `ring` provider is used, and it is named explicitly: nothing needs installing.
 //! - [`Bounded`] ends an answer where a peer says too much.
@@ -14,6 +15,7 @@ mod bounded;
 mod connector;
 mod http;
 mod proxy;
+mod routes;
 mod target;
 mod timeout;
 mod tls;
@@ -28,6 +30,7 @@ pub use self::http::http1;
 pub use bounded::{Bounded, Bounds};
 pub use connector::{Connector, Io};
 pub use proxy::{Proxy, ProxyError};
+pub use routes::Routes;
 pub use target::Target;
 pub use timeout::Timeout;
 pub use tls::{Fingerprint, Trust, TrustError, provider, server_name, shown_fingerprint, tls_connect};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use daedal_dial::Dialer;
+use daedal_dial::Routes;
 use daedal_inventory::Cluster;
 use daedal_planner::{Generation, Images, SecretsId, World};
 use daedal_store::Store;
@@ -33,8 +33,8 @@ pub struct Parts {
     pub proxmox: daedal_proxmox::Client,
     /// The Image Factory.
     pub factory: daedal_image_factory::Factory,
-    /// How the nodes (Talos and Kubernetes) are reached.
-    pub nodes: Dialer,
+    /// How each kind of peer is reached; the two clients above were built with theirs.
+    pub routes: Routes,
     /// Where secrets and pins are kept.
     pub store: Store,
     /// Folder for talosconfig, kubeconfig and the like.

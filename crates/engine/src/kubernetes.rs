@@ -91,7 +91,7 @@ impl Kubernetes {
                 .with_root_certificates(roots)
                 .with_client_auth_cert(vec![certificate], identity.key.to_der())
                 .map_err(tls)?;
-        Ok(Self { dialer: parts.nodes.clone(), tls: Arc::new(config) })
+        Ok(Self { dialer: parts.routes.kubernetes.clone(), tls: Arc::new(config) })
     }
 
     /// A client of the API server at `target`.

@@ -1,6 +1,6 @@
 //! Observes the world and executes plans: the only part that acts.
 //!
-//! The entry type is [`Engine`], built from [`Parts`] (clients, dialer, store, clock, effects, limits). It reads no
+//! The entry type is [`Engine`], built from [`Parts`] (clients, routes, store, clock, effects, limits). It reads no
 //! environment and no terminal, assumes neither one cluster nor one process, and keeps nothing between calls.
 //!
 //! ```text
@@ -52,6 +52,7 @@ mod observe;
 mod outputs;
 mod privileges;
 mod report;
+mod routes;
 mod run;
 mod settings;
 mod status;
@@ -77,6 +78,7 @@ pub use observe::RunsOn;
 pub use outputs::{Outputs, Rekeyed};
 pub use privileges::{Grant, Scope, Use, vnet_zones};
 pub use report::{Report, StepReport, StepState};
+pub use routes::routes;
 pub use run::Run;
 pub use status::{NodeStatus, Side as StatusSide, StatusReport, Unasked};
 pub use vet::{SecondLook, vet};

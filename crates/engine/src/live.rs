@@ -196,7 +196,8 @@ impl Engine {
     /// The port, if something is there that takes or refuses a connection.
     async fn answers(&self, reach: &Reach, address: String, port: u16) -> Option<u16> {
         let target = Target::new(address, port);
-        let dialled = tokio::time::timeout(Duration::from_secs(1), self.parts.nodes.dial(&target)).await;
+        let dialled =
+            tokio::time::timeout(Duration::from_secs(1), self.parts.routes.nodes.dial(&target)).await;
         match dialled {
             Ok(Ok(_)) => Some(port),
             Ok(Err(error)) if proves_a_host(reach, &error) => Some(port),

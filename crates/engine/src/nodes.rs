@@ -164,7 +164,7 @@ impl Nodes {
             .map_err(|source| Error::Credentials { source })?;
         let clock = parts.clock.clone();
         Ok(Self {
-            dialer: parts.nodes.clone(),
+            dialer: parts.routes.nodes.clone(),
             credentials,
             clock: Arc::new(move || clock.now()),
             open: Arc::default(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use daedal_dial::Dialer;
+use daedal_dial::{Dialer, Routes};
 use daedal_engine::{Clock, Effects, Engine, Entropy, Limits, Parts, Report, Run, StepState};
 use daedal_inventory::Cluster;
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec};
@@ -183,7 +183,7 @@ fn engine(
         author: "bench@here".into(),
         proxmox,
         factory: daedal_image_factory::Factory::new(&cluster.talos.factory, dialer.clone(), &trust)?,
-        nodes: dialer.clone(),
+        routes: Routes::same(dialer.clone()),
         store: Store::in_folder(folder.join("store"), &cluster.name, cluster.uuid.to_string(), keys),
         outputs: folder.join("outputs"),
         clock: Arc::new(LabClock(lab.pace())),

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use daedal_dial::{Dialer, Target};
+use daedal_dial::{Dialer, Routes, Target};
 use daedal_engine::{
     Clock, Effect, EffectKind, Effects, Engine, Entropy, Gate, Limits, Parts, Report, Run, StepState, Verdict,
 };
@@ -215,7 +215,7 @@ impl Bench {
         Parts {
             proxmox,
             factory,
-            nodes: network,
+            routes: Routes::same(network),
             store: self.store(),
             outputs: self.outputs(),
             author: "tester@bench".into(),
