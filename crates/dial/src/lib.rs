@@ -6,6 +6,7 @@
 //! - [`Direct`] dials by TCP, [`Proxy`] through HTTP CONNECT or SOCKS5 (the proxy resolves the name),
 //!   [`Timeout`] bounds any of them.
 //! - [`Routes`] holds one dialer for each kind of peer.
+//! - [`serve_proxy`] lets other programs on this machine go through a dialer; [`relay`] passes bytes between two streams.
 //! - [`Trust`] says how a TLS server proves itself and makes the `rustls` configuration for it; [`tls_connect`] runs the
 //!   handshake over any stream; [`judged_by`] is for certificates that are known by themselves. Only the `ring` provider is used, and it is named explicitly: nothing needs installing.
 //! - [`Bounded`] ends an answer where a peer says too much.
@@ -14,8 +15,11 @@
 mod bounded;
 mod connector;
 mod http;
+mod local_proxy;
 mod proxy;
+mod relay;
 mod routes;
+mod socks;
 mod target;
 mod timeout;
 mod tls;
@@ -29,7 +33,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use self::http::http1;
 pub use bounded::{Bounded, Bounds};
 pub use connector::{Connector, Io};
+pub use local_proxy::serve_proxy;
 pub use proxy::{Proxy, ProxyError};
+pub use relay::relay;
 pub use routes::Routes;
 pub use target::Target;
 pub use timeout::Timeout;

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zeroize::Zeroizing;
 
-use crate::{BoxStream, Dial, Dialer, Dialing, Direct, Target};
+use crate::{BoxStream, Dial, Dialer, Dialing, Direct, Target, socks};
 
 const MAX_HEAD: usize = 8 * 1024;
 
@@ -178,7 +178,7 @@ impl Proxy {
             return Err(self.refuses(target, "it does not speak SOCKS5"));
         }
         if answer[1] != 0 {
-            let (kind, why) = socks5_reply(answer[1]);
+            let (kind, why) = socks::meaning(answer[1]);
             return Err(io::Error::new(kind, format!("proxy {} cannot reach {target}: {why}", self.at)));
         }
         let bound = match answer[3] {
@@ -242,18 +242,6 @@ fn url_decode(text: &str) -> Vec<u8> {
         }
     }
     plain
-}
-
-fn socks5_reply(code: u8) -> (io::ErrorKind, &'static str) {
-    match code {
-        2 => (io::ErrorKind::PermissionDenied, "not allowed"),
-        3 => (io::ErrorKind::NetworkUnreachable, "network unreachable"),
-        4 => (io::ErrorKind::HostUnreachable, "host unreachable"),
-        5 => (io::ErrorKind::ConnectionRefused, "connection refused"),
-        6 => (io::ErrorKind::TimedOut, "TTL expired"),
-        7 | 8 => (io::ErrorKind::Unsupported, "not supported by the proxy"),
-        _ => (io::ErrorKind::Other, "general failure"),
-    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ mod pace;
 pub mod pki;
 pub mod proxmox;
 mod proxy;
-mod relay;
 mod serve;
 mod talos;
 

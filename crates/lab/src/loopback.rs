@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use daedal_dial::{Dial as _, Target};
+use daedal_dial::{Dial as _, Target, relay};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::Fabric;
 use crate::activity::Activity;
-use crate::relay::relay;
 
 /// Follows the fabric for ever: listens where a service came up, stops where one went.
 pub async fn serve(fabric: Fabric, activity: Activity) {

@@ -1,5 +1,4 @@
-//! Passes bytes between a program outside the lab and a service inside it, as a network does: what one side said before it hung
-//! up reaches the other.
+//! Passes bytes between a caller and a service, as a network does: what one side said before it hung up reaches the other.
 
 use std::io;
 
