@@ -127,7 +127,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of recorded exchanges",
-        run: Way::Tests { package: "daedal-proxmox", name: "recordings", only: &[] },
+        run: Way::Tests { package: "daedal-proxmox", name: "suite", only: &["recordings::"] },
         quick: None,
     },
     Suite {
@@ -145,7 +145,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of API schemas",
-        run: Way::Tests { package: "daedal-proxmox", name: "schema", only: &[] },
+        run: Way::Tests { package: "daedal-proxmox", name: "suite", only: &["requests::"] },
         quick: None,
     },
     Suite {
@@ -154,7 +154,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("proxmoxer-", "bin/python"),
         told_in: Some("DAEDAL_PROXMOXER"),
         wanted: "build proxmoxer (CONTRIBUTING.md)",
-        run: Way::Tests { package: "daedal", name: "proxmox_clients", only: &["proxmoxer"] },
+        run: Way::Tests { package: "daedal", name: "cli", only: &["proxmox_clients::proxmoxer"] },
         quick: None,
     },
     Suite {
@@ -163,7 +163,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("go-proxmox-", "go-proxmox"),
         told_in: Some("DAEDAL_GO_PROXMOX"),
         wanted: "build go-proxmox (CONTRIBUTING.md)",
-        run: Way::Tests { package: "daedal", name: "proxmox_clients", only: &["go_proxmox"] },
+        run: Way::Tests { package: "daedal", name: "cli", only: &["proxmox_clients::go_proxmox"] },
         quick: None,
     },
     Suite {
@@ -172,7 +172,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("ansible-", "bin/ansible-playbook"),
         told_in: Some("DAEDAL_ANSIBLE"),
         wanted: "build ansible (CONTRIBUTING.md)",
-        run: Way::Tests { package: "daedal", name: "proxmox_clients", only: &["ansible"] },
+        run: Way::Tests { package: "daedal", name: "cli", only: &["proxmox_clients::ansible"] },
         quick: None,
     },
     Suite {
@@ -181,7 +181,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("opentofu-", "tofu"),
         told_in: Some("DAEDAL_TOFU"),
         wanted: "build opentofu and the provider (CONTRIBUTING.md)",
-        run: Way::Tests { package: "daedal", name: "proxmox_clients", only: &["terraform"] },
+        run: Way::Tests { package: "daedal", name: "cli", only: &["proxmox_clients::terraform"] },
         quick: None,
     },
     Suite {
@@ -213,7 +213,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::on_path("openssl").filter(|_| peers::on_path("go").is_some()),
         told_in: Some("DAEDAL_OPENSSL"),
         wanted: "install openssl and go",
-        run: Way::Tests { package: "daedal-helm", name: "real_verifiers", only: &[] },
+        run: Way::Tests { package: "daedal-helm", name: "suite", only: &["real_verifiers::"] },
         quick: None,
     },
     Suite {
@@ -231,7 +231,7 @@ const SUITES: &[Suite] = &[
         peer: kubectl,
         told_in: Some("DAEDAL_KUBECTL"),
         wanted: "install or build kubectl",
-        run: Way::Tests { package: "daedal", name: "real_clients", only: &["kubectl"] },
+        run: Way::Tests { package: "daedal", name: "cli", only: &["real_clients::real_kubectl"] },
         quick: None,
     },
     Suite {
@@ -240,7 +240,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("talos-v1.12", "talosctl"),
         told_in: Some("DAEDAL_TALOSCTL"),
         wanted: "build talosctl v1.12",
-        run: Way::Tests { package: "daedal", name: "real_talosctl", only: &["1_12"] },
+        run: Way::Tests { package: "daedal", name: "cli", only: &["real_talosctl::talosctl_1_12"] },
         quick: None,
     },
     Suite {
@@ -249,7 +249,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("talos-v1.13", "talosctl"),
         told_in: Some("DAEDAL_TALOSCTL_1_13"),
         wanted: "build talosctl v1.13",
-        run: Way::Tests { package: "daedal", name: "real_talosctl", only: &["1_13"] },
+        run: Way::Tests { package: "daedal", name: "cli", only: &["real_talosctl::talosctl_1_13"] },
         quick: None,
     },
     Suite {
@@ -258,7 +258,7 @@ const SUITES: &[Suite] = &[
         peer: || kit("talos-v1.12"),
         told_in: Some("DAEDAL_REAL_PEERS"),
         wanted: "build talos v1.12, and set DAEDAL_REAL_PEERS to the kit that runs it",
-        run: Way::Tests { package: "daedal", name: "real_nodes", only: &["1_12"] },
+        run: Way::Tests { package: "daedal", name: "cli", only: &["on_real_nodes_of_1_12"] },
         quick: None,
     },
     Suite {
@@ -267,7 +267,7 @@ const SUITES: &[Suite] = &[
         peer: || kit("talos-v1.13"),
         told_in: Some("DAEDAL_REAL_PEERS"),
         wanted: "build talos v1.13, and set DAEDAL_REAL_PEERS to the kit that runs it",
-        run: Way::Tests { package: "daedal", name: "real_nodes", only: &["1_13"] },
+        run: Way::Tests { package: "daedal", name: "cli", only: &["on_real_nodes_of_1_13"] },
         quick: None,
     },
     Suite {
@@ -276,7 +276,11 @@ const SUITES: &[Suite] = &[
         peer: || kit("talos-v1.12").and(kit("talos-v1.13")),
         told_in: Some("DAEDAL_REAL_PEERS"),
         wanted: "build talos v1.12 and v1.13, and set DAEDAL_REAL_PEERS to the kit that runs it",
-        run: Way::Tests { package: "daedal", name: "real_nodes", only: &["the_authority_of_kubernetes"] },
+        run: Way::Tests {
+            package: "daedal",
+            name: "cli",
+            only: &["the_authority_of_kubernetes_changes_on_real_nodes"],
+        },
         quick: None,
     },
 ];

@@ -23,7 +23,7 @@ pub const USAGE: &str = "\
 usage: cargo xtask soak [OPTIONS] [FILTER…]
 
 Runs the tests many times and prints how often each of them failed. FILTER selects by a part of
-package/target::test, such as daedal/story or sigkill; without it all tests run.
+package/target::test, such as daedal/cli::story or sigkill; without it all tests run.
 
   --runs N        runs of every selected test [5]
   --threads N     tests at once in a binary [number of cores]

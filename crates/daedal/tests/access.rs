@@ -1,7 +1,6 @@
 //! What could not be asked is named as that, with why and what would give access; nothing is claimed of it.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;

@@ -1,7 +1,6 @@
 //! Secrets at rest: what is kept is encrypted, the key is elsewhere, and whoever lacks it is told so.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,6 @@
 //! Secrets never show: every command, every format, every log level, searched for every secret there is.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::path::Path;

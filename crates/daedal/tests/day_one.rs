@@ -1,7 +1,6 @@
 //! The first day with a Proxmox: an account with the least privileges, an inventory that fits, a cluster.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

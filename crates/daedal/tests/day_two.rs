@@ -1,7 +1,6 @@
 //! Day two through the command line, in the lab.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{Changed, Lab, good, text};
 

@@ -1,7 +1,6 @@
 //! A difference that is not carried out is a difference: named, counted, and told by the exit code.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{Changed, Lab, SMALL, good, text};
 

@@ -1,7 +1,6 @@
 //! `daedal helm template`: charts from a folder, a repository and a registry, its flags, its exit codes.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,7 +1,6 @@
 //! What the commands say is true, also when not all went well.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{Changed, Lab, SMALL, good, text};
 

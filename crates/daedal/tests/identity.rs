@@ -1,7 +1,6 @@
 //! Whose a VM is: nothing that is not proven ours is destroyed, and nothing that may be ours is called gone.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::hands::Hands;
 use common::{Changed, Lab, SMALL, good, text};

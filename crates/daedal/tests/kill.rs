@@ -1,7 +1,6 @@
 //! The real process, killed at twenty random moments: what is left converges, with nothing double and nothing lost.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::process::Stdio;

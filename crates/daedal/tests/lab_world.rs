@@ -1,7 +1,6 @@
 //! The lab's world: made from the inventory at its first use, and from then on as strict as a real datacenter.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{Changed, Lab, SMALL, command, good, text};
 

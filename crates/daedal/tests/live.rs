@@ -1,7 +1,6 @@
 //! Without `--lab`, as on a real Proxmox: how it is reached and trusted and where the token is, all from the inventory.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::process::Output;
 

@@ -1,7 +1,6 @@
 //! How commands behave towards whoever calls them: exit codes, files, what is said and what is left.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{BESIDE, Changed, Lab, SMALL, command, daedal, good, text};
 

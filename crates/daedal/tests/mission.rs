@@ -1,7 +1,6 @@
 //! What the mission asks for, shown through the command line against the lab. `docs/mission.md` names these tests.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{BESIDE, Changed, Lab, SMALL, daedal, good, root, text};
 use serde_json::Value;

@@ -1,7 +1,6 @@
 //! The commands that need no world: help, exit codes, the inventory, its schema, its diagnostics.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{daedal, text};
 

@@ -1,7 +1,6 @@
 //! Patches of every kind, from files to what the nodes run.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{Changed, Lab, good};
 use daedal_talos_config::MachineConfig;

@@ -1,9 +1,8 @@
 //! Clients that others wrote, against a served lab: a VM's whole life through each. Part of the second tier:
 //! `cargo xtask conformance` finds them and says where in `DAEDAL_PROXMOXER`, `DAEDAL_GO_PROXMOX`, `DAEDAL_ANSIBLE` and
 //! `DAEDAL_TOFU`; without them a line says what was skipped.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,7 @@
 //! Unmodified kubectl against a served lab. Part of the second tier: `cargo xtask conformance kubectl` finds it and says where in
 //! `DAEDAL_KUBECTL`; without it a line says what was skipped.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::process::Command;
 

@@ -1,12 +1,13 @@
 //! An ordinary apply that ends on real Talos nodes: the lab plays Proxmox, a kit runs the machines. Part of the second tier:
 //! `cargo xtask conformance nodes nodes-1.13` finds the kit and says where in `DAEDAL_REAL_PEERS`; without it a line says what
 //! was skipped. The kit makes network namespaces of its own, so root is needed and nothing leaves the machine.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
+#[path = "inside/mod.rs"]
 mod inside;
+#[path = "rotation/mod.rs"]
 mod rotation;
-mod talosctl;
+use crate::talosctl;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};

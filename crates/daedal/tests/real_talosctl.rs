@@ -1,10 +1,9 @@
 //! Unmodified talosctl, of two versions, against a served lab: what it shows is what it shows of a real node, and what it changes
 //! takes effect as on one. Part of the second tier: `cargo xtask conformance talosctl talosctl-1.13` finds the programs and says
 //! where in `DAEDAL_TALOSCTL` and `DAEDAL_TALOSCTL_1_13`; without them a line says what was skipped.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
-mod talosctl;
+use crate::common;
+use crate::talosctl;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,7 +1,6 @@
 //! `daedal secrets`, through the command line: bring in, look at, take out, mint.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! All groups of settings in one inventory, and each of them found again in the datacenter.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{Changed, Lab, good};
 

@@ -1,7 +1,6 @@
 //! The whole story through the command line, against a lab in a process of its own.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{Lab, good, text};
 

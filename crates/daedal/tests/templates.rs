@@ -1,7 +1,6 @@
 //! Templates and volumes through the command line: listed, pruned when they are old or left over, and never unasked.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use common::{Changed, Lab, SMALL, good, text};
 

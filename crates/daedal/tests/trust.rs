@@ -1,7 +1,6 @@
 //! A folder, a file or a peer that comes from somebody else: what it can make the program do, and what not.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod common;
+use crate::common;
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! Keys and certificates that templates make: their formats, and that they verify against their authorities.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

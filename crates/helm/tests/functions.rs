@@ -1,5 +1,4 @@
 //! Expressions and what `helm template` prints for them: cases that generated snippets once told apart.
-#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use daedal_helm::{Chart, File, RenderOptions, ValuesBuilder, render};
 

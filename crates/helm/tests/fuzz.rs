@@ -1,11 +1,4 @@
 //! The fuzz targets' bodies on mutations of real templates, values and archives, the same ones in every run.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests"
-)]
 
 #[path = "../fuzz/bodies.rs"]
 mod bodies;

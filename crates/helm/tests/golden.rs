@@ -1,11 +1,4 @@
 //! Small charts of our own, rendered whole. The expected texts are what Helm v3.19.0 prints for the same commands.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests"
-)]
 
 use std::path::Path;
 

@@ -1,8 +1,7 @@
 //! Keys and certificates of charts as OpenSSL and Go see them. Part of the second tier: `cargo xtask conformance certificates`
 //! finds OpenSSL and says where in `DAEDAL_OPENSSL`; Go is the one on the PATH. Without them a line says what was skipped.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests")]
 
-mod verifiers;
+use crate::verifiers;
 
 use daedal_helm::{Chart, File, PrintOptions, RenderOptions, ValuesBuilder, render};
 use verifiers::{Counts, TEMPLATE, Verifiers, authorities, blocks};

@@ -1,11 +1,4 @@
 //! Hostile input: whatever comes in, a result or an error comes out, within bounds.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests"
-)]
 
 use daedal_helm::{Chart, Error, File, Limits, RenderOptions, Values, ValuesBuilder, render};
 use proptest::prelude::*;

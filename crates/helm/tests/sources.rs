@@ -1,11 +1,4 @@
 //! Charts from repositories and registries, over a transport in memory.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "helpers of tests"
-)]
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

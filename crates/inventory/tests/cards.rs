@@ -1,5 +1,4 @@
 //! Network cards, bonds, DHCP, and what images hold: as declared, counted for each node, or refused by name.
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io;
 use std::path::Path;

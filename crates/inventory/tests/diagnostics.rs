@@ -1,5 +1,4 @@
 //! What a person sees for every way an inventory can be wrong: the whole text, as it is printed.
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Every example loads without errors, and fits the published schema as well.
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 

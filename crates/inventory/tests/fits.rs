@@ -1,5 +1,4 @@
 //! Settings that need hardware or an image, or contradict each other: refused or doubted where they stand.
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io;
 use std::path::Path;

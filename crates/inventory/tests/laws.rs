@@ -1,5 +1,4 @@
 //! What holds for every text: no panic, no contradiction between schema and types, the same answer every time, no clash.
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "a test fails by panicking")]
 
 use std::collections::HashSet;
 use std::hash::Hash;

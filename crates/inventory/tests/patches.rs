@@ -1,5 +1,4 @@
 //! Patches from folders, by role, with facts and with what the environment gives.
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Wrong inventories are refused twice: by the schema, which an editor knows, and by the reader, which says why.
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io;
 use std::path::Path;

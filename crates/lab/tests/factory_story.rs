@@ -1,5 +1,4 @@
 //! The image factory's client against the lab's factory: lists, schematics, images, the installer that follows the platform.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! The API server of a simulated cluster, byte by byte, in virtual time.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
-mod ground;
+use crate::ground;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! The lab as one piece: a factory that images come from, and a world that outlives its process.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 use daedal_dial::Target;
 use daedal_image_factory::{Factory, Image, Schematic};

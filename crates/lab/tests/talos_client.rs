@@ -1,7 +1,6 @@
 //! Every call of the client against simulated machines, in virtual time: what they answer is what real nodes answered.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
-mod ground;
+use crate::ground;
 
 use std::time::Duration;
 

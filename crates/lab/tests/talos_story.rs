@@ -1,7 +1,6 @@
 //! Machines from their cidata medium to a cluster, in virtual time, through the real client.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
-mod ground;
+use crate::ground;
 
 use std::time::Duration;
 

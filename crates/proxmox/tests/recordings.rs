@@ -1,9 +1,8 @@
 //! Replays recorded exchanges with the real API: every answer must be readable, every refusal typed.
 //!
 //! Needs the recordings: `DAEDAL_PROXMOX_DATA` names the folder that holds `recorded-*.jsonl`.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod support;
+use crate::support;
 
 use std::path::PathBuf;
 

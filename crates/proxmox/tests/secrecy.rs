@@ -1,7 +1,6 @@
 //! The token's secret is in no error, log line or debug output. Alone in its program, as logging is global to one.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
+use crate::support;
 
 use std::sync::{Arc, Mutex};
 

@@ -1,7 +1,6 @@
 //! How late the watcher is and how many calls it makes, against a pretend datacenter in virtual time.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod support;
+use crate::support;
 
 use std::{
     collections::BTreeMap,

@@ -1,7 +1,6 @@
 //! What the client sends, how it reads answers, when it tries again and when it must not.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod support;
+use crate::support;
 
 use std::{
     error::Error as _,

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::{Kit, eventually};
 use crate::common::{good, text};
-use crate::{Kit, eventually};
 
 /// The nodes whose authorities are changed.
 const NODES: [&str; 4] =

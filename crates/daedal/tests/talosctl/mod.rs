@@ -93,7 +93,7 @@ const REAL: &[(&str, &str)] =
 
 /// What remains of what a command shows.
 pub fn shape(how: How, run: &Output, addresses: &[&str]) -> String {
-    let (said, failed) = (super::text(&run.stdout), super::text(&run.stderr));
+    let (said, failed) = (crate::common::text(&run.stdout), crate::common::text(&run.stderr));
     let shape = match how {
         How::Columns => {
             let head = said.lines().next().unwrap_or_default();

@@ -1,11 +1,10 @@
 //! Every request that the client can send is one that Proxmox VE 8.4 and 9.1 take: path, parameters, types, formats.
 //!
 //! Needs the public API schemas: `DAEDAL_PROXMOX_DATA` names the folder that holds `api-schema-*.json`.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
 #[path = "support/schema.rs"]
 mod schema;
-mod support;
+use crate::support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
