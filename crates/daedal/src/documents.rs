@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::KeyArgs;
 use crate::untrusted::Policy;
-use crate::{file, operator};
+use crate::{advice, file, operator};
 
 /// An inventory and where it came from.
 pub struct Inventory {
@@ -28,11 +28,13 @@ pub struct Inventory {
 
 /// Reads the inventory that a command is about.
 pub fn of(target: &Target, color: bool) -> Outcome<Inventory> {
+    advice::is_about(target);
     read(&target.inventory(), &target.keys, color)
 }
 
 /// The same for a command that makes no machine configs: secrets that the inventory refers to may be missing, which is said.
 pub fn of_lacking(target: &Target, color: bool) -> Outcome<Inventory> {
+    advice::is_about(target);
     let (path, text) = text_of(&target.inventory())?;
     let inventory = parse_with(path, text, &target.keys, color, daedal_inventory::load_lacking)?;
     for lack in &inventory.loaded.cluster.lacks {
@@ -164,7 +166,7 @@ pub fn vet(cluster: &Cluster, path: &Path) -> Outcome<Vec<SecondLook>> {
     daedal_engine::vet(cluster).map_err(|error| {
         let mut failure = Failure::from_error(Exit::BadDocument, &error);
         failure.message = format!("{}: {}", path.display(), failure.message);
-        let failure = error.fix().into_iter().fold(failure, Failure::hint);
+        let failure = failure.advise(error.fix().as_ref());
         failure
             .hint("Nothing was done. Change the patch or the setting; `daedal check` says when it is good.")
     })

@@ -4,10 +4,11 @@ use std::error::Error;
 use std::fmt::Write as _;
 
 use daedal_inventory::visible;
+use daedal_planner::Fix;
 
 use crate::console::wrapped;
-use crate::escape;
 use crate::exit::Exit;
+use crate::{advice, escape};
 
 /// A failed command.
 #[derive(Debug)]
@@ -61,6 +62,12 @@ impl Failure {
     /// Adds what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds what another crate advises, if anything.
+    pub fn advise(mut self, fix: Option<&Fix>) -> Self {
+        self.hints.extend(fix.map(advice::told));
         self
     }
 

@@ -1,5 +1,6 @@
 //! The `daedal` command: commands, progress, diagnostics, exit codes. The only crate that prints or reads the environment.
 
+mod advice;
 mod chart_fetch;
 mod cli;
 mod commands;

@@ -295,10 +295,7 @@ pub fn engine_failure(error: &daedal_engine::Error) -> Failure {
              inventory: `tls: {fingerprint: …}`.",
         );
     }
-    match error.fix() {
-        Some(fix) => failure.hint(fix),
-        None => failure,
-    }
+    failure.advise(error.fix().as_ref())
 }
 
 fn user_name() -> String {

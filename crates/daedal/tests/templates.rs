@@ -107,6 +107,24 @@ fn volumes_that_were_left_are_listed_and_go_when_somebody_says_so() {
     good(&small.run(&lab, &["destroy", "--confirm", "home"]));
     let said = good(&small.run(&lab, &["volumes", "list"]));
     assert!(row(&said).unwrap().contains("no VM has this number"), "{said}");
+    // The advice leads to this very cluster, for people and programs; what is saved is the plan all the same.
+    let advised =
+        format!("volumes prune --lab --lab-dir {} -f {}", lab.dir().display(), small.file().display());
+    let said = good(&small.run(&lab, &["plan"]));
+    assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains(&advised), "{said}");
+    let file = lab.dir().join("plan.json");
+    let planned = small.json(&lab, &["plan", "--save", &file.display().to_string()]);
+    let fixes = |plan: &serde_json::Value| {
+        plan["notes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|note| note["fix"].as_str().is_some_and(|fix| fix.contains(&advised)))
+    };
+    assert!(fixes(&planned), "{planned:#}");
+    let saved = common::daedal(["plan", "show", "-o", "json", &file.display().to_string()]);
+    let saved: serde_json::Value = serde_json::from_str(&good(&saved)).unwrap();
+    assert_eq!(saved["id"], planned["id"], "{saved:#}");
     let unasked = small.run(&lab, &["volumes", "prune"]);
     let (shown, said) = (text(&unasked.stdout), text(&unasked.stderr));
     assert_eq!(unasked.status.code(), Some(64), "{said}");

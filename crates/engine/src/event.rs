@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use daedal_planner::{Action, Purpose, Step, StepId};
+use daedal_planner::{Action, Fix, Purpose, Step, StepId};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -110,7 +110,7 @@ pub enum Event {
         /// The whole error chain in one line.
         error: String,
         /// A command or edit that helps.
-        fix: Option<String>,
+        fix: Option<Fix>,
         /// How long it took.
         #[serde(serialize_with = "seconds")]
         took: Duration,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
 use daedal_planner::{
-    CLONE_FULL, Level, NoRoom, Ownership, Plan, PlanError, UnusableHost, World, lacks_linked_clones,
-    leftovers, plan_apply, storage_warnings, storages_needed, without_import,
+    CLONE_FULL, Command, Fix, Level, NoRoom, Ownership, Plan, PlanError, UnusableHost, World,
+    lacks_linked_clones, leftovers, plan_apply, storage_warnings, storages_needed, without_import,
 };
 use daedal_proxmox::{Client, Permissions, imports_disk_images, permitted, release};
 use futures::future::join_all;
@@ -43,7 +43,7 @@ pub struct Check {
     /// What was found, in a sentence.
     pub found: String,
     /// The exact command or edit that mends it.
-    pub fix: Option<String>,
+    pub fix: Option<Fix>,
 }
 
 /// How a check went.
@@ -76,13 +76,14 @@ impl LiveReport {
         verdict: CheckVerdict,
         what: impl Into<String>,
         found: impl Into<String>,
-        fix: Option<String>,
+        fix: Option<impl Into<Fix>>,
     ) {
+        let fix = fix.map(Into::into);
         self.checks.push(Check { what: what.into(), verdict, found: found.into(), fix });
     }
 
     fn good(&mut self, what: impl Into<String>, found: impl Into<String>) {
-        self.add(CheckVerdict::Good, what, found, None);
+        self.add(CheckVerdict::Good, what, found, None::<Fix>);
     }
 }
 
@@ -121,7 +122,12 @@ impl Engine {
         self.clocks(&mut report, &world).await;
         quorum(&mut report, proxmox).await;
         for unobserved in &world.unobserved {
-            report.add(CheckVerdict::Unknown, &unobserved.what, &unobserved.why, None);
+            report.add(
+                CheckVerdict::Unknown,
+                unobserved.what.to_string(),
+                &unobserved.why,
+                unobserved.fix.clone(),
+            );
         }
         report
     }
@@ -184,7 +190,7 @@ impl Engine {
                 }
                 Err(error) => {
                     right = false;
-                    report.add(CheckVerdict::Unknown, what, chain(&error), None);
+                    report.add(CheckVerdict::Unknown, what, chain(&error), None::<Fix>);
                 }
             }
         }
@@ -274,7 +280,7 @@ fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, plan: Resu
         }
         Err(error) => {
             let what = if matches!(error, PlanError::NoRoom(_)) { "capacity" } else { "plan" };
-            report.add(CheckVerdict::Bad, what, chain(&error), None);
+            report.add(CheckVerdict::Bad, what, chain(&error), error.fix());
             return taken_vmids(report, cluster, world);
         }
     };
@@ -295,7 +301,7 @@ fn no_host(report: &mut LiveReport, room: &NoRoom) {
             untold.push((format!("new nodes on {host}"), why.clone(), fix.clone()));
         }
     }
-    report.add(CheckVerdict::Bad, "new nodes", found, None);
+    report.add(CheckVerdict::Bad, "new nodes", found, None::<Fix>);
     for (what, why, fix) in untold {
         report.add(CheckVerdict::Bad, what, why, fix);
     }
@@ -329,7 +335,12 @@ async fn privileges(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client
         match answer {
             Ok(permissions) => drop(held.insert(path, permissions)),
             Err(error) => {
-                report.add(CheckVerdict::Unknown, format!("privileges on {path}"), chain(&error), None);
+                report.add(
+                    CheckVerdict::Unknown,
+                    format!("privileges on {path}"),
+                    chain(&error),
+                    None::<Fix>,
+                );
             }
         }
     }
@@ -374,7 +385,7 @@ async fn pool(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client) {
             "it does not exist, or the token may not see it",
             Some(format!("pveum pool add {pool}")),
         ),
-        Err(error) => report.add(CheckVerdict::Unknown, what, chain(&error), None),
+        Err(error) => report.add(CheckVerdict::Unknown, what, chain(&error), None::<Fix>),
     }
 }
 
@@ -391,7 +402,10 @@ fn living(report: &mut LiveReport, cluster: &Cluster, world: &World) {
     }
     let left: Vec<String> = leftovers(cluster, world).iter().map(daedal_planner::Leftover::shown).collect();
     if !left.is_empty() {
-        let fix = "to see them: daedal volumes list; to delete them: daedal volumes prune".to_owned();
+        let fix = Fix::from("to see them: ")
+            .run(Command::VolumesList)
+            .words("; to delete them: ")
+            .run(Command::VolumesPrune);
         let found = format!("left over, used by no VM: {}", left.join(", "));
         report.add(CheckVerdict::Warning, "volumes", found, Some(fix));
     }

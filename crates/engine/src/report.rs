@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use daedal_planner::{Plan, Purpose, StepId};
+use daedal_planner::{Fix, Plan, Purpose, StepId};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -74,7 +74,7 @@ pub enum StepState {
         /// The whole error chain in one line.
         error: String,
         /// A command or edit that helps.
-        fix: Option<String>,
+        fix: Option<Fix>,
     },
     /// Not begun, because a step it needs failed or was not done.
     Skipped {

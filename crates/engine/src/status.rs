@@ -2,7 +2,7 @@
 
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{
-    EtcdView, GuestView, Hindrance, Likeness, NodeView, Ownership, Plan, PlanError, StorageWarning,
+    Aspect, EtcdView, GuestView, Hindrance, Likeness, NodeView, Ownership, Plan, PlanError, StorageWarning,
     TalosView, Unobserved, Unreached, World, readiness, storage_warnings,
 };
 use serde::Serialize;
@@ -143,7 +143,8 @@ impl StatusReport {
             // Where a side could not be asked, that has been said already.
             Err(_) if !self.unasked.is_empty() => return,
             Err(error) => {
-                self.unobserved.push(Unobserved { what: "what is declared".to_owned(), why: chain(&error) });
+                let fix = error.fix();
+                self.unobserved.push(Unobserved { what: Aspect::Declared, why: chain(&error), fix });
                 return;
             }
         };

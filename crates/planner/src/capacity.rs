@@ -17,7 +17,7 @@ use crate::names;
 use crate::plan::{Budget, HostBudget, PlannedNode};
 use crate::size;
 use crate::survey::{State, Survey};
-use crate::world::{DiskView, GuestView, HostView, ImagePin, Ownership, Unobserved, World};
+use crate::world::{Aspect, DiskView, GuestView, HostView, ImagePin, Ownership, World};
 
 /// What a node takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -456,7 +456,7 @@ fn lacks_volume(cluster: &Cluster, world: &World, name: &str) -> Option<(String,
         return None;
     }
     let storage = cluster.boot.volume_storage().unwrap_or_default();
-    if world.unobserved.iter().any(|unobserved| unobserved.what == Unobserved::storage(storage, name)) {
+    if world.unobserved.iter().any(|unobserved| unobserved.what == Aspect::storage_on(storage, name)) {
         let why =
             format!("storage {storage} could not be listed there, so whether it has {wanted} is not known");
         return Some((why, Some(format!("on {name}: pvesm list {storage}"))));

@@ -6,12 +6,13 @@ use daedal_inventory::Cluster;
 
 use crate::capacity::{Rooms, by_host};
 use crate::error::PlanError;
+use crate::fix::{Command, Fix};
 use crate::graph::{Graph, Subject};
 use crate::names;
 use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Quorum, StepId};
 use crate::survey::{Notes, Survey, claims, full_name, look_alike};
 use crate::volumes::{Place, Volumes};
-use crate::world::{EtcdView, GuestView, Likeness, Ownership, TalosView, Unobserved, World};
+use crate::world::{Aspect, EtcdView, GuestView, Likeness, Ownership, TalosView, World};
 
 /// Plans the end of the cluster: every VM that is ours, wherever it is, also of nodes no longer declared; and every
 /// config medium. Never anything under `protect: true`, and nothing without the secrets that prove it to be ours.
@@ -111,7 +112,7 @@ fn contested(claims: &HashMap<&str, Vec<&GuestView>>, notes: &mut Notes) {
         let text = format!("{} all claim to be this node. None of them is touched.", all.join(" and "));
         notes.problem(*node, text, None);
     }
-    notes.0.sort_by(|a, b| a.about.cmp(&b.about));
+    notes.0.sort_by(|a, b| a.about.as_str().cmp(b.about.as_str()));
 }
 
 /// Refuses where VMs have this cluster's mark and no secrets prove that they are this store's.
@@ -131,19 +132,19 @@ pub(crate) fn obstacle(
     guest: &GuestView,
     declared_vmid: Option<u32>,
     world: &World,
-) -> Option<(String, Option<String>)> {
+) -> Option<(String, Option<Fix>)> {
     let who = full_name(guest);
     if let Some(vmid) = declared_vmid.filter(|vmid| *vmid != guest.vmid) {
         let fix = format!("set `vmid: {}` for it in the inventory", guest.vmid);
         return Some((
             format!("{who} is this node, but the inventory says VMID {vmid}. It is not touched."),
-            Some(fix),
+            Some(fix.into()),
         ));
     }
     if world.hosts.get(&guest.host).is_some_and(|host| !host.online) {
         return Some((
             format!("{who} stays: its host is offline."),
-            Some(format!("bring {} back", guest.host)),
+            Some(format!("bring {} back", guest.host).into()),
         ));
     }
     if let Some(text) = strangers(guest, world) {
@@ -153,19 +154,19 @@ pub(crate) fn obstacle(
         Ownership::HalfMade { task_running: true, .. } => None,
         Ownership::HalfMade { .. } => {
             let (text, fix) = guest.died_half_way();
-            Some((format!("{text}."), Some(fix)))
+            Some((format!("{text}."), Some(fix.into())))
         }
         _ if guest.template => Some((format!("{who} was turned into a template. It is not touched."), None)),
         // What we set ourselves is taken off by the step.
         _ if guest.config.as_ref().is_some_and(|config| config.is_protected() && !config.protected_by_us) => {
             Some((
                 format!("{who} is protected against removal in Proxmox. It is not touched."),
-                Some(format!("on {}: qm set {} --protection 0", guest.host, guest.vmid)),
+                Some(format!("on {}: qm set {} --protection 0", guest.host, guest.vmid).into()),
             ))
         }
         _ => guest.lock.as_ref().map(|lock| {
             let text = format!("{who} is locked ({lock}) and cannot be destroyed now.");
-            (text, Some("run again when the lock is gone".to_owned()))
+            (text, Some("run again when the lock is gone".into()))
         }),
     }
 }
@@ -270,10 +271,9 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
             Ownership::LookAlike { why, likeness: Likeness::LostMark } => {
                 let node = cluster.nodes.iter().find(|node| node.vmid == guest.vmid);
                 let fix = node.map(|node| {
-                    format!(
-                        "if it is {0}, give it its mark back: daedal node mark {0}, then run again",
-                        node.name
-                    )
+                    Fix::from(format!("if it is {}, give it its mark back: ", node.name))
+                        .run(Command::NodeMark(node.name.clone()))
+                        .words(", then run again")
                 });
                 notes.problem(full_name(guest), look_alike(why, Likeness::LostMark), fix);
             }
@@ -286,7 +286,7 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
                     Level::Warning,
                     full_name(guest),
                     format!("It is an incomplete template of this cluster, and stays.{runs}"),
-                    Some("`daedal templates prune` destroys it".to_owned()),
+                    Some(Fix::from("to destroy it: ").run(Command::TemplatesPrune { protected: false })),
                 );
             }
             Ownership::Unreadable { why } if ours => {
@@ -299,7 +299,7 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
             _ => {}
         }
     }
-    let again = || Some("run destroy again when it can be seen".to_owned());
+    let again = || Some(Fix::from("run destroy again when it can be seen"));
     for host in &world.unlisted_hosts {
         let text = "Its guests could not be listed: VMs of this cluster may be left there.";
         notes.problem(format!("host {host}"), text, again());
@@ -308,25 +308,25 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
     let shared = world.hosts.values().any(|host| host.storages.get(storage).is_some_and(|seen| seen.shared));
     // Of shared storage, one host that answers tells all.
     let told = shared && world.volumes.iter().any(|volume| volume.storage == *storage);
-    let mut images: HashSet<String> =
-        world.hosts.keys().filter(|_| !told).map(|host| Unobserved::storage(storage, host)).collect();
-    images.insert(format!("storage {storage}"));
     for unobserved in &world.unobserved {
-        let text = format!("Could not be seen: {}", unobserved.why);
-        match images.contains(&unobserved.what) {
+        match &unobserved.what {
             // To call the cluster gone would be untrue.
-            true => notes.problem(
-                unobserved.what.clone(),
-                format!("{text}. Config media with keys of this cluster may be left there."),
-                again(),
-            ),
-            false => notes.warning(unobserved.what.clone(), text),
+            what @ Aspect::Storage { storage: unseen, host }
+                if unseen == storage && (host.is_none() || !told) =>
+            {
+                let why = &unobserved.why;
+                let text = format!(
+                    "Could not be seen: {why}. Config media with keys of this cluster may be left there."
+                );
+                notes.problem(what.to_string(), text, again());
+            }
+            _ => notes.unobserved(unobserved),
         }
     }
     for host in cluster.proxmox.hosts.iter().filter(|_| !shared) {
         if world.hosts.get(&host.name).is_some_and(|seen| !seen.online) {
             let text = "The host is offline: config media with keys of this cluster may be left there.";
-            notes.problem(Unobserved::storage(storage, &host.name), text, again());
+            notes.problem(Aspect::storage_on(storage, &host.name).to_string(), text, again());
         }
     }
     if world.volumes.iter().any(|volume| volume.content == "import") {

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::some_of;
+use crate::fix::{self, Fix};
 use crate::plan::{Level, Note};
 
 /// Something that is not as declared, and that the plan does not change.
@@ -22,8 +23,8 @@ pub struct Difference {
     /// Why it stays.
     pub stays: Stays,
     /// A command or edit that helps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
+    #[serde(flatten, with = "fix::saved", skip_serializing_if = "Option::is_none")]
+    pub fix: Option<Fix>,
 }
 
 /// Why a difference stays.
@@ -88,7 +89,7 @@ pub(crate) fn notes(differences: &[Difference]) -> Vec<Note> {
     }
     let note = |(difference, nodes): (&Difference, Vec<String>)| Note {
         level: Level::Warning,
-        about: some_of(&nodes),
+        about: some_of(&nodes).into(),
         text: sentence(difference),
         fix: difference.fix.clone(),
     };
@@ -129,7 +130,7 @@ mod tests {
             declared: "12 GiB".to_owned(),
             found: "8 GiB".to_owned(),
             stays,
-            fix: fix.map(str::to_owned),
+            fix: fix.map(Fix::from),
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use daedal_inventory::{Arch, Cluster, Templates};
 
+use crate::fix::{Command, Fix};
 use crate::size;
 
 /// Why no plan can be made at all. What concerns single nodes only is a note in the plan instead.
@@ -27,6 +28,8 @@ pub enum PlanError {
         cluster: String,
         /// Why, as one or two sentences.
         why: String,
+        /// What helps, where that is known.
+        fix: Option<Fix>,
     },
     /// Removal of a node that is declared.
     #[error(
@@ -41,8 +44,7 @@ pub enum PlanError {
     },
     /// VMs exist whose secrets are not in the store; new secrets would make strangers of them.
     #[error(
-        "the secrets of cluster {cluster} are not in the store although {vms} of its VMs exist ({example} …): \
-         bring the store's folder back, or import them (daedal secrets import)"
+        "the secrets of cluster {cluster} are not in the store although {vms} of its VMs exist ({example} …)"
     )]
     SecretsLost {
         /// Cluster name.
@@ -54,8 +56,7 @@ pub enum PlanError {
     },
     /// VMs carry this cluster's name, and nothing proves that they are this store's.
     #[error(
-        "the secrets of cluster {cluster} are not in the store, so nothing proves that {} {} this store's ({}): bring \
-         the store's folder back, or import them (daedal secrets import)",
+        "the secrets of cluster {cluster} are not in the store, so nothing proves that {} {} this store's ({})",
         count(vms.len()), if vms.len() == 1 { "is" } else { "are" }, some_of(vms)
     )]
     Unproven {
@@ -120,17 +121,43 @@ pub enum PlanError {
     },
 }
 
+impl PlanError {
+    /// What helps, where the error does not say it itself.
+    pub fn fix(&self) -> Option<Fix> {
+        match self {
+            Self::SecretsLost { .. } | Self::Unproven { .. } => Some(bring_secrets_back()),
+            Self::NoRestore { fix, .. } => fix.clone(),
+            _ => None,
+        }
+    }
+}
+
+/// What to do where the secrets of a cluster that exists are not in the store.
+pub(crate) fn bring_secrets_back() -> Fix {
+    Fix::from("bring the store's folder back, or import them: ").run(Command::SecretsImport)
+}
+
+/// What to do where a snapshot is to be restored into a cluster that has an etcd.
+pub fn no_second_etcd() -> Fix {
+    Fix::from("if a restore that was interrupted began it, the rest is brought up by: ")
+        .run(Command::Apply)
+        .words("; else destroy the cluster first")
+}
+
 /// So many VMs.
 pub(crate) fn count(vms: usize) -> String {
     format!("{vms} VM{}", if vms == 1 { "" } else { "s" })
 }
 
 /// What to do where another store created a cluster, and its secrets are not those of this store.
-pub fn other_secrets() -> String {
-    "to work on that cluster from here, run where it was created: daedal secrets export --to FILE, and here: daedal secrets \
-     import --replace FILE, which keeps the unused ones under another name; for a cluster of your own, give this one another \
-     name, VMIDs and addresses"
-        .to_owned()
+pub fn other_secrets() -> Fix {
+    // What has to be called there is nobody's business here.
+    Fix::from("to work on that cluster from here, run where it was created: daedal secrets export --to FILE, and here: ")
+        .run(Command::SecretsImportReplace)
+        .words(
+            ", which keeps the unused ones under another name; for a cluster of your own, give this one another name, VMIDs \
+             and addresses",
+        )
 }
 
 /// The command that frees a VM whose create or clone died half-way, which no API token can. Without the last option the disks
@@ -175,12 +202,15 @@ pub fn without_import(cluster: &Cluster) -> String {
 }
 
 /// What to do where a node of another cluster answers at the address of one of ours.
-pub fn strangers_address(node: &str) -> String {
-    format!(
+pub fn strangers_address(node: &str) -> Fix {
+    Fix::from(format!(
         "if another machine has the address, take it off that one or give {node} another; if it is {node} itself, and its \
-         authority was changed, let the kept secrets follow: `daedal secrets import --replace FILE`; if it was made with \
-         others, move secrets.yaml.age away and bring those back: `daedal secrets import FILE`"
-    )
+         authority was changed, let the kept secrets follow: `"
+    ))
+    .run(Command::SecretsImportReplace)
+    .words("`; if it was made with others, move secrets.yaml.age away and bring those back: `")
+    .run(Command::SecretsImport)
+    .words("`")
 }
 
 /// Everything that does not fit, at once.

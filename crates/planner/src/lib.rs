@@ -22,6 +22,7 @@ mod difference;
 mod drift;
 mod error;
 mod fit;
+mod fix;
 #[cfg(test)]
 mod fixture;
 mod generation;
@@ -52,10 +53,11 @@ pub(crate) use daedal_machine::{digest, mark, size, slots};
 pub use destroy::{plan_destroy, plan_destroy_without_secrets};
 pub use difference::{Difference, Stays};
 pub use error::{
-    NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, freeing_unseen, other_secrets,
-    strangers_address, without_import,
+    NoRoom, PlanError, Resource, Shortfall, UnusableHost, freeing, freeing_unseen, no_second_etcd,
+    other_secrets, strangers_address, without_import,
 };
 pub use fit::{Unfit, fits, plan_id};
+pub use fix::{Command, Fix};
 pub use generation::{Generation, Unseen};
 pub use judge::{Identity, Judge};
 pub use mark::{

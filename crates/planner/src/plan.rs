@@ -2,11 +2,14 @@
 
 mod action;
 
+use std::fmt;
+
 use daedal_inventory::{Cluster, Role};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::difference::Difference;
+use crate::fix::{self, Fix};
 use crate::generation::Unseen;
 use crate::world::World;
 use crate::{basis, digest};
@@ -266,11 +269,59 @@ pub struct Note {
     /// How much it matters.
     pub level: Level,
     /// Node or thing it is about.
-    pub about: String,
+    pub about: About,
     /// One or two sentences.
     pub text: String,
     /// A command or edit that helps.
-    pub fix: Option<String>,
+    #[serde(flatten, with = "fix::saved")]
+    pub fix: Option<Fix>,
+}
+
+/// What a note is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum About {
+    /// The cluster's etcd as a whole.
+    Etcd,
+    /// A node, a guest, a host or anything else that has a name.
+    Named(String),
+}
+
+impl About {
+    /// Its name, for people.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Named(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<&str> for About {
+    fn from(name: &str) -> Self {
+        Self::from(name.to_owned())
+    }
+}
+
+impl From<String> for About {
+    fn from(name: String) -> Self {
+        if name == Self::Etcd.as_str() { Self::Etcd } else { Self::Named(name) }
+    }
+}
+
+impl From<About> for String {
+    fn from(about: About) -> Self {
+        match about {
+            About::Named(name) => name,
+            About::Etcd => about.as_str().to_owned(),
+        }
+    }
 }
 
 /// How much a note matters.

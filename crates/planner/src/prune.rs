@@ -47,7 +47,7 @@ pub fn plan_prune_templates(
     for row in going {
         if let Some(lock) = world.guests.get(&row.vmid).and_then(|guest| guest.lock.as_ref()) {
             let text = format!("It is locked ({lock}) and cannot be destroyed now.");
-            let fix = Some("run again when the lock is gone".to_owned());
+            let fix = Some("run again when the lock is gone".into());
             notes.problem(format!("template {} on {}", row.vmid, row.host), text, fix);
             continue;
         }

@@ -9,9 +9,10 @@ use daedal_inventory::{Cluster, Role};
 use crate::capacity::Rooms;
 use crate::destroy::{obstacle, proven};
 use crate::error::{PlanError, some_of};
+use crate::fix::{Command, Fix};
 use crate::graph::{Graph, Subject};
 use crate::names;
-use crate::plan::{Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
+use crate::plan::{About, Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
 use crate::survey::{Notes, Survey, claims, full_name, nobodys_member};
 use crate::volumes::Volumes;
 use crate::world::{FormerView, GuestView, MemberView, Ownership, TalosView, World};
@@ -91,7 +92,7 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
     quorum.lowest = quorum.after;
     even_number(quorum, &mut notes);
     for unobserved in &world.unobserved {
-        notes.warning(unobserved.what.clone(), format!("Could not be seen: {}", unobserved.why));
+        notes.unobserved(unobserved);
     }
 
     let mut graph = Graph::default();
@@ -116,7 +117,7 @@ fn even_number(quorum: Quorum, notes: &mut Notes) {
             (quorum.after - 1) / 2,
             quorum.after - 1
         );
-        notes.warning("etcd", text);
+        notes.warning(About::Etcd, text);
     }
 }
 
@@ -153,7 +154,7 @@ fn planned(one: &Going<'_>, fate: Fate) -> PlannedNode {
 }
 
 /// What else could have been meant.
-fn others(survey: &Survey<'_>, world: &World, removal: &Removal<'_>) -> Option<String> {
+fn others(survey: &Survey<'_>, world: &World, removal: &Removal<'_>) -> Option<Fix> {
     let mut names: Vec<String> = survey
         .undeclared
         .iter()
@@ -166,7 +167,7 @@ fn others(survey: &Survey<'_>, world: &World, removal: &Removal<'_>) -> Option<S
         .collect();
     names.sort();
     names.dedup();
-    (!names.is_empty()).then(|| format!("no longer declared are {}", some_of(&names)))
+    (!names.is_empty()).then(|| format!("no longer declared are {}", some_of(&names)).into())
 }
 
 /// Why a node cannot go now, and what would help.
@@ -175,8 +176,8 @@ fn in_the_way(
     world: &World,
     one: &Going<'_>,
     members: &[&MemberView],
-) -> Option<(String, Option<String>)> {
-    let again = || Some("bring it back and run again".to_owned());
+) -> Option<(String, Option<Fix>)> {
+    let again = || Some("bring it back and run again".into());
     match one.guest {
         None if !world.unlisted_hosts.is_empty() => {
             let hosts: Vec<String> = world.unlisted_hosts.iter().cloned().collect();
@@ -186,7 +187,7 @@ fn in_the_way(
         }
         Some(guest) if matches!(guest.ownership, Ownership::HalfMade { .. }) => {
             let text = format!("{} is still being created.", full_name(guest));
-            return Some((text, Some("run again when it is made".to_owned())));
+            return Some((text, Some("run again when it is made".into())));
         }
         Some(guest) => {
             if let Some(why) = obstacle(guest, None, world) {
@@ -201,18 +202,18 @@ fn in_the_way(
     if !world.kubernetes_told {
         let text = "No API server answers, so it can be neither drained nor taken out of Kubernetes, and it may hold \
                     what is left of etcd. It is not touched.";
-        return Some((text.to_owned(), Some("bring the control planes back and run again".to_owned())));
+        return Some((text.to_owned(), Some("bring the control planes back and run again".into())));
     }
     let endpoint = cluster.located(&world.addresses).kubernetes.endpoint_host.clone();
     if endpoint.is_some() && one.former.address == endpoint {
         let text =
             "Its address is the API server's endpoint: every node and kubeconfig would lead to nothing.";
         let fix = "declare another `kubernetes.endpoint` (or a `network.vip`), apply it, and run again";
-        return Some((text.to_owned(), Some(fix.to_owned())));
+        return Some((text.to_owned(), Some(fix.into())));
     }
     if world.members.is_empty() && one.former.role != Some(Role::Worker) {
         let text = "No control plane says which members etcd has, and this may be one. It is not touched.";
-        return Some((text.to_owned(), Some("bring the control planes back and run again".to_owned())));
+        return Some((text.to_owned(), Some("bring the control planes back and run again".into())));
     }
     if let (Some(_), None) = (one.guest, one.member)
         && one.former.role != Some(Role::Worker)
@@ -222,10 +223,10 @@ fn in_the_way(
         let text =
             format!("Nobody can say whose member of etcd {name} is: it may be this one. It is not touched.");
         let fix = match (member.name.as_str(), member.guessed) {
-            ("", false) => "run again when it has started".to_owned(),
-            ("", true) => "run again when the machine that it is on answers".to_owned(),
-            (name, true) => format!("run again when {name} answers and says which member it is"),
-            (name, false) => format!("daedal node remove {name}, then run again"),
+            ("", false) => Fix::from("run again when it has started"),
+            ("", true) => Fix::from("run again when the machine that it is on answers"),
+            (name, true) => format!("run again when {name} answers and says which member it is").into(),
+            (name, false) => Fix::from(Command::NodeRemove(name.to_owned())).words(", then run again"),
         };
         return Some((text, Some(fix)));
     }
@@ -237,14 +238,14 @@ fn left_without(
     cluster: &Cluster,
     member: &MemberView,
     members: &[&MemberView],
-) -> Option<(String, Option<String>)> {
+) -> Option<(String, Option<Fix>)> {
     let rest: Vec<&MemberView> = members.iter().copied().filter(|other| other.id != member.id).collect();
     let is_declared =
         |member: &&MemberView| cluster.node(&member.name).is_some_and(|node| node.role == Role::ControlPlane);
     if !rest.iter().any(is_declared) {
         let text = "No declared control plane would be left in etcd. It stays.";
-        let fix = "declare another control plane, apply, and run again".to_owned();
-        return Some((text.to_owned(), Some(fix)));
+        let fix = "declare another control plane, apply, and run again";
+        return Some((text.to_owned(), Some(fix.into())));
     }
     let named = |of: Vec<&MemberView>| {
         let names = of.iter().map(|member| called(member));
@@ -254,7 +255,7 @@ fn left_without(
     if !learners.is_empty() {
         let text =
             format!("{} still learns and does not vote in etcd yet. It stays until then.", named(learners));
-        return Some((text, Some("run again when all other members vote".to_owned())));
+        return Some((text, Some("run again when all other members vote".into())));
     }
     let silent: Vec<_> = rest.iter().copied().filter(|member| !member.serves).collect();
     if !silent.is_empty() {
@@ -262,7 +263,7 @@ fn left_without(
             "{} does not serve etcd, so the quorum could be lost without this one. It stays.",
             named(silent)
         );
-        return Some((text, Some("bring all other members back, or remove the dead one first".to_owned())));
+        return Some((text, Some("bring all other members back, or remove the dead one first".into())));
     }
     None
 }

@@ -7,10 +7,12 @@ use std::collections::{HashMap, HashSet};
 use daedal_inventory::{Cluster, Node};
 
 use crate::error::{count, other_secrets};
+use crate::fix::{Command, Fix};
 use crate::names;
-use crate::plan::{Level, Note};
+use crate::plan::{About, Level, Note};
 use crate::world::{
-    ConfigView, EtcdView, GuestView, Likeness, MemberView, NodeView, Ownership, TalosView, VmConfig, World,
+    ConfigView, EtcdView, GuestView, Likeness, MemberView, NodeView, Ownership, TalosView, Unobserved,
+    VmConfig, World,
 };
 
 /// What a declared node's VM is.
@@ -161,7 +163,7 @@ impl<'w> Survey<'w> {
                     "Not created: the guests on {} could not be listed, and one of them may have the VMID.",
                     hosts.join(", ")
                 ),
-                Some("give the token VM.Audit, or bring the host back, and run again".to_owned()),
+                Some("give the token VM.Audit, or bring the host back, and run again".into()),
             );
         }
         unused_secrets(cluster, world, &mut notes);
@@ -225,10 +227,10 @@ fn unused_secrets(cluster: &Cluster, world: &World, notes: &mut Notes) {
         ),
         false => (
             format!("{} of this cluster {} created with others.", count(theirs), were(theirs)),
-            "move those VMs away, or give their nodes other VMIDs in the inventory".to_owned(),
+            "move those VMs away, or give their nodes other VMIDs in the inventory".into(),
         ),
     };
-    notes.problem("secrets".to_owned(), text, Some(fix));
+    notes.problem("secrets", text, Some(fix));
 }
 
 fn were(number: usize) -> &'static str {
@@ -255,7 +257,7 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
         Ownership::Foreign => (
             false,
             format!("Its VMID {} is taken by {who}, which is not ours. Neither is touched.", node.vmid),
-            another_vmid,
+            another_vmid.into(),
         ),
         Ownership::LookAlike { why, likeness: Likeness::LostMark } => (
             true,
@@ -263,7 +265,8 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
                 "Its VMID {} is taken by {who}, which may be this node: {why}. It is not touched.",
                 node.vmid
             ),
-            format!("if it is this node, give it its mark back: daedal node mark {}", node.name),
+            Fix::from("if it is this node, give it its mark back: ")
+                .run(Command::NodeMark(node.name.clone())),
         ),
         Ownership::LookAlike { why, .. } => (
             true,
@@ -271,7 +274,7 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
                 "Its VMID {} is taken by {who}, which looks like ours but is not: {why}. Neither is touched.",
                 node.vmid
             ),
-            format!("look at `qm config {}` on {}; {another_vmid}", guest.vmid, guest.host),
+            format!("look at `qm config {}` on {}; {another_vmid}", guest.vmid, guest.host).into(),
         ),
         Ownership::Unreadable { why } => (
             true,
@@ -279,11 +282,9 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
                 "Its VMID {} is taken by {who}, whose config could not be read: {why}. It is not touched.",
                 node.vmid
             ),
-            format!(
-                "let the token read it (VM.Audit on the path of its VMs: `daedal check --live` prints the command), or \
-                 bring {} back, and run again",
-                guest.host
-            ),
+            Fix::from("let the token read it (VM.Audit on the path of its VMs: `")
+                .run(Command::CheckLive)
+                .words(format!("` prints the command), or bring {} back, and run again", guest.host)),
         ),
         Ownership::Template { .. } => (
             false,
@@ -291,7 +292,7 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
                 "Its VMID {} is taken by {who}, a template of this cluster. Neither is touched.",
                 node.vmid
             ),
-            another_vmid,
+            another_vmid.into(),
         ),
         Ownership::Ours { node: other, .. } | Ownership::HalfMade { node: other, .. } => (
             false,
@@ -299,7 +300,7 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
                 "Its VMID {} is taken by {who}, which is our node {other}. Neither is touched.",
                 node.vmid
             ),
-            format!("give {} a VMID in the inventory that is free", node.name),
+            format!("give {} a VMID in the inventory that is free", node.name).into(),
         ),
     };
     notes.problem(node.name.clone(), text, Some(fix));
@@ -325,9 +326,8 @@ fn at(node: &Node, world: &World) -> String {
 fn several_claim<'w>(node: &Node, several: &[&'w GuestView], notes: &mut Notes) -> State<'w> {
     let all: Vec<String> = several.iter().map(|guest| full_name(guest)).collect();
     let text = format!("{} all claim to be this node. None of them is touched.", all.join(" and "));
-    let fix =
-        "keep one and remove the mark (the `daedal-mark` line of the description) from the others".to_owned();
-    notes.problem(node.name.clone(), text, Some(fix));
+    let fix = "keep one and remove the mark (the `daedal-mark` line of the description) from the others";
+    notes.problem(node.name.clone(), text, Some(fix.into()));
     State::Blocked { suspect: true, keep_media: true, host: None }
 }
 
@@ -347,22 +347,28 @@ impl Notes {
     pub(crate) fn add(
         &mut self,
         level: Level,
-        about: impl Into<String>,
+        about: impl Into<About>,
         text: impl Into<String>,
-        fix: Option<String>,
+        fix: Option<Fix>,
     ) {
         self.0.push(Note { level, about: about.into(), text: text.into(), fix });
     }
 
-    pub(crate) fn problem(&mut self, about: impl Into<String>, text: impl Into<String>, fix: Option<String>) {
+    pub(crate) fn problem(&mut self, about: impl Into<About>, text: impl Into<String>, fix: Option<Fix>) {
         self.add(Level::Problem, about, text, fix);
     }
 
-    pub(crate) fn warning(&mut self, about: impl Into<String>, text: impl Into<String>) {
+    pub(crate) fn warning(&mut self, about: impl Into<About>, text: impl Into<String>) {
         self.add(Level::Warning, about, text, None);
     }
 
-    pub(crate) fn info(&mut self, about: impl Into<String>, text: impl Into<String>) {
+    /// Says what could not be seen, and why.
+    pub(crate) fn unobserved(&mut self, unobserved: &Unobserved) {
+        let text = format!("Could not be seen: {}", unobserved.why);
+        self.add(Level::Warning, unobserved.what.to_string(), text, unobserved.fix.clone());
+    }
+
+    pub(crate) fn info(&mut self, about: impl Into<About>, text: impl Into<String>) {
         self.add(Level::Info, about, text, None);
     }
 

@@ -2,6 +2,7 @@
 
 mod guests;
 mod nodes;
+mod unobserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,10 +16,11 @@ use crate::names;
 
 pub use guests::{GuestView, Likeness, Ownership, VmConfig};
 pub use nodes::{ConfigView, EtcdView, FormerView, MemberView, NodeView, TalosView, readiness};
+pub use unobserved::{Aspect, Unobserved};
 
 /// Everything the planner may know. Always partial: [`World::unobserved`] says what was not seen, and why.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct World {
     /// Proxmox version text, such as `9.2.11`.
     pub proxmox_version: String,
@@ -74,7 +76,6 @@ pub struct World {
     /// The day on which client certificates in the output files end, where that is near or past.
     pub credentials_end: Option<String>,
     /// Whether the serial consoles of VMs can be read.
-    #[serde(default)]
     pub consoles: bool,
     /// Why nobody knows whether they can. Then no first contact passes for one that cannot be verified.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +85,7 @@ pub struct World {
     /// lists does not belong here.)
     pub unlisted_hosts: BTreeSet<String>,
     /// The disks of guests on the storages that ours are on, where they could be listed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<DiskList>,
     /// What could not be observed.
     #[serde(rename = "blind")]
@@ -152,23 +153,6 @@ pub enum Hindrance {
     Silent,
     /// It answered, but not as expected.
     Other,
-}
-
-/// One thing that could not be observed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Unobserved {
-    /// What, such as `storage local on host atlas`.
-    pub what: String,
-    /// Why, in one sentence.
-    pub why: String,
-}
-
-impl Unobserved {
-    /// What is unseen when a storage's content could not be listed on a host.
-    pub fn storage(storage: &str, host: &str) -> String {
-        format!("storage {storage} on host {host}")
-    }
 }
 
 /// A Proxmox host.

@@ -51,7 +51,7 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
     };
     plan::buildable(&session, &plan).await?;
     if format == Format::Text {
-        plan::show(&plan, &target, options.full, format, color);
+        plan::show(&plan, options.full, format, color);
     }
     if plan.is_empty() {
         plan::tell_unchanged(&plan, format);
@@ -126,7 +126,7 @@ async fn follow_up(
     }
     console::progress("\nThe nodes that were started differ from the inventory:");
     if format == Format::Text {
-        plan::show(&plan, target, options.full, format, color);
+        plan::show(&plan, options.full, format, color);
     }
     if !options.yes {
         consent_to(&plan, "Run `daedal apply --yes` for the rest.")?;

@@ -161,7 +161,7 @@ async fn restore(file: &Path, target: &Target, options: &Restoring, format: Form
                 backup.node
             ));
         }
-        plan::show(&plan, target, false, format, color);
+        plan::show(&plan, false, format, color);
     }
     if plan_only {
         return Ok(plan::verdict(&plan));

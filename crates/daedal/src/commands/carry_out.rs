@@ -33,7 +33,7 @@ pub async fn run(
 ) -> Outcome {
     let Manner { target, words, plan_only, format, color } = *manner;
     if format == Format::Text || plan_only {
-        plan::show(plan, target, false, format, color);
+        plan::show(plan, false, format, color);
     }
     if plan_only {
         return Ok(plan::verdict(plan));

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::session::{Session, engine_failure};
 use crate::words::count;
-use crate::{console, documents, secrets};
+use crate::{advice, console, documents, secrets};
 
 /// Runs the command.
 pub async fn run(target: &Target, live: bool, format: Format, color: bool) -> Outcome {
@@ -20,7 +20,8 @@ pub async fn run(target: &Target, live: bool, format: Format, color: bool) -> Ou
     }
     let session = Session::open(target, color).await?;
     plan::vet(&session, color)?;
-    let report = session.engine.live_checks(&session.cluster).await;
+    let mut report = session.engine.live_checks(&session.cluster).await;
+    report.checks.iter_mut().for_each(|check| advice::complete(&mut check.fix));
     match format {
         Format::Json => console::json(&report),
         Format::Text => console::result(&render(&report, color)),

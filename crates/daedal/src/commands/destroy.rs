@@ -29,7 +29,7 @@ pub async fn run(target: &Target, options: Options, format: Format, color: bool)
     let world = observe(&session, proven).await?;
     let plan = plan_for(&session, &world, proven, target)?;
     if format == Format::Text {
-        plan::show(&plan, target, options.full, format, color);
+        plan::show(&plan, options.full, format, color);
     }
     if plan.is_empty() {
         plan::tell_unchanged(&plan, format);
@@ -112,7 +112,7 @@ fn count_vms(plan: &Plan, given: Option<usize>) -> Outcome<()> {
 /// What a plan to destroy cannot destroy, or what still has to be, by name.
 fn left(plan: &Plan) -> Vec<String> {
     let problems = plan.notes.iter().filter(|note| note.level == Level::Problem);
-    let mut left: Vec<String> = problems.map(|note| note.about.clone()).collect();
+    let mut left: Vec<String> = problems.map(|note| note.about.to_string()).collect();
     let dying = plan.nodes.iter().filter(|node| node.fate == Fate::Destroy).map(|node| node.name.clone());
     left.extend(dying);
     left.extend(plan.steps.iter().filter_map(|step| match &step.action {

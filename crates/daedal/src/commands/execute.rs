@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::progress::{self, Style};
 use crate::session::{Session, engine_failure};
 use crate::timeline::{self, Bar};
-use crate::{console, keys};
+use crate::{advice, console, keys};
 
 /// Runs the plan to its end, or until the user has had enough.
 pub async fn execute(
@@ -119,10 +119,17 @@ impl Interrupts {
 
 /// How a run went, for programs: the report, and what the plan could not reach and why.
 pub fn as_json(plan: &Plan, report: &Report) -> serde_json::Value {
+    let Plan { notes, differences, .. } = advice::complete_plan(plan);
+    let mut report = report.clone();
+    for step in &mut report.steps {
+        if let StepState::Failed { fix, .. } = &mut step.state {
+            advice::complete(fix);
+        }
+    }
     let mut json = serde_json::json!(report);
     json["changed"] = true.into();
-    json["notes"] = serde_json::json!(plan.notes);
-    json["differences"] = serde_json::json!(plan.differences);
+    json["notes"] = serde_json::json!(notes);
+    json["differences"] = serde_json::json!(differences);
     json
 }
 
@@ -149,7 +156,7 @@ pub fn conclude(plan: &Plan, report: &Report, again: &str) -> Outcome<()> {
     for step in &failures {
         if let StepState::Failed { error, fix, .. } = &step.state {
             failure.causes.push(format!("{}: {error}", step.subject()));
-            failure.hints.extend(fix.clone());
+            failure = failure.advise(fix.as_ref());
         }
     }
     let abandoned = left.iter().filter(|step| step.state == StepState::Abandoned);

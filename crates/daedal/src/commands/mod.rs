@@ -29,6 +29,8 @@ mod status;
 pub(crate) mod templates;
 pub(crate) mod volumes;
 
+pub(crate) use apply::command as call;
+
 use crate::cli::{Cli, Command, PlanCommand};
 use crate::failure::Outcome;
 

@@ -47,7 +47,7 @@ pub async fn run(
         return Err(no_such_node(&unknown, &session, &world));
     }
     if format == Format::Text || options.plan_only {
-        plan::show(&plan, target, options.full, format, color);
+        plan::show(&plan, options.full, format, color);
     }
     let verdict = if unknown.is_empty() { plan::verdict(&plan) } else { Exit::NoInput };
     if options.plan_only {

@@ -7,12 +7,12 @@ use daedal_engine::{NotInFactory, chain};
 use daedal_planner::{Action, Level, Plan, PlanError, Recovery, Removal, World};
 
 use crate::cli::{Format, Target};
-use crate::commands::{apply, saved};
+use crate::commands::saved;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::Session;
 use crate::silence::while_asking;
-use crate::{console, documents};
+use crate::{advice, console, documents};
 
 /// What the command was told besides the target.
 pub struct Options {
@@ -31,7 +31,7 @@ pub async fn run(target: &Target, options: &Options, format: Format, color: bool
     let world = session.observe().await?;
     let plan = for_apply(&session, &world)?;
     buildable(&session, &plan).await?;
-    show(&plan, target, options.full, format, color);
+    show(&plan, options.full, format, color);
     if let Some(path) = &options.save {
         saved::write(path, &session.inventory, target, &plan)?;
         if format == Format::Text {
@@ -70,7 +70,7 @@ pub fn show_saved(path: &Path, full: bool, format: Format, color: bool) -> Outco
 
 /// A plan for programs, with what names it and what it comes to.
 fn as_json(plan: &Plan) -> serde_json::Value {
-    let mut json = serde_json::json!(plan);
+    let mut json = serde_json::json!(advice::complete_plan(plan));
     json["counts"] = serde_json::json!(daedal_planner::counts(plan));
     json["id"] = daedal_planner::plan_id(plan).into();
     json
@@ -157,7 +157,7 @@ pub fn for_restore(session: &Session, world: &World, snapshot: &Recovery) -> Out
 }
 
 fn refused(error: &PlanError) -> Failure {
-    Failure::from_error(Exit::Failed, error)
+    Failure::from_error(Exit::Failed, error).advise(error.fix().as_ref())
 }
 
 /// Lets a plan through only if the checker finds nothing wrong with it.
@@ -172,27 +172,13 @@ pub fn judged(session: &Session, world: &World, plan: Plan) -> Outcome<Plan> {
 }
 
 /// Prints a plan; the commands that it advises are those for the same target.
-pub fn show(plan: &Plan, target: &Target, full: bool, format: Format, color: bool) {
-    let mut plan = plan.clone();
-    for fix in plan.notes.iter_mut().filter_map(|note| note.fix.as_mut()) {
-        *fix = addressed(fix, |words| apply::command(target, words));
-    }
+pub fn show(plan: &Plan, full: bool, format: Format, color: bool) {
     match format {
-        Format::Json => console::json(&as_json(&plan)),
-        Format::Text => console::result(&daedal_planner::render(&plan, rendering(color, full))),
+        Format::Json => console::json(&as_json(plan)),
+        Format::Text => {
+            console::result(&daedal_planner::render(&advice::complete_plan(plan), rendering(color, full)));
+        }
     }
-}
-
-/// An advice of the planner, which knows the nodes but not how this program was called.
-fn addressed(fix: &str, command: impl Fn(&str) -> String) -> String {
-    let split = |words: &'static str| Some((words, fix.split_once(&format!("daedal {words}"))?));
-    let commands = ["node remove ", "node mark ", "secrets import --replace "];
-    let Some((words, (lead, rest))) = commands.into_iter().find_map(split) else {
-        return fix.to_owned();
-    };
-    let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());
-    let (name, rest) = rest.split_at(end);
-    format!("{lead}{}{rest}", command(&format!("{words}{name}")))
 }
 
 fn rendering(color: bool, full: bool) -> daedal_planner::RenderOptions {
@@ -212,27 +198,7 @@ pub fn verdict(plan: &Plan) -> Exit {
 /// Tells programs that there was nothing to do; people have seen the plan.
 pub fn tell_unchanged(plan: &Plan, format: Format) {
     if format == Format::Json {
-        console::json(
-            &serde_json::json!({"changed": false, "notes": plan.notes, "differences": plan.differences}),
-        );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::addressed;
-
-    #[test]
-    fn advice_leads_to_the_same_target() {
-        let command = |words: &str| format!("./daedal {words} --lab");
-        assert_eq!(
-            addressed("to remove it: daedal node remove cp-2", command),
-            "to remove it: ./daedal node remove cp-2 --lab"
-        );
-        let then = addressed("daedal node remove cp-9, then run again", command);
-        assert_eq!(then, "./daedal node remove cp-9 --lab, then run again");
-        let mark = addressed("its mark: daedal node mark cp-1, then run again", command);
-        assert_eq!(mark, "its mark: ./daedal node mark cp-1 --lab, then run again");
-        assert_eq!(addressed("bring it back", command), "bring it back");
+        let Plan { notes, differences, .. } = advice::complete_plan(plan);
+        console::json(&serde_json::json!({"changed": false, "notes": notes, "differences": differences}));
     }
 }

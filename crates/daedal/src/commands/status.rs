@@ -11,7 +11,7 @@ use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
 use crate::silence::without_login;
 use crate::words::count;
-use crate::{console, table};
+use crate::{advice, console, table};
 
 /// Runs the command.
 pub async fn run(target: &Target, detailed_exitcode: bool, format: Format, color: bool) -> Outcome {
@@ -19,6 +19,7 @@ pub async fn run(target: &Target, detailed_exitcode: bool, format: Format, color
     let mut status = session.engine.status(&session.cluster).await.map_err(|e| engine_failure(&e))?;
     let lack = lack(&session, target).await;
     explain(&mut status, lack.as_ref(), &session);
+    status.unobserved.iter_mut().for_each(|unobserved| advice::complete(&mut unobserved.fix));
     match format {
         Format::Json => console::json(&status),
         Format::Text => console::result(&render(&status, &renewal(lack.as_ref(), target))),
@@ -152,6 +153,9 @@ fn render(status: &StatusReport, renewal: &str) -> String {
     }
     for unobserved in &status.unobserved {
         text.push_str(&console::wrapped(&format!("Not seen: {}: {}\n", unobserved.what, unobserved.why), 2));
+        if let Some(fix) = &unobserved.fix {
+            text.push_str(&console::wrapped(&format!("  {fix}\n"), 2));
+        }
     }
     text
 }

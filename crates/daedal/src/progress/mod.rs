@@ -8,9 +8,10 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use daedal_engine::Event;
-use daedal_planner::Plan;
+use daedal_planner::{Fix, Plan};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::advice;
 use crate::cli::Format;
 use crate::silence::Silence;
 
@@ -52,7 +53,7 @@ pub async fn show(style: Style, plan: &Plan, mut events: UnboundedReceiver<Event
             let (send, cleaned) = tokio::sync::mpsc::unbounded_channel();
             let clean = async move {
                 while let Some(event) = events.recv().await {
-                    let _ = send.send(visible_event(event));
+                    let _ = send.send(visible_event(complete(event)));
                 }
             };
             tokio::join!(clean, terminal::show(plan, color, cleaned, &silence));
@@ -60,12 +61,20 @@ pub async fn show(style: Style, plan: &Plan, mut events: UnboundedReceiver<Event
         Style::Plain => plain::show(events, &silence).await,
         Style::Json => {
             while let Some(event) = events.recv().await {
-                if let Ok(line) = serde_json::to_string(&event) {
+                if let Ok(line) = serde_json::to_string(&complete(event)) {
                     crate::console::progress(&crate::escape::json(&line));
                 }
             }
         }
     }
+}
+
+/// An event whose advice can be followed as it is.
+fn complete(mut event: Event) -> Event {
+    if let Event::StepFailed { fix, .. } = &mut event {
+        advice::complete(fix);
+    }
+    event
 }
 
 /// An event with nothing in it that would do something to a terminal.
@@ -80,7 +89,9 @@ fn visible_event(mut event: Event) -> Event {
         Event::StepGaveUp { error, .. } => clean(error),
         Event::StepFailed { error, fix, .. } => {
             clean(error);
-            fix.iter_mut().for_each(clean);
+            // Nothing is left to add to it by now.
+            *fix =
+                fix.as_ref().map(|fix| Fix::from(daedal_inventory::visible(&fix.to_string()).into_owned()));
         }
         Event::StepSkipped { because, .. } => clean(because),
         _ => {}

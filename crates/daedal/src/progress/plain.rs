@@ -9,6 +9,7 @@ use jiff::Zoned;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
+use crate::advice;
 use crate::silence::{AGAIN, Silence};
 use crate::words::count;
 
@@ -121,7 +122,8 @@ impl Log {
             }
             Event::StepFailed { of, error, fix, .. } => {
                 self.running.remove(&of.id);
-                let fix = fix.as_ref().map(|fix| format!(" (help: {fix})")).unwrap_or_default();
+                let fix =
+                    fix.as_ref().map(|fix| format!(" (help: {})", advice::told(fix))).unwrap_or_default();
                 format!("{}: FAILED: {error}{fix}", of.subject())
             }
             Event::StepSkipped { of, because } => {

@@ -1,60 +1,64 @@
 //! What to do about an error, where that is known.
 
+use daedal_planner::{Command, Fix, other_secrets};
+
 use super::Error;
 
 impl Error {
     /// A command or edit that helps, where one is known.
-    pub fn fix(&self) -> Option<String> {
+    pub fn fix(&self) -> Option<Fix> {
         use daedal_proxmox::Kind;
         match self {
             Self::StuckCreate { vmid, host, lock, unseen: true } => {
-                Some(daedal_planner::freeing_unseen(host, *vmid, lock))
+                Some(daedal_planner::freeing_unseen(host, *vmid, lock).into())
             }
-            Self::StuckCreate { vmid, host, .. } => Some(daedal_planner::freeing(host, *vmid)),
-            Self::NotOurs { other_secrets: true, .. } => Some(format!(
-                "another store created this cluster, and the secrets in this store are unused: {}",
-                daedal_planner::other_secrets()
-            )),
-            Self::NotPlugged { vmid, host, options, .. } => Some(format!(
-                "mend what Proxmox complains about and run again; or take it back on {host}: qm set {vmid} --revert {}",
-                options.join(",")
-            )),
-            Self::Image { fix, .. } | Self::NoBackups { fix, .. } => fix.clone(),
-            Self::Changed { .. } => Some("run again to see what it is now".to_owned()),
+            Self::StuckCreate { vmid, host, .. } => Some(daedal_planner::freeing(host, *vmid).into()),
+            Self::NotOurs { other_secrets: true, .. } => {
+                let text = "another store created this cluster, and the secrets in this store are unused: ";
+                Some(Fix::from(text).then(other_secrets()))
+            }
+            Self::NotPlugged { vmid, host, options, .. } => {
+                let options = options.join(",");
+                let text = format!(
+                    "mend what Proxmox complains about and run again; or take it back on {host}: qm set {vmid} --revert {options}"
+                );
+                Some(text.into())
+            }
+            Self::Image { fix, .. } | Self::NoBackups { fix, .. } => fix.clone().map(Fix::from),
+            Self::Changed { .. } => Some("run again to see what it is now".into()),
             Self::Proxmox(error) => match error.kind() {
                 // An entry for one VM would replace all that comes from its pool or from /vms.
                 Kind::Permission { path: Some(path), privilege: Some(privilege), .. } => {
                     let place = if path.starts_with("/vms/") { "the path of its VMs" } else { path };
-                    Some(format!(
-                        "the API token and its user need {privilege} on {place}: `daedal check --live` prints the command"
-                    ))
+                    let need = format!("the API token and its user need {privilege} on {place}: `");
+                    Some(Fix::from(need).run(Command::CheckLive).words("` prints the command"))
                 }
                 Kind::Permission { .. } => {
-                    Some("`daedal check --live` says which privilege is missing, and how to grant it".to_owned())
+                    let says = "` says which privilege is missing, and how to grant it";
+                    Some(Fix::from("`").run(Command::CheckLive).words(says))
                 }
-                Kind::Auth { .. } => Some("check the token id and its secret".to_owned()),
+                Kind::Auth { .. } => Some("check the token id and its secret".into()),
                 _ => None,
             },
-            Self::TokenExists { id } => Some(format!(
-                "give the file that has it, or rotate it, which cuts off whoever uses {id} with the old one"
-            )),
-            Self::EtcdExists { .. } => Some(
-                "if a restore that was interrupted began it, `daedal apply` brings up the rest; else destroy the \
-                 cluster first"
-                    .to_owned(),
-            ),
-            Self::OtherAuthority { .. } => Some(
-                "if Kubernetes' authority was changed (`talosctl rotate-ca`), let the kept secrets follow: `daedal secrets \
-                 import --replace FILE`, where FILE is the machine config that a control plane runs on; else another machine \
-                 has the address"
-                    .to_owned(),
-            ),
-            Self::OtherCluster { node, .. } => Some(daedal_planner::strangers_address(node)),
-            Self::StillMember { .. } => Some("run again: it will leave etcd first".to_owned()),
-            Self::SharedAddress { patch: Some(_), .. } => {
-                Some("give each node its own by a patch under the node, or make it of `${node.address}`".to_owned())
+            Self::TokenExists { id } => {
+                let text = format!(
+                    "give the file that has it, or rotate it, which cuts off whoever uses {id} with the old one"
+                );
+                Some(text.into())
             }
-            Self::Maintenance { .. } => Some("run again: the config media will be attached again".to_owned()),
+            Self::EtcdExists { .. } => Some(daedal_planner::no_second_etcd()),
+            Self::OtherAuthority { .. } => {
+                let changed = "if Kubernetes' authority was changed (`talosctl rotate-ca`), let the kept secrets follow: `";
+                Some(Fix::from(changed).run(Command::SecretsImportReplace).words(
+                    "`, where FILE is the machine config that a control plane runs on; else another machine has the address",
+                ))
+            }
+            Self::OtherCluster { node, .. } => Some(daedal_planner::strangers_address(node)),
+            Self::StillMember { .. } => Some("run again: it will leave etcd first".into()),
+            Self::SharedAddress { patch: Some(_), .. } => Some(
+                "give each node its own by a patch under the node, or make it of `${node.address}`".into(),
+            ),
+            Self::Maintenance { .. } => Some("run again: the config media will be attached again".into()),
             _ => None,
         }
     }
@@ -73,7 +77,7 @@ mod tests {
                 privilege: privilege.map(str::to_owned),
                 text: String::new(),
             };
-            Error::Proxmox(daedal_proxmox::Error::new("start VM 300", kind)).fix().unwrap()
+            Error::Proxmox(daedal_proxmox::Error::new("start VM 300", kind)).fix().unwrap().to_string()
         };
         let of_vm = fix(Some("/vms/300"), Some("VM.PowerMgmt"));
         assert!(of_vm.contains("VM.PowerMgmt") && !of_vm.contains("/vms/300"), "{of_vm}");

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use daedal_planner::{Plan, Step, StepId};
+use daedal_planner::{Fix, Plan, Step, StepId};
 use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -38,7 +38,7 @@ pub(crate) struct Failure {
     /// The whole error chain in one line.
     pub(crate) error: String,
     /// A command or edit that helps.
-    pub(crate) fix: Option<String>,
+    pub(crate) fix: Option<Fix>,
 }
 
 impl Failure {

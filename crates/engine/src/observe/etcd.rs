@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
 use daedal_inventory::Node;
-use daedal_planner::{EtcdView, MemberView};
+use daedal_planner::{Aspect, EtcdView, MemberView};
 
 use super::UnobservedList;
 use super::nodes::{Answer, Found};
@@ -33,8 +33,10 @@ impl Etcd {
             let Some(Membership::Of { members, own }) = &answer.etcd else { continue };
             let in_common = members.iter().any(|member| etcd.listed.contains_key(&member.id));
             if !etcd.listed.is_empty() && !in_common {
-                unobserved
-                    .say("etcd", format!("{} is in another etcd than the other control planes", node.name));
+                unobserved.say(
+                    Aspect::Etcd,
+                    format!("{} is in another etcd than the other control planes", node.name),
+                );
                 continue;
             }
             owners.extend(own.map(|own| (own, node.name.as_str())));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use daedal_inventory::Cluster;
 use daedal_planner::names::is_template_name;
 use daedal_planner::{
-    FoundMark, Generation, GuestView, Identity, Judge, Mark, Ownership, VmConfig, asked_size,
+    Aspect, FoundMark, Generation, GuestView, Identity, Judge, Mark, Ownership, VmConfig, asked_size,
 };
 use daedal_proxmox::{Client, Resource, TaskFilter, TaskRow, VmConfig as RawConfig, VmRow};
 use futures::future::join_all;
@@ -70,7 +70,7 @@ pub(crate) async fn look(
         let mark = config.as_ref().and_then(mark).filter(|_| matches!(ownership, Ownership::Ours { .. }));
         applied.extend(mark.and_then(|mark| mark.applied()));
         if let Ownership::Unreadable { why } = &ownership {
-            unobserved.say(format!("VM {vmid} on host {}", guest.host), why.clone());
+            unobserved.say(Aspect::Vm { vmid, host: Some(guest.host.clone()) }, why.clone());
         }
         guest.ownership = ownership;
         if let Some(config) = config {
@@ -159,7 +159,7 @@ async fn list<'a>(
         .map(|row| row.node.as_str());
     let wanted: BTreeSet<&str> = declared.chain(elsewhere).collect();
     for host in wanted.difference(&online) {
-        unobserved.say(format!("host {host}"), "it is offline or unknown");
+        unobserved.say(Aspect::Host(host.to_string()), "it is offline or unknown");
     }
     let asked: Vec<&str> = wanted.intersection(&online).copied().collect();
     let lists = join_all(asked.iter().map(|host| proxmox.vms(host))).await;
@@ -178,7 +178,7 @@ async fn list<'a>(
             }
             Err(error) => {
                 unheard.insert(*host);
-                unobserved.add(format!("virtual machines of host {host}"), &error);
+                unobserved.add(Aspect::Guests(host.to_string()), &error);
             }
         }
     }

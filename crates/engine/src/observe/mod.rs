@@ -15,7 +15,8 @@ use std::net::IpAddr;
 
 use daedal_inventory::{Arch, Cluster, Node};
 use daedal_planner::{
-    GuestView, HostView, ImagePin, Judge, Ownership, SecretsId, StorageView, Unobserved, VolumeView, World,
+    Aspect, GuestView, HostView, ImagePin, Judge, Ownership, SecretsId, StorageView, Unobserved, VolumeView,
+    World,
 };
 use daedal_proxmox::{Client, Resource, imports_disk_images, permitted, release};
 use daedal_talos_config::SecretsBundle;
@@ -35,19 +36,22 @@ pub use self::identity::RunsOn;
 pub(crate) struct UnobservedList(std::sync::Mutex<Vec<Unobserved>>);
 
 impl UnobservedList {
-    pub(crate) fn add(&self, what: impl Into<String>, why: &(dyn std::error::Error + 'static)) {
+    pub(crate) fn add(&self, what: Aspect, why: &(dyn std::error::Error + 'static)) {
         self.say(what, chain(why));
     }
 
-    pub(crate) fn say(&self, what: impl Into<String>, why: impl Into<String>) {
-        let unobserved = Unobserved { what: what.into(), why: why.into() };
+    pub(crate) fn say(&self, what: Aspect, why: impl Into<String>) {
+        self.push(Unobserved::new(what, why));
+    }
+
+    pub(crate) fn push(&self, unobserved: Unobserved) {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(unobserved);
     }
 
     pub(crate) fn take(self) -> Vec<Unobserved> {
         let mut all = self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Replies arrive in any order; the world does not depend on it.
-        all.sort_by(|a, b| (&a.what, &a.why).cmp(&(&b.what, &b.why)));
+        all.sort_by_cached_key(|one| (one.what.to_string(), one.why.clone()));
         all
     }
 }
@@ -158,7 +162,7 @@ impl Engine {
                 Ok(consoles) => world.consoles = consoles,
                 Err(error) => {
                     world.consoles_unclear = Some(chain(&error));
-                    unobserved.add("the token's permissions", &error);
+                    unobserved.add(Aspect::Permissions, &error);
                 }
             }
         }
@@ -282,7 +286,7 @@ async fn bridges(
                 host.bridges = bridges.into_iter().map(|bridge| bridge.iface).collect();
                 host.bridges_seen = true;
             }
-            Err(error) => unobserved.add(format!("bridges of host {name}"), &error),
+            Err(error) => unobserved.add(Aspect::Bridges(name.clone()), &error),
         }
     }))
     .await;
@@ -300,7 +304,7 @@ pub(crate) async fn architectures(
     join_all(asked.map(|(name, host)| async move {
         match proxmox.node_status(name).await {
             Ok(status) => host.arch = architecture(&status.kernel.machine),
-            Err(error) => unobserved.add(format!("processors of host {name}"), &error),
+            Err(error) => unobserved.add(Aspect::Processors(name.clone()), &error),
         }
     }))
     .await;

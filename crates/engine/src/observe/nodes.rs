@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_planner::{
-    ConfigView, FormerView, MemberView, NodeView, RunningVersions, TalosView, Unreached, World,
+    Aspect, ConfigView, FormerView, MemberView, NodeView, RunningVersions, TalosView, Unobserved, Unreached,
+    World,
 };
 use daedal_talos_config::SecretsBundle;
 use futures::future::{BoxFuture, join_all};
@@ -52,14 +53,14 @@ pub(crate) async fn look(
     let (nodes, kubernetes) = match (Nodes::new(parts, secrets), Kubernetes::new(parts, secrets)) {
         (Ok(nodes), Ok(kubernetes)) => (nodes, kubernetes),
         (Err(error), _) | (_, Err(error)) => {
-            unobserved.add("nodes", &error);
+            unobserved.add(Aspect::Nodes, &error);
             return Seen::default();
         }
     };
 
     if !cluster.lacks.is_empty() {
         unobserved.say(
-            "machine configs",
+            Aspect::MachineConfigs,
             format!("not compared with the declared ones: {}", cluster.lacks.join("; ")),
         );
     }
@@ -74,8 +75,8 @@ pub(crate) async fn look(
     );
     question.ask_again(&running, &mut answers).await;
     if let Err(error @ Error::OtherAuthority { .. }) = &endpoint {
-        let fix = error.fix().unwrap_or_default();
-        unobserved.say("Kubernetes", format!("{error}; {fix}"));
+        let (what, why) = (Aspect::Kubernetes, error.to_string());
+        unobserved.push(Unobserved { what, why, fix: error.fix() });
     }
 
     let mut seen = Seen {
@@ -112,7 +113,7 @@ pub(crate) async fn look(
             // One that waits for its first config may do so at any address.
             && !awaits_config(world, node)
         {
-            unobserved.say(format!("node {}", node.name), unreached.why.clone());
+            unobserved.say(Aspect::Node(node.name.clone()), unreached.why.clone());
             seen.unreached.insert(node.name.clone(), unreached.clone());
         }
         let known = known.of(&node.name).map(|(_, known)| known);
@@ -144,7 +145,7 @@ fn running<'c>(cluster: &'c Cluster, world: &World, unobserved: &UnobservedList)
     let running = cluster.nodes.iter().filter(|node| up.contains(node.name.as_str()));
     let (running, hidden): (Vec<&Node>, Vec<&Node>) = running.partition(|node| node.address.is_some());
     for node in hidden.into_iter().filter(|node| !awaits_config(world, node)) {
-        unobserved.say(format!("node {}", node.name), "its guest agent does not say where it is");
+        unobserved.say(Aspect::Node(node.name.clone()), "its guest agent does not say where it is");
     }
     running
 }
@@ -250,7 +251,7 @@ impl<'a> Question<'a> {
         }
         let look = config::look(self.nodes, self.cluster, node, self.secrets, version, self.limits);
         look.await.unwrap_or_else(|why| {
-            self.unobserved.say(format!("machine config of {}", node.name), why);
+            self.unobserved.say(Aspect::MachineConfig(node.name.clone()), why);
             (ConfigView::Unknown, None)
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use daedal_inventory::Cluster;
-use daedal_planner::{World, storages_needed};
+use daedal_planner::{Aspect, World, storages_needed};
 use daedal_proxmox::Client;
 use futures::future::join_all;
 
@@ -45,7 +45,10 @@ pub(crate) async fn look(
         match answer {
             Ok(status) if status.total > 0 => drop(free.insert(of.clone(), status.avail)),
             Ok(_) => {}
-            Err(error) => unobserved.add(format!("free space of storage {} on host {}", of.1, of.0), &error),
+            Err(error) => {
+                let (host, storage) = (of.0.to_string(), of.1.to_string());
+                unobserved.add(Aspect::FreeSpace { storage, host }, &error);
+            }
         }
     }
     for ((host, storage), avail) in free {

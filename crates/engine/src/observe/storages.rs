@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
-use daedal_planner::{DiskList, DiskView, HostView, StorageView, VolumeView};
+use daedal_planner::{Aspect, DiskList, DiskView, HostView, StorageView, VolumeView};
 use daedal_proxmox::{Client, Volume};
 use futures::future::join_all;
 
@@ -85,7 +85,8 @@ impl<'a> Lister<'a> {
             return contents;
         }
         if having.is_empty() && self.wanted.files {
-            self.unobserved.say(format!("storage {}", self.storage), "no host that is online has it");
+            let nowhere = Aspect::Storage { storage: self.storage.to_owned(), host: None };
+            self.unobserved.say(nowhere, "no host that is online has it");
         }
         for (host, view) in &having {
             // One that does not answer is named; the next can tell the same.
@@ -110,10 +111,11 @@ impl<'a> Lister<'a> {
             Ok(volumes) => Some(volumes),
             Err(error) => {
                 if files {
-                    self.unobserved.add(format!("storage {storage} on host {host}"), &error);
+                    self.unobserved.add(Aspect::storage_on(storage, host), &error);
                 }
                 if disks && view.active {
-                    self.unobserved.add(format!("disks on storage {storage} on host {host}"), &error);
+                    let (storage, host) = (storage.to_string(), host.to_string());
+                    self.unobserved.add(Aspect::Disks { storage, host }, &error);
                 }
                 None
             }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::{Cluster, Node, Role};
-use daedal_planner::{GuestView, Ownership};
+use daedal_planner::{Aspect, GuestView, Ownership};
 use daedal_proxmox::{Client, TaskFilter, TaskRow};
 use futures::future::join_all;
 
@@ -36,7 +36,7 @@ pub(crate) async fn look<'n>(
         match answer {
             Ok(true) => drop(taken.insert(vmid)),
             Ok(false) => {}
-            Err(error) => unobserved.add(format!("VM {vmid}"), &error),
+            Err(error) => unobserved.add(Aspect::Vm { vmid, host: None }, &error),
         }
     }
     let half_made =
@@ -104,7 +104,7 @@ fn heard(
 ) -> Vec<TaskRow> {
     let tasks = hosts.iter().zip(lists).map(|(host, list)| {
         list.unwrap_or_else(|error| {
-            unobserved.add(format!("tasks of host {host}"), &error);
+            unobserved.add(Aspect::Tasks(host.to_string()), &error);
             Vec::new()
         })
     });

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use daedal_engine::Run;
-use daedal_planner::{Action, plan_apply};
+use daedal_engine::{Run, StepState};
+use daedal_planner::{Action, Aspect, plan_apply};
 use daedal_talos_client::ApplyMode;
 use daedal_talos_config::{MachineConfig, Patch, SecretsBundle};
 use rand::SeedableRng as _;
@@ -40,8 +40,10 @@ async fn an_api_server_of_another_authority_is_not_waited_for() {
     bench.assert_converged("before").await;
     change_authority(&bench, &["cp-1", "worker-1"]).await;
     let (world, plan) = bench.look().await;
-    let unobserved = world.unobserved.iter().find(|unobserved| unobserved.what == "Kubernetes").unwrap();
-    assert!(unobserved.why.contains("daedal secrets import --replace"), "{unobserved:?}");
+    let unobserved =
+        world.unobserved.iter().find(|unobserved| unobserved.what == Aspect::Kubernetes).unwrap();
+    let fix = unobserved.fix.as_ref().unwrap().to_string();
+    assert!(fix.contains("daedal secrets import --replace"), "{unobserved:?}");
     let plan = plan.unwrap();
     let waits = |action: &Action| plan.steps.iter().any(|step| step.action == *action);
     assert!(waits(&Action::AwaitEndpoint) && waits(&Action::AwaitReady), "{:#?}", plan.steps);
@@ -51,7 +53,7 @@ async fn an_api_server_of_another_authority_is_not_waited_for() {
     assert!(began.elapsed() < Duration::from_secs(30), "it waited for {:?}", began.elapsed());
     let said = errors(&report);
     assert!(said.iter().all(|one| one.contains("an authority that is not the kept one")), "{said:?}");
-    let fixed = |step: &daedal_engine::StepReport| format!("{step:?}").contains("secrets import --replace");
+    let fixed = |step: &daedal_engine::StepReport| matches!(&step.state, StepState::Failed { fix: Some(fix), .. } if fix.to_string().contains("secrets import --replace"));
     assert!(!said.is_empty() && report.failures().all(fixed), "{report:#?}");
 }
 

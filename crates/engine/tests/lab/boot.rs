@@ -151,7 +151,7 @@ async fn an_iso_that_is_on_the_storage_already() {
     // Where it is missing, no node is made; the plan says so, with the way out.
     let plan = plan.unwrap();
     assert!(plan.nodes.iter().all(|node| node.host.as_deref() == Some("atlas")), "{:#?}", plan.nodes);
-    let note = plan.notes.iter().find(|note| note.about == "host boreas").unwrap();
+    let note = plan.notes.iter().find(|note| note.about.as_str() == "host boreas").unwrap();
     assert!(note.text.contains("the boot ISO talos-v1.12.iso is missing on storage local"), "{note:?}");
     assert!(world.image_pins.is_empty());
     put_iso(&bench, "boreas").await;
@@ -196,12 +196,12 @@ async fn a_disk_image_that_is_on_the_storage_already() {
         // Where it is missing, no node is made; the plan says so, with the way out.
         let plan = bench.look().await.1.unwrap();
         assert!(plan.nodes.iter().all(|node| node.host.as_deref() == Some("atlas")), "{:#?}", plan.nodes);
-        let note = plan.notes.iter().find(|note| note.about == "host boreas").unwrap();
+        let note = plan.notes.iter().find(|note| note.about.as_str() == "host boreas").unwrap();
         assert!(
             note.text.contains(&format!("is missing on storage local (`boot.image: {volid}`)")),
             "{note:?}"
         );
-        assert!(note.fix.as_ref().is_some_and(|fix| fix.contains("`boot.image`")), "{note:?}");
+        assert!(note.fix.as_ref().is_some_and(|fix| fix.to_string().contains("`boot.image`")), "{note:?}");
         put("boreas");
         let plan = bench.look().await.1.unwrap();
         assert_eq!(daedal_planner::check(&bench.cluster, &bench.look().await.0, &plan), []);

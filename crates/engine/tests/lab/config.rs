@@ -112,7 +112,7 @@ async fn what_must_not_change_on_a_running_node_is_left_and_named() {
         let (world, plan) = bench.look().await;
         let plan = plan.unwrap();
         assert_eq!(configs(&plan), [], "{patch}: {:#?}", world.nodes);
-        let note = plan.notes.iter().find(|note| note.about.starts_with("cp-1"));
+        let note = plan.notes.iter().find(|note| note.about.as_str().starts_with("cp-1"));
         let note = note.unwrap_or_else(|| panic!("{patch}"));
         assert!(note.text.contains(word), "{patch}: {}", note.text);
         assert!(!note.text.contains("abcdef.0123456789abcdef"));
@@ -127,7 +127,7 @@ async fn a_node_whose_address_is_declared_anew_is_left_and_named() {
     let plan = bench.look().await.1.unwrap();
     let about: Vec<_> = plan.steps.iter().filter(|step| step.node.is_some()).collect();
     assert!(about.is_empty(), "{about:#?}");
-    let note = plan.notes.iter().find(|note| note.about == "worker-1").unwrap();
+    let note = plan.notes.iter().find(|note| note.about.as_str() == "worker-1").unwrap();
     assert!(note.text.contains(&format!("Ready at {before}")) && note.text.contains("10.0.0.77"), "{note:?}");
 }
 

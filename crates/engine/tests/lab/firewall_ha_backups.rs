@@ -165,7 +165,7 @@ async fn a_backup_job_names_every_vm() {
     ] {
         let error = engine.backup_job(&bench.cluster, Some(&to(storage))).await.unwrap_err();
         assert_eq!(error.to_string(), format!("storage {storage} cannot take backups: {why}"));
-        assert!(error.fix().unwrap().contains(storage), "{error:?}");
+        assert!(error.fix().unwrap().to_string().contains(storage), "{error:?}");
     }
     assert!(client.kept(ClusterObject::BackupJob).await.unwrap().is_empty());
     let job = to("local");

@@ -22,7 +22,7 @@ async fn a_first_contact_is_told_and_a_config_is_never_given_twice() {
     let plan = bench.look().await.1.unwrap();
     let gives = |step: &daedal_planner::Step| matches!(step.action, Action::GiveConfig { .. });
     assert!(!plan.steps.iter().any(gives), "{:#?}", plan.steps);
-    let note = plan.notes.iter().find(|note| note.about == "worker-1").unwrap();
+    let note = plan.notes.iter().find(|note| note.about.as_str() == "worker-1").unwrap();
     assert!(
         note.level == Level::Problem && note.text.contains("is not sent there a second time"),
         "{note:?}"

@@ -78,7 +78,7 @@ async fn a_protected_vm_is_told_before_anything_of_it_is_stopped() {
     let plan = plan_destroy(&bench.cluster, &world).unwrap();
     let note = plan.notes.iter().find(|note| note.level == Level::Problem).unwrap();
     assert!(note.text.contains("protected against removal"), "{note:?}");
-    assert_eq!(note.fix.as_deref(), Some(format!("on {host}: qm set 1000 --protection 0").as_str()));
+    assert_eq!(note.fix, Some(format!("on {host}: qm set 1000 --protection 0").into()));
     bench.destroy().await;
     let left = bench.lab.datacenter().vms();
     assert_eq!(left.iter().map(|vm| (vm.0, vm.3)).collect::<Vec<_>>(), [(1000, true)], "it was stopped");
@@ -252,7 +252,7 @@ async fn a_live_check_names_the_hosts_that_exist_and_what_the_plan_would_stumble
     bench.cluster.proxmox.hosts[1].name = "boreass".into();
     let report = bench.engine().live_checks(&bench.cluster).await;
     let host = report.checks.iter().find(|check| check.what == "host boreass").unwrap();
-    assert_eq!(host.fix.as_deref(), Some("hosts that exist: atlas, boreas"));
+    assert_eq!(host.fix, Some("hosts that exist: atlas, boreas".into()));
 }
 
 /// A storage plug-in of Kubernetes attaches volumes of its own to our VMs: they are neither compared nor counted nor grown, nor
@@ -280,7 +280,7 @@ async fn a_volume_of_another_owner_is_left_alone() {
 
     let (world, plan) = bench.look().await;
     let plan = plan.unwrap();
-    let advised = plan.notes.iter().any(|note| note.about == "worker-1");
+    let advised = plan.notes.iter().any(|note| note.about.as_str() == "worker-1");
     assert!(plan.is_empty() && !advised, "{:#?}\n{:#?}", plan.steps, plan.notes);
     let storage = "local-lvm";
     assert_eq!(world.guests[&1000].disk_in_all(storage), before.guests[&1000].disk_in_all(storage));

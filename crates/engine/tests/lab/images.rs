@@ -29,7 +29,7 @@ async fn an_image_of_the_right_size_with_other_content_is_never_made_a_vm_of() {
         StepState::Failed { fix, .. } => fix.clone(),
         _ => None,
     });
-    assert!(fixes.into_iter().all(|fix| fix.contains("pvesm free local:import/")), "{said}");
+    assert!(fixes.into_iter().all(|fix| fix.to_string().contains("pvesm free local:import/")), "{said}");
     assert!(!bench.lab.datacenter().vms().iter().any(|(_, _, name, _)| name.starts_with("cp")), "{said}");
     // The bit flips back, and everything goes its way.
     for image in &images {
@@ -66,7 +66,7 @@ async fn said_of_proxmox(bench: &Bench) -> (CheckVerdict, String, Option<String>
         .filter(|check| check.verdict == CheckVerdict::Bad && !check.found.contains("version "))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    (about[0].verdict, about[0].found.clone(), about[0].fix.clone())
+    (about[0].verdict, about[0].found.clone(), about[0].fix.as_ref().map(ToString::to_string))
 }
 
 /// The value of `boot` that a fix tells to write.
@@ -182,7 +182,7 @@ async fn the_storage_of_an_image_of_ones_own_is_checked() {
         assert!(of_nas.iter().all(|check| (check.verdict == CheckVerdict::Good) == fine), "{of_nas:#?}");
         assert!(!report.checks.iter().any(|check| check.found.contains("is missing on")), "{report:#?}");
         if !fine {
-            assert_eq!(of_nas[0].fix.as_deref(), Some("pvesm set nas --content backup,import"));
+            assert_eq!(of_nas[0].fix, Some("pvesm set nas --content backup,import".into()));
             let refused = bench.look().await.1.unwrap_err().to_string();
             assert!(refused.contains("storage nas does not take the content type import"), "{refused}");
         }

@@ -38,10 +38,10 @@ async fn of_two_that_begin_at_once_one_makes_the_cluster_and_the_other_nothing()
         );
         assert!(errors(lost).iter().any(|error| error.contains("other secrets")), "{after}");
         // The loser's new secrets fit nothing, and it is told what to do.
-        let fixes: Vec<&str> = lost
+        let fixes: Vec<String> = lost
             .failures()
             .filter_map(|step| match &step.state {
-                StepState::Failed { fix, .. } => fix.as_deref(),
+                StepState::Failed { fix, .. } => fix.as_ref().map(ToString::to_string),
                 _ => None,
             })
             .collect();
@@ -59,7 +59,7 @@ async fn of_two_that_begin_at_once_one_makes_the_cluster_and_the_other_nothing()
         // To the loser they are somebody else's: it neither changes nor destroys them.
         let world = loser.observe(&bench.cluster).await.unwrap();
         let plan = plan_apply(&bench.cluster, &loser.images(&bench.cluster), &world).unwrap();
-        let told = plan.notes.iter().find(|note| note.about == "secrets").unwrap();
+        let told = plan.notes.iter().find(|note| note.about.as_str() == "secrets").unwrap();
         assert!(told.level == Level::Problem && told.text.contains("are unused"), "{after}: {told:#?}");
         let touches = |step: &&daedal_planner::Step| step.host.is_some();
         assert!(!plan.steps.iter().any(|step| touches(&step)), "{after}: {:#?}", plan.steps);

@@ -13,7 +13,10 @@ use crate::support::{Bench, assert_done};
 /// The warnings of a plan about something whose name begins like this.
 async fn warnings(bench: &Bench, about: &str) -> Vec<Note> {
     let notes = bench.look().await.1.unwrap().notes;
-    notes.into_iter().filter(|note| note.level == Level::Warning && note.about.starts_with(about)).collect()
+    notes
+        .into_iter()
+        .filter(|note| note.level == Level::Warning && note.about.as_str().starts_with(about))
+        .collect()
 }
 
 /// A create that failed left its EFI disk. It is named, and goes once its VM is gone and somebody asks for it.
@@ -69,7 +72,7 @@ async fn a_pool_that_ails_under_a_living_cluster_is_told() {
         let checks: Vec<_> =
             report.checks.iter().filter(|check| check.what == about && check.verdict == verdict).collect();
         assert!(checks.len() == 1, "{part}: {:#?}", report.checks);
-        checks[0].fix.clone().unwrap()
+        checks[0].fix.as_ref().unwrap().to_string()
     };
     assert!(dc.fill(&store, 8 << 30));
     all_say("It is nearly full: 8 GiB of 800 GiB are free", CheckVerdict::Warning).await;

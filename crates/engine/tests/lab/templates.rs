@@ -107,7 +107,7 @@ async fn linked_clones_on_thick_lvm_are_refused_at_once() {
     }
     let report = bench.engine().live_checks(&bench.cluster).await;
     let bad: Vec<_> = report.checks.iter().filter(|c| c.what == "storage tank on atlas").collect();
-    assert!(bad.len() == 1 && bad[0].fix.as_deref().unwrap().contains("clone: full"), "{bad:#?}");
+    assert!(bad.len() == 1 && bad[0].fix.as_ref().unwrap().to_string().contains("clone: full"), "{bad:#?}");
     let log = bench.lab.faults().log();
     assert!(log.iter().all(|call| !call.mutating), "something was made");
 }

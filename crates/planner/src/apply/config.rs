@@ -47,7 +47,7 @@ impl<'w> Planner<'w> {
                     "the node has to reboot for the declared one, and etcd could lose its quorum ({})",
                     self.voters
                 );
-                let fix = self.voters.remedy().to_owned();
+                let fix = self.voters.remedy().into();
                 self.differ(surveyed.node, "machine config", ["", ""], Stays::held(why), Some(fix));
                 continue;
             }

@@ -168,7 +168,7 @@ impl<'w> Planner<'w> {
         } else if config.disk > node.disk {
             let (has, declared) = size::show_apart(config.disk, node.disk);
             let fix = format!("declare `disk: {}` for it", has.replace(' ', ""));
-            self.differ(node, "disk", [&declared, &has], Stays::held("disks only grow"), Some(fix));
+            self.differ(node, "disk", [&declared, &has], Stays::held("disks only grow"), Some(fix.into()));
         }
         done
     }
@@ -186,7 +186,7 @@ impl<'w> Planner<'w> {
                 "replace the node: on {host}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again"
             );
             let (from, to) = change.words();
-            self.differ(node, &change.option, [&to, &from], Stays::held(why_held(*why)), Some(fix));
+            self.differ(node, &change.option, [&to, &from], Stays::held(why_held(*why)), Some(fix.into()));
         }
     }
 
@@ -238,7 +238,7 @@ impl<'w> Planner<'w> {
                 let why = format!("etcd could lose its quorum ({})", self.voters);
                 let fix = format!("{}, or change the card by hand", self.voters.remedy());
                 let (from, to) = change.words();
-                self.differ(one.node, "network card", [&to, &from], Stays::held(why), Some(fix));
+                self.differ(one.node, "network card", [&to, &from], Stays::held(why), Some(fix.into()));
             }
         }
         None

@@ -6,7 +6,7 @@ use super::{Planner, Track};
 use crate::bootstrap::{self, Verdict};
 use crate::error::some_of;
 use crate::graph::Subject;
-use crate::plan::{Action, Impact, Level, Quorum, Recovery, StepId};
+use crate::plan::{About, Action, Impact, Level, Quorum, Recovery, StepId};
 use crate::survey::{NodeSurvey, State, Survey};
 use crate::world::EtcdView;
 
@@ -228,13 +228,13 @@ impl<'w> Planner<'w> {
             Verdict::Unsure(suspects) => {
                 self.notes.add(
                     Level::Warning,
-                    "etcd",
+                    About::Etcd,
                     format!(
                         "Not bootstrapped: {} may hold this cluster's etcd and cannot be asked. New control planes \
                          wait to join it.",
                         some_of(suspects)
                     ),
-                    Some("bring it back, or remove it for good, and run again".to_owned()),
+                    Some("bring it back, or remove it for good, and run again".into()),
                 );
                 None
             }

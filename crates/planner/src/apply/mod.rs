@@ -19,12 +19,13 @@ use crate::bootstrap::{self, Voters};
 use crate::capacity::{Rooms, by_host};
 use crate::difference::{self, Difference, Stays};
 use crate::digest::NodeDigests;
-use crate::error::{PlanError, without_import};
+use crate::error::{PlanError, bring_secrets_back, no_second_etcd, without_import};
+use crate::fix::Fix;
 use crate::graph::{Graph, Subject};
 use crate::image::ImageSteps;
 use crate::names::{Content, Images};
 use crate::placement::place;
-use crate::plan::{Action, Fate, Plan, PlannedNode, Purpose, Recovery, Step, StepId};
+use crate::plan::{About, Action, Fate, Plan, PlannedNode, Purpose, Recovery, Step, StepId};
 use crate::survey::{NodeSurvey, Notes, State, Survey, full_name};
 use crate::volumes::{Place, Volumes};
 use crate::world::World;
@@ -43,24 +44,24 @@ pub fn plan_restore(
     world: &World,
     snapshot: &Recovery,
 ) -> Result<Plan, PlanError> {
-    let refused = |why: String| PlanError::NoRestore { cluster: cluster.name.clone(), why };
+    let refused =
+        |why: &str, fix| PlanError::NoRestore { cluster: cluster.name.clone(), why: why.to_owned(), fix };
     if !world.secrets_stored {
-        let why = "its secrets are not in the store, and without them the snapshot is of no use; bring the store's \
-                   folder back, or import them (daedal secrets import)";
-        return Err(refused(why.to_owned()));
+        let why = "its secrets are not in the store, and without them the snapshot is of no use";
+        return Err(refused(why, Some(bring_secrets_back())));
     }
     if bootstrap::exists(cluster, world) {
-        let why = "its etcd lives, and what it holds would be lost. If a restore that was interrupted began it, \
-                   `daedal apply` brings up the rest; else destroy the cluster first";
-        return Err(refused(why.to_owned()));
+        return Err(refused("its etcd lives, and what it holds would be lost", Some(no_second_etcd())));
     }
     let plan = plan(cluster, images, world, Some(snapshot))?;
     if plan.steps.iter().any(|step| matches!(step.action, Action::Bootstrap { .. })) {
         return Ok(plan);
     }
-    let etcd = plan.notes.iter().find(|note| note.about == "etcd").or(plan.notes.first());
-    let why = etcd.map_or_else(|| "no control plane can come up".to_owned(), |note| note.text.clone());
-    Err(refused(why))
+    let etcd = plan.notes.iter().find(|note| note.about == About::Etcd).or(plan.notes.first());
+    Err(match etcd {
+        Some(note) => refused(&note.text, note.fix.clone()),
+        None => refused("no control plane can come up", None),
+    })
 }
 
 fn plan(
@@ -267,7 +268,7 @@ impl<'w> Planner<'w> {
         what: &str,
         [declared, found]: [&str; 2],
         stays: Stays,
-        fix: Option<String>,
+        fix: Option<Fix>,
     ) {
         self.differences.push(Difference {
             node: node.name.clone(),

@@ -9,6 +9,7 @@ use crate::capacity::Rooms;
 use crate::difference::{Difference, Stays};
 use crate::digest::hex12;
 use crate::error::{PlanError, some_of};
+use crate::fix::{Command, Fix};
 use crate::names::Images;
 use crate::plan::Level;
 use crate::size;
@@ -29,20 +30,20 @@ impl<'w> Planner<'w> {
                      machine configs.",
                     cluster.proxmox.endpoint
                 ),
-                Some("set `tls: {fingerprint: …}` or `tls: {ca: …}`".to_owned()),
+                Some("set `tls: {fingerprint: …}` or `tls: {ca: …}`".into()),
             );
         }
         for unobserved in &self.world.unobserved {
-            self.notes.warning(unobserved.what.clone(), format!("Could not be seen: {}", unobserved.why));
+            self.notes.unobserved(unobserved);
         }
         for StorageWarning { about, text, fix } in storage_warnings(cluster, self.world) {
-            self.notes.add(Level::Warning, about, text, Some(fix));
+            self.notes.add(Level::Warning, about, text, Some(fix.into()));
         }
         self.leftover_notes();
         for guest in &survey.undeclared {
             let (node, fix) = match &guest.ownership {
                 Ownership::Ours { node, .. } => {
-                    (node, Some(format!("to remove it: daedal node remove {node}")))
+                    (node, Some(Fix::from("to remove it: ").run(Command::NodeRemove(node.clone()))))
                 }
                 Ownership::HalfMade { node, .. } => (node, None),
                 _ => continue,
@@ -79,10 +80,10 @@ impl<'w> Planner<'w> {
         for ((host, beside_vm), volumes) in by_host {
             let text = format!("Left over, used by no VM: {}.", some_of(&volumes));
             let fix = match beside_vm {
-                false => "to delete them: daedal volumes prune".to_owned(),
-                true => format!(
+                false => Fix::from("to delete them: ").run(Command::VolumesPrune),
+                true => Fix::from(format!(
                     "Proxmox deletes them only once their VM is gone; or on {host}: qm disk rescan --vmid VMID, then delete the unused disk"
-                ),
+                )),
             };
             self.notes.add(Level::Warning, format!("volumes on {host}"), text, Some(fix));
         }
@@ -96,7 +97,8 @@ impl<'w> Planner<'w> {
             let (node, view) = (surveyed.node, surveyed.view);
             let at = self.world.address(node).map(|address| format!(" -n {address}")).unwrap_or_default();
             let image = images.upgrade.as_deref().unwrap_or("IMAGE");
-            let upgrade = format!("one node after the other: talosctl upgrade{at} --image {image}");
+            let upgrade =
+                Fix::from(format!("one node after the other: talosctl upgrade{at} --image {image}"));
             let declared: Vec<&str> = images.schematics(&node.name).collect();
             let running = view.schematic.as_deref().filter(|running| !declared.contains(running));
             if let (Some(running), Some(declared)) = (running, declared.last()) {
@@ -113,7 +115,7 @@ impl<'w> Planner<'w> {
             if let Some(running) = view.versions.as_ref().filter(|runs| runs.kubernetes != kubernetes) {
                 let fix = format!("talosctl upgrade-k8s{at} --to {}", self.cluster.kubernetes.version);
                 let values = [kubernetes.as_str(), running.kubernetes.as_str()];
-                self.differ(node, "Kubernetes version", values, Stays::UntilUpgrade, Some(fix));
+                self.differ(node, "Kubernetes version", values, Stays::UntilUpgrade, Some(fix.into()));
             }
         }
     }
@@ -130,7 +132,7 @@ impl<'w> Planner<'w> {
         let text = "Secure boot is asked for, but the firmware of new VMs does not check signatures: disk images of Talos \
                     before v1.14 do not put their keys into it.";
         let fix = "`boot: {from: iso}`, `boot: {from: template, template: {made: iso}}`, or Talos v1.14";
-        self.notes.add(Level::Warning, "talos.secureBoot", text, Some(fix.to_owned()));
+        self.notes.add(Level::Warning, "talos.secureBoot", text, Some(fix.into()));
     }
 
     /// Says whom the plan trusts on first sight.
@@ -149,9 +151,8 @@ impl<'w> Planner<'w> {
         let text = "First contact unverified: a config with keys in it is given to whoever answers in maintenance mode \
                     with the node's SMBIOS uuid; only from then on its key is held to.";
         let fix = "give the token VM.Console (9.1 or later), so that the key is checked against what the node prints on \
-                   its serial console; or `boot: {config: cidata}`, which brings the config through Proxmox"
-            .to_owned();
-        self.notes.add(Level::Warning, some_of(&self.first_contacts), text, Some(fix));
+                   its serial console; or `boot: {config: cidata}`, which brings the config through Proxmox";
+        self.notes.add(Level::Warning, some_of(&self.first_contacts), text, Some(fix.into()));
         Ok(())
     }
 
@@ -161,7 +162,12 @@ impl<'w> Planner<'w> {
         for (at, room) in rooms.rooms.iter().enumerate() {
             if let Some(unusable) = room.unusable.as_ref().filter(|_| room.declared && !used.is_empty()) {
                 let text = format!("No new nodes go there: {}.", unusable.why);
-                self.notes.add(Level::Warning, format!("host {}", room.host), text, unusable.fix.clone());
+                self.notes.add(
+                    Level::Warning,
+                    format!("host {}", room.host),
+                    text,
+                    unusable.fix.clone().map(Fix::from),
+                );
             }
             if room.sleepers == 0 || !used.contains(room.host.as_str()) {
                 continue;

@@ -85,7 +85,7 @@ impl<'w> Planner<'w> {
         };
         for change in waiting {
             let (from, to) = change.words();
-            self.differ(node, what(&change.option), [&to, &from], stays.clone(), Some(fix.clone()));
+            self.differ(node, what(&change.option), [&to, &from], stays.clone(), Some(fix.clone().into()));
         }
     }
 }

@@ -5,6 +5,7 @@ use daedal_inventory::{Node, Role};
 use super::Planner;
 use crate::digest::template_digest;
 use crate::error::some_of;
+use crate::fix::{Command, Fix};
 use crate::graph::Subject;
 use crate::names::Images;
 use crate::plan::{Action, CloneOf, Impact, StepId};
@@ -60,7 +61,7 @@ impl<'w> Planner<'w> {
         let subject = Subject { node: None, host: Some(host) };
         if let Some(guest) = self.world.guests.get(&vmid) {
             let who = full_name(guest);
-            let elsewhere = "give the templates other VMIDs: `boot: {template: …}`".to_owned();
+            let elsewhere = "give the templates other VMIDs: `boot: {template: …}`";
             let obstacle = match &guest.ownership {
                 _ if guest.host != host => Some(format!("{who} has its VMID, but belongs on {host}.")),
                 Ownership::Template { role: of, digest: made } if *of == role && *made == digest => {
@@ -78,7 +79,8 @@ impl<'w> Planner<'w> {
                         "{who} is made of something else than is declared now, and the cluster is protected \
                          (`protect: true`). It is not replaced, and nothing is cloned."
                     );
-                    let fix = "daedal templates prune --protected, then apply again".to_owned();
+                    let fix =
+                        Fix::from(Command::TemplatesPrune { protected: true }).words(", then apply again");
                     self.notes.problem(about, text, Some(fix));
                     return None;
                 }
@@ -106,7 +108,7 @@ impl<'w> Planner<'w> {
                 self.notes.problem(
                     about,
                     format!("{text} It is not touched, and nothing is cloned."),
-                    Some(elsewhere),
+                    Some(elsewhere.into()),
                 );
                 return None;
             }

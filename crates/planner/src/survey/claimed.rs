@@ -4,6 +4,7 @@ use daedal_inventory::{Cluster, Node};
 
 use super::{Notes, Present, State, at, full_name};
 use crate::error::strangers_address;
+use crate::fix::Fix;
 use crate::world::{EtcdView, GuestView, NodeView, Ownership, TalosView, VmConfig, World};
 
 /// Whether a node runs at another address than the declared one, where nobody answers.
@@ -19,12 +20,12 @@ struct Obstacle {
     /// Whether what stands there may hold an etcd of this cluster.
     suspect: bool,
     text: String,
-    fix: Option<String>,
+    fix: Option<Fix>,
 }
 
 impl Obstacle {
-    fn new(suspect: bool, text: String, fix: Option<String>) -> Option<Self> {
-        Some(Self { suspect, text, fix })
+    fn new(suspect: bool, text: String, fix: impl Into<Fix>) -> Option<Self> {
+        Some(Self { suspect, text, fix: Some(fix.into()) })
     }
 }
 
@@ -43,11 +44,11 @@ pub(super) fn claimed<'w>(
         (Ownership::HalfMade { .. }, _) => {
             let (text, fix) = guest.died_half_way();
             let text = format!("{text}; the rest of the cluster goes on without it.");
-            Obstacle::new(false, text, Some(fix))
+            Obstacle::new(false, text, fix)
         }
         (Ownership::Ours { .. }, _) if guest.template => {
             let text = format!("{} was turned into a template. It is not touched.", full_name(guest));
-            Obstacle::new(true, text, None)
+            Some(Obstacle { suspect: true, text, fix: None })
         }
         (Ownership::Ours { .. }, Some(config)) => answered(cluster, node, guest, config, view, world),
         _ => None,
@@ -76,11 +77,11 @@ fn misplaced(node: &Node, guest: &GuestView, world: &World) -> Option<Obstacle> 
         let text =
             format!("{who} is this node, but the inventory gives it VMID {}. It is not touched.", node.vmid);
         let fix = format!("set `vmid: {}` for {} in the inventory", guest.vmid, node.name);
-        return Obstacle::new(true, text, Some(fix));
+        return Obstacle::new(true, text, fix);
     }
     if world.hosts.get(&guest.host).is_some_and(|host| !host.online) {
         let text = format!("Its VM {} is on {}, which is offline.", guest.vmid, guest.host);
-        return Obstacle::new(true, text, Some(format!("bring {} back and run again", guest.host)));
+        return Obstacle::new(true, text, format!("bring {} back and run again", guest.host));
     }
     None
 }
@@ -99,7 +100,7 @@ fn answered(
     if config.disk == 0 {
         let text = format!("{who} has no system disk. It is not touched.");
         let fix = format!("on {}: qm destroy {vmid} --purge, then apply again", guest.host);
-        return Obstacle::new(false, text, Some(fix));
+        return Obstacle::new(false, text, fix);
     }
     if matches!(view.talos, TalosView::OtherCluster) {
         let text = format!(
@@ -107,7 +108,7 @@ fn answered(
              not the ones {who} was made with. Nothing is sent there, and the VM is not touched.",
             at(node, world)
         );
-        return Obstacle::new(true, text, Some(strangers_address(&node.name)));
+        return Obstacle::new(true, text, strangers_address(&node.name));
     }
     if let Some(address) = view.elsewhere.as_ref().filter(|_| moved(cluster, guest, config, view)) {
         let text = format!(
@@ -119,10 +120,10 @@ fn answered(
             "give {} its address back; for another one, remove the node and let apply re-create it",
             node.name
         );
-        return Obstacle::new(true, text, Some(fix));
+        return Obstacle::new(true, text, fix);
     }
     if maintenance && matches!(view.etcd, EtcdView::Member | EtcdView::Learner) {
-        return Obstacle::new(false, FORMER_MEMBER.to_owned(), Some(former_member_fix(cluster, node, world)));
+        return Obstacle::new(false, FORMER_MEMBER.to_owned(), former_member_fix(cluster, node, world));
     }
     if maintenance && cluster.boot.through_maintenance() && !config.waiting {
         let text = format!(
@@ -134,7 +135,7 @@ fn answered(
             "if its disk is really lost: on {}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again",
             guest.host
         );
-        return Obstacle::new(true, text, Some(fix));
+        return Obstacle::new(true, text, fix);
     }
     None
 }

@@ -13,7 +13,10 @@ fn apply_text(cluster: &Cluster, world: &World) -> String {
             assert_eq!(check(cluster, world, &plan), []);
             render(&plan, RenderOptions::default())
         }
-        Err(error) => format!("error: {error}\n"),
+        Err(error) => {
+            let fix = error.fix().map(|fix| format!("help: {fix}\n")).unwrap_or_default();
+            format!("error: {error}\n{fix}")
+        }
     }
 }
 
@@ -239,9 +242,8 @@ fn blind_spots() {
     let (mut cluster, mut sim) = made();
     cluster.proxmox.tls = TlsTrust::Insecure;
     sim.world.unlisted_hosts.insert("boreas".into());
-    sim.world
-        .unobserved
-        .push(Unobserved { what: "guests on boreas".into(), why: "it did not answer within 5 s".into() });
+    let guests = Aspect::Guests("boreas".into());
+    sim.world.unobserved.push(Unobserved::new(guests, "it did not answer within 5 s"));
     sim.world.guests.remove(&302);
     sim.world.guests.remove(&304);
     sim.world.nodes.remove("cp-3");

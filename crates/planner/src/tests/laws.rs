@@ -210,7 +210,7 @@ proptest! {
         let mut sim = Sim::new(&scene.cluster, &scene.world);
         let plan = sim.plan();
         // A wait may not end where a look-alike control plane keeps us from bootstrapping.
-        let unsure = plan.notes.iter().any(|note| note.about == "etcd");
+        let unsure = plan.notes.iter().any(|note| note.about == About::Etcd);
         let done = sim.run(&plan, |_| true);
         prop_assert!(unsure || done == plan.steps.len());
         untouched(&scene, &sim, &plan);
@@ -241,7 +241,7 @@ proptest! {
     ) {
         let mut sim = Sim::new(&scene.cluster, &scene.world);
         let first = sim.plan();
-        let doubts = |plan: &Plan| plan.notes.iter().any(|note| note.about == "etcd");
+        let doubts = |plan: &Plan| plan.notes.iter().any(|note| note.about == About::Etcd);
         let mut unsure = doubts(&first);
         let wiped = blows.iter().any(|(_, blow)| *blow == 9);
         sim.run(&first, |at| complete || survives(seed, at));

@@ -209,7 +209,8 @@ fn apply_names_the_command_for_what_is_no_longer_declared() {
     let sim = without(&["worker-2"]);
     let plan = sim.plan();
     let note = plan.notes.iter().find(|note| note.text.contains("is not declared")).unwrap();
-    assert_eq!(note.fix.as_deref(), Some("to remove it: daedal node remove worker-2"));
+    let remove = Fix::from("to remove it: ").run(Command::NodeRemove("worker-2".into()));
+    assert_eq!(note.fix, Some(remove));
 }
 
 /// Whoever is no longer declared votes until it is removed, and so it is counted.

@@ -46,7 +46,7 @@ fn silence_of_a_control_plane_that_once_lived_keeps_others_from_bootstrapping() 
     }
     let plan = sim.plan();
     assert_eq!(bootstraps(&plan), [""; 0]);
-    let note = plan.notes.iter().find(|note| note.about == "etcd").unwrap();
+    let note = plan.notes.iter().find(|note| note.about == About::Etcd).unwrap();
     assert!(note.text.contains("cp-2, cp-3"), "{}", note.text);
     // A plan that bootstraps all the same is refused.
     let mut bad = plan.clone();
@@ -107,7 +107,9 @@ fn two_claimants_are_both_left_alone() {
     for plan in [sim.plan(), sim.plan_destroy()] {
         let text = serde_json::to_string(&plan.steps).unwrap();
         assert!(!text.contains("303") && !text.contains("700"), "{text}");
-        assert!(plan.notes.iter().any(|note| note.level == Level::Problem && note.about == "worker-1"));
+        assert!(
+            plan.notes.iter().any(|note| note.level == Level::Problem && note.about.as_str() == "worker-1")
+        );
     }
 }
 
@@ -232,7 +234,7 @@ fn a_locked_vm_is_left_alone() {
     guest.config.as_mut().unwrap().options.insert("cores".into(), Value::Count(1));
     let plan = sim.plan();
     assert!(plan.is_empty());
-    assert!(plan.notes.iter().any(|note| note.about == "worker-2" && note.text.contains("backup")));
+    assert!(plan.notes.iter().any(|note| note.about.as_str() == "worker-2" && note.text.contains("backup")));
 }
 
 #[test]
@@ -244,7 +246,7 @@ fn workers_are_not_made_where_no_control_plane_can_come_up() {
     world.guests.insert(300, guest);
     let plan = plan_apply(&cluster, &fixture::images(&cluster), &world).unwrap();
     assert!(!plan.steps.iter().any(|step| matches!(step.action, Action::CreateVm { .. })));
-    assert!(plan.notes.iter().any(|note| note.about == "worker-1, worker-2"));
+    assert!(plan.notes.iter().any(|note| note.about.as_str() == "worker-1, worker-2"));
     // Nor is a boot ISO brought for one that an earlier run began.
     let ownership =
         Ownership::HalfMade { node: "worker-1".into(), task_running: true, upid: "UPID:y".into() };
@@ -295,9 +297,9 @@ fn a_wiped_control_plane_is_left_alone_until_its_stale_member_is_removed() {
     let plan = sim.plan();
     let nodes: Vec<_> = plan.steps.iter().filter_map(|step| step.node.as_deref()).collect();
     assert_eq!(nodes, ["worker-1"], "the rest goes on");
-    let note = plan.notes.iter().find(|note| note.about == "cp-2").unwrap();
+    let note = plan.notes.iter().find(|note| note.about.as_str() == "cp-2").unwrap();
     assert_eq!(note.level, Level::Problem);
-    let fix = note.fix.as_deref().unwrap();
+    let fix = note.fix.as_ref().unwrap().to_string();
     assert!(fix.contains("talosctl -n 10.0.0.11 etcd remove-member"), "{fix}");
     // It does not vote, whatever the others' list says: none of them may be interrupted.
     let mut moved = sim.clone();
@@ -352,11 +354,11 @@ fn destroy_calls_an_unseen_images_storage_a_problem() {
     let world = fixture::empty_world(&[("atlas", 32, 64, 1000), ("boreas", 32, 64, 1000)]);
     let levels = |world: &World| {
         let plan = plan_destroy(&cluster, world).unwrap();
-        plan.notes.into_iter().map(|note| (note.level, note.about)).collect::<Vec<_>>()
+        plan.notes.into_iter().map(|note| (note.level, String::from(note.about))).collect::<Vec<_>>()
     };
     let mut unseen = world.clone();
-    for what in [Unobserved::storage("local", "atlas"), "bridges of host atlas".into()] {
-        unseen.unobserved.push(Unobserved { what, why: "it did not answer within 5 s".into() });
+    for what in [Aspect::storage_on("local", "atlas"), Aspect::Bridges("atlas".into())] {
+        unseen.unobserved.push(Unobserved::new(what, "it did not answer within 5 s"));
     }
     assert_eq!(
         levels(&unseen),

@@ -136,7 +136,7 @@ impl<'p> Page<'p> {
                     self.line(format!("{}{line}", if at == 0 { "  " } else { "    " }));
                 }
                 let width = self.width - 9;
-                for (at, line) in note.fix.iter().flat_map(|fix| wrap(fix, width)).enumerate() {
+                for (at, line) in note.fix.iter().flat_map(|fix| wrap(&fix.to_string(), width)).enumerate() {
                     let lead = if at == 0 { "    fix: " } else { "         " };
                     self.line(format!("{lead}{line}"));
                 }

@@ -182,7 +182,7 @@ fn no_two_final_configs_have_one_address() {
         said,
         "nodes w-1 and w-2 would both have the address 10.7.0.5, by the patch spec.patches[0].inline"
     );
-    assert!(error.fix().unwrap().contains("${node.address}"), "{error:?}");
+    assert!(error.fix().unwrap().to_string().contains("${node.address}"), "{error:?}");
     let dummy = document("DummyLinkConfig", "name: dummy0, addresses: [{address: 10.8.0.1/24}]");
     let anycast = document("LinkConfig", "name: lo, addresses: [{address: 10.9.0.53/32}]");
     let local = document("LinkConfig", "name: net0, addresses: [{address: fe80::1/64}]");
