@@ -180,7 +180,7 @@ pub enum Command {
         #[arg(long)]
         full: bool,
     },
-    /// Stop and delete every VM of the cluster; images stay.
+    /// Stop and delete every VM of the cluster; images, templates and secrets stay.
     Destroy {
         /// Which inventory.
         #[command(flatten)]
@@ -188,6 +188,9 @@ pub enum Command {
         /// The cluster's name, instead of being asked for it.
         #[arg(long, value_name = "NAME")]
         confirm: Option<String>,
+        /// Go on from this generation of the cluster although this store has not seen it.
+        #[arg(long, value_name = "GENERATION")]
+        onto: Option<u32>,
         /// Show every node in full, also those that are alike.
         #[arg(long)]
         full: bool,

@@ -33,13 +33,20 @@ fn a_cluster_is_called_gone_only_when_it_is() {
     assert_eq!(destroy.status.code(), Some(1), "{}", text(&destroy.stderr));
     let said = text(&destroy.stdout);
     assert!(said.contains("Cluster home is not gone. Left") && !said.contains("is gone,"), "{said}");
-    assert!(said.contains("Images and secrets stay"), "{said}");
+    assert!(
+        said.contains("\n  image local:import/talos-") && said.contains("\n  its secrets in the store\n"),
+        "{said}"
+    );
 
     // From another machine without the secrets, none are promised.
     let empty = lab.dir().with_file_name("empty").display().to_string();
     let said =
         good(&small.run(&lab, &["destroy", "--confirm", "home", "--state", &empty, "--without-secrets=1"]));
-    assert!(said.contains("Cluster home is gone, ") && said.contains("Images stay."), "{said}");
+    assert!(
+        said.contains("Cluster home is gone, ") && said.contains("\n  image local:import/talos-"),
+        "{said}"
+    );
+    assert!(!said.contains("its secrets"), "{said}");
 }
 
 #[test]

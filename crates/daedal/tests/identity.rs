@@ -189,6 +189,21 @@ fn a_store_that_is_behind_is_told_and_does_not_go_on_by_a_mere_yes() {
     assert!(text(&refused.stderr).contains("one generation after"), "{}", text(&refused.stderr));
     good(&second.run(&lab, &["apply", "--yes", "--onto", "4"]));
     assert!(hands.vm(300).unwrap().1.tags.contains(&"two".to_owned()));
+
+    // Nor does the copy destroy what it has not seen by a mere name.
+    let destroy = ["destroy", "--confirm", "home"];
+    let refused = with_copy(&destroy);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(64), "{said}");
+    assert!(said.contains("one generation after") && said.contains("--onto 5"), "{said}");
+    let wrong = with_copy(&[&destroy[..], &["--onto", "4"]].concat());
+    assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+    assert!(hands.vm(300).is_some() && hands.vm(303).is_some());
+    good(&with_copy(&[&destroy[..], &["--onto", "5"]].concat()));
+    assert!(hands.vm(300).is_none() && hands.vm(303).is_none());
+    // It knows of that generation now: what it creates next comes after it.
+    good(&with_copy(&["apply", "--yes"]));
+    assert!(hands.notes(300).contains(" generation=6 "), "{}", hands.notes(300));
 }
 
 #[test]
@@ -292,6 +307,18 @@ fn secrets_that_lost_a_race_are_told_and_give_way() {
     );
     let apply = with_loser(&["apply", "--yes"]);
     assert_eq!(apply.status.code(), Some(1), "{}", text(&apply.stdout));
+
+    // What another store created is not gone because this one cannot touch it.
+    let hands = Hands::on(&lab);
+    for _ in 0..2 {
+        let destroy = with_loser(&["destroy", "--confirm", "home"]);
+        let said = text(&destroy.stdout);
+        assert_eq!(destroy.status.code(), Some(1), "{said}");
+        let last = said.lines().last().unwrap();
+        assert!(last.starts_with("Cluster home is not gone."), "{said}");
+        assert!(last.contains("VM 300 \"cp-1\" on") && last.contains("VM 303 \"worker-1\" on"), "{said}");
+        assert!(hands.vm(300).is_some() && hands.vm(303).is_some());
+    }
 
     good(&small.run(&lab, &["secrets", "export", "--to", &at("used.yaml")]));
     let said = good(&with_loser(&["secrets", "import", "--replace", &at("used.yaml")]));

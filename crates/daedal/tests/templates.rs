@@ -43,7 +43,21 @@ fn templates_are_listed_and_go_when_somebody_says_so() {
     }
 
     // Their clones are gone. Nobody is there to ask: nothing goes. Asked for, they do, and once only.
-    good(&before.run(&lab, &["destroy", "--confirm", "home"]));
+    let said = good(&before.run(&lab, &["destroy", "--confirm", "home"]));
+    let (gone, stays) = said.split_once("What stays:\n").unwrap();
+    assert!(gone.contains("Cluster home is gone, "), "{said}");
+    let stays: Vec<&str> = stays.lines().collect();
+    assert!(stays[0].starts_with("  templates 998, 999; to destroy: "), "{said}");
+    assert!(stays[0].contains("templates prune --all --lab --lab-dir "), "{said}");
+    assert!(
+        stays[1].starts_with("  image local:import/talos-v1.12.0-") && stays[1].ends_with(" on atlas"),
+        "{said}"
+    );
+    assert_eq!(stays[2..], ["  its secrets in the store"], "{said}");
+    // Once more, with nothing to destroy: what stays is told as well.
+    let again = before.json(&lab, &["destroy", "--confirm", "home"]);
+    assert_eq!((&again["changed"], &again["left"]), (&false.into(), &serde_json::json!([])), "{again:#}");
+    assert_eq!(again["stays"]["templates"], serde_json::json!([998, 999]), "{again:#}");
     let run = after.run(&lab, &["templates", "prune"]);
     let (shown, said) = (text(&run.stdout), text(&run.stderr));
     assert_eq!(run.status.code(), Some(64), "{said}");

@@ -8,11 +8,11 @@ use crate::capacity::{Rooms, by_host};
 use crate::error::PlanError;
 use crate::fix::{Command, Fix};
 use crate::graph::{Graph, Subject};
-use crate::names;
 use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Quorum, StepId};
 use crate::survey::{Notes, Survey, claims, full_name, look_alike};
 use crate::volumes::{Place, Volumes};
 use crate::world::{Aspect, EtcdView, GuestView, Likeness, Ownership, TalosView, World};
+use crate::{names, stays};
 
 /// Plans the end of the cluster: every VM that is ours, wherever it is, also of nodes no longer declared; and every
 /// config medium. Never anything under `protect: true`, and nothing without the secrets that prove it to be ours.
@@ -97,6 +97,7 @@ fn plan(cluster: &Cluster, world: &World, without_secrets: bool) -> Result<Plan,
     let used = Used { by: &used_by, anyhow: &in_use };
     media(cluster, &volumes, world, used, &order, without_secrets, &mut graph);
     untouched(cluster, world, &mut notes);
+    stays::notes(world, &mut notes);
 
     let staying = nodes.iter().filter(|node| node.fate == Fate::Blocked);
     let hosts = rooms.budgets(&before, &by_host(staying));
@@ -258,46 +259,13 @@ fn media(
     }
 }
 
-/// What stays, and why.
+/// Guests that stay although they may be of this cluster, and whatever else could not be seen to be gone: to call the cluster gone
+/// would be untrue.
 fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
-    let vmids: HashSet<u32> = cluster.nodes.iter().map(|node| node.vmid).collect();
+    let templates = cluster.templates().map(|(vmid, ..)| vmid);
+    let vmids: HashSet<u32> = cluster.nodes.iter().map(|node| node.vmid).chain(templates).collect();
     for guest in world.guests.values() {
-        let ours = vmids.contains(&guest.vmid);
-        match &guest.ownership {
-            Ownership::Foreign if ours => {
-                notes.info(full_name(guest), "Has one of our VMIDs but is not ours. It is not touched.");
-            }
-            // To call the cluster gone would be untrue.
-            Ownership::LookAlike { why, likeness: Likeness::LostMark } => {
-                let node = cluster.nodes.iter().find(|node| node.vmid == guest.vmid);
-                let fix = node.map(|node| {
-                    Fix::from(format!("if it is {}, give it its mark back: ", node.name))
-                        .run(Command::NodeMark(node.name.clone()))
-                        .words(", then run again")
-                });
-                notes.problem(full_name(guest), look_alike(why, Likeness::LostMark), fix);
-            }
-            Ownership::LookAlike { why, likeness } => {
-                notes.warning(full_name(guest), look_alike(why, *likeness));
-            }
-            Ownership::Template { .. } if !guest.template => {
-                let runs = if guest.running { " It runs." } else { "" };
-                notes.add(
-                    Level::Warning,
-                    full_name(guest),
-                    format!("It is an incomplete template of this cluster, and stays.{runs}"),
-                    Some(Fix::from("to destroy it: ").run(Command::TemplatesPrune { protected: false })),
-                );
-            }
-            Ownership::Unreadable { why } if ours => {
-                notes.problem(
-                    full_name(guest),
-                    format!("Its config could not be read: {why}. It is not touched."),
-                    None,
-                );
-            }
-            _ => {}
-        }
+        untouched_guest(cluster, guest, vmids.contains(&guest.vmid), notes);
     }
     let again = || Some(Fix::from("run destroy again when it can be seen"));
     for host in &world.unlisted_hosts {
@@ -310,7 +278,6 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
     let told = shared && world.volumes.iter().any(|volume| volume.storage == *storage);
     for unobserved in &world.unobserved {
         match &unobserved.what {
-            // To call the cluster gone would be untrue.
             what @ Aspect::Storage { storage: unseen, host }
                 if unseen == storage && (host.is_none() || !told) =>
             {
@@ -329,10 +296,52 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
             notes.problem(Aspect::storage_on(storage, &host.name).to_string(), text, again());
         }
     }
-    if world.volumes.iter().any(|volume| volume.content == "import") {
-        notes.info(
-            "images",
-            "Disk images stay on the storage, so that the next apply need not download them.",
-        );
+}
+
+/// What is said of a guest that is not destroyed: a problem where it may be of this cluster.
+fn untouched_guest(cluster: &Cluster, guest: &GuestView, on_our_vmid: bool, notes: &mut Notes) {
+    let who = full_name(guest);
+    match &guest.ownership {
+        Ownership::Foreign if on_our_vmid => {
+            notes.info(who, "Has one of our VMIDs but is not ours. It is not touched.");
+        }
+        Ownership::LookAlike { why, likeness: likeness @ Likeness::OtherMark } if !on_our_vmid => {
+            notes.warning(who, look_alike(why, *likeness));
+        }
+        Ownership::LookAlike { why, likeness } => {
+            notes.problem(who, look_alike(why, *likeness), look_alike_fix(cluster, guest, *likeness));
+        }
+        Ownership::Template { .. } if !guest.template => {
+            let (level, runs) = match guest.running {
+                true => (Level::Problem, " It runs."),
+                false => (Level::Warning, ""),
+            };
+            let text = format!("It is an incomplete template of this cluster, and stays.{runs}");
+            let prune = Command::TemplatesPrune { all: false, protected: false };
+            notes.add(level, who, text, Some(Fix::from("to destroy it: ").run(prune)));
+        }
+        Ownership::Unreadable { why } if on_our_vmid => {
+            notes.problem(who, format!("Its config could not be read: {why}. It is not touched."), None);
+        }
+        _ => {}
+    }
+}
+
+/// What to do about a guest that has something of this cluster and is not proven to be its own.
+fn look_alike_fix(cluster: &Cluster, guest: &GuestView, likeness: Likeness) -> Option<Fix> {
+    match likeness {
+        Likeness::LostMark => {
+            let node = cluster.nodes.iter().find(|node| node.vmid == guest.vmid)?;
+            let fix = Fix::from(format!("if it is {}, give it its mark back: ", node.name));
+            Some(fix.run(Command::NodeMark(node.name.clone())).words(", then run again"))
+        }
+        Likeness::OtherSecrets => {
+            Some("run destroy with the store that has its secrets (--state DIR)".into())
+        }
+        Likeness::Copy | Likeness::OtherMark => Some(Fix::from(format!(
+            "look at `qm config {}` on {}; if it is to stay, remove the `daedal-mark` line from its notes and the tag \
+             daedal-{}, and give it another SMBIOS uuid",
+            guest.vmid, guest.host, cluster.name
+        ))),
     }
 }

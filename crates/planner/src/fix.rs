@@ -37,6 +37,8 @@ pub enum Command {
     SecretsImportReplace,
     /// Destroy templates that are of no use.
     TemplatesPrune {
+        /// Also those that are current.
+        all: bool,
         /// Also in a cluster that says `protect: true`.
         protected: bool,
     },
@@ -55,8 +57,11 @@ impl fmt::Display for Command {
             Self::NodeRemove(node) => write!(f, "node remove {node}"),
             Self::SecretsImport => f.write_str("secrets import FILE"),
             Self::SecretsImportReplace => f.write_str("secrets import --replace FILE"),
-            Self::TemplatesPrune { protected: false } => f.write_str("templates prune"),
-            Self::TemplatesPrune { protected: true } => f.write_str("templates prune --protected"),
+            Self::TemplatesPrune { all, protected } => {
+                let all = if *all { " --all" } else { "" };
+                let protected = if *protected { " --protected" } else { "" };
+                write!(f, "templates prune{all}{protected}")
+            }
             Self::VolumesList => f.write_str("volumes list"),
             Self::VolumesPrune => f.write_str("volumes prune"),
         }

@@ -123,11 +123,12 @@ impl<'a> Judge<'a> {
                     Ownership::Ours { node: mark.node, digest: mark.digest }
                 }
             }
-            FoundMark::One(mark) => same_uuid.map_or(Ownership::Foreign, |node| {
-                look_alike(format!(
+            FoundMark::One(mark) => same_uuid.map_or(Ownership::Foreign, |node| Ownership::LookAlike {
+                why: format!(
                     "it has the SMBIOS uuid of {} but its mark names cluster {}",
                     node.name, mark.cluster
-                ))
+                ),
+                likeness: Likeness::OtherMark,
             }),
             FoundMark::Damaged => lost("its mark is damaged or doubled".to_owned()),
             FoundMark::None if guest.tags.contains(&self.tag) => {

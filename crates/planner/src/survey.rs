@@ -305,7 +305,10 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
     };
     notes.problem(node.name.clone(), text, Some(fix));
     // What is somebody else's for sure wants no medium of ours.
-    let theirs = matches!(guest.ownership, Ownership::LookAlike { likeness: Likeness::Copy, .. });
+    let theirs = matches!(
+        guest.ownership,
+        Ownership::LookAlike { likeness: Likeness::Copy | Likeness::OtherMark, .. }
+    );
     State::Blocked { suspect, keep_media: suspect && !theirs, host: None }
 }
 
@@ -313,7 +316,7 @@ fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut 
 pub(crate) fn look_alike(why: &str, likeness: Likeness) -> String {
     let whose = match likeness {
         Likeness::LostMark => "May be ours",
-        Likeness::Copy | Likeness::OtherSecrets => "Looks like ours but is not",
+        Likeness::Copy | Likeness::OtherMark | Likeness::OtherSecrets => "Looks like ours but is not",
     };
     format!("{whose}: {why}. It is not touched.")
 }

@@ -1,20 +1,22 @@
-//! `daedal destroy`: name what dies, ask for the cluster's name, stop hard, delete. Images stay.
+//! `daedal destroy`: name what dies, ask for the cluster's name, stop hard, delete, and name what stays.
 
 use daedal_engine::Report;
-use daedal_planner::{Action, Fate, Level, Plan, World};
+use daedal_planner::{Action, Fate, Level, Plan, Staying, World};
 
 use crate::cli::{Format, Target};
-use crate::commands::{apply, execute, plan};
-use crate::console;
+use crate::commands::{apply, execute, generation, plan};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
 use crate::words::count;
+use crate::{advice, console};
 
 /// What the command was told besides the target.
 pub struct Options {
     /// The cluster's name.
     pub confirm: Option<String>,
+    /// The generation to go on from.
+    pub onto: Option<u32>,
     /// Whether VMs go of which no secrets prove whose they are, and how many they are.
     pub without_secrets: Option<Option<usize>>,
     /// Tell every node in full.
@@ -32,40 +34,83 @@ pub async fn run(target: &Target, options: Options, format: Format, color: bool)
         plan::show(&plan, options.full, format, color);
     }
     if plan.is_empty() {
-        plan::tell_unchanged(&plan, format);
-        let left = left(&plan);
-        if left.is_empty() {
+        let end = End::of(&session, &world, &plan);
+        if end.left.is_empty() {
             forget_outputs(&session).await?;
-        } else if format == Format::Text {
-            console::result(&not_gone(&plan, &left));
         }
-        return Ok(plan::verdict(&plan));
+        match format {
+            Format::Json => console::json(&end.in_json(plan::unchanged(&plan))),
+            Format::Text => end.text(&plan).lines().for_each(console::result),
+        }
+        return Ok(end.exit());
+    }
+    let again = apply::command(target, "destroy");
+    // A store without anything cannot know what was applied; the number of VMs is asked for then.
+    if proven || world.known.is_some() {
+        generation::go_on(&world, options.onto, &again)?;
+        session.engine.acknowledge(&world).await.map_err(|error| engine_failure(&error))?;
     }
     if let Some(number) = options.without_secrets {
         count_vms(&plan, number)?;
     }
     consent(&plan, options.confirm)?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
-    execute::conclude(&plan, &report, &apply::command(target, "destroy"))?;
+    execute::conclude(&plan, &report, &again)?;
     // Only a look afterwards tells what is gone.
-    let after = observe(&session, proven).await?;
-    let after = plan_for(&session, &after, proven, target)?;
-    let left = left(&after);
-    let forgotten = left.is_empty() && forget_outputs(&session).await?;
+    let world = observe(&session, proven).await?;
+    let after = plan_for(&session, &world, proven, target)?;
+    let end = End::of(&session, &world, &after);
+    let forgotten = end.left.is_empty() && forget_outputs(&session).await?;
     match format {
-        Format::Json => {
-            let mut json = execute::as_json(&plan, &report);
-            json["left"] = serde_json::json!(left);
-            console::json(&json);
-        }
+        Format::Json => console::json(&end.in_json(execute::as_json(&plan, &report))),
         Format::Text => {
-            console::result(&summary(&plan, &world, &report, left.is_empty(), forgotten));
-            if !left.is_empty() {
-                console::result(&not_gone(&plan, &left));
-            }
+            let summary = summary(&plan, &report, end.left.is_empty(), forgotten);
+            console::result(format!("{summary}{}", end.text(&after)).trim_end());
         }
     }
-    Ok(if left.is_empty() { Exit::Done } else { Exit::Failed })
+    Ok(end.exit())
+}
+
+/// What a look says at the end.
+struct End {
+    /// What is of this cluster or may be, by name, and should have been destroyed.
+    left: Vec<String>,
+    /// What no destroy takes away.
+    stays: Staying,
+}
+
+impl End {
+    /// As the world is, with the plan that destroys what is left in it.
+    fn of(session: &Session, world: &World, plan: &Plan) -> Self {
+        let stays = daedal_planner::staying(&session.cluster, &session.image, world);
+        Self { left: left(plan), stays }
+    }
+
+    fn exit(&self) -> Exit {
+        if self.left.is_empty() { Exit::Done } else { Exit::Failed }
+    }
+
+    fn in_json(&self, mut json: serde_json::Value) -> serde_json::Value {
+        json["left"] = serde_json::json!(self.left);
+        json["stays"] = serde_json::json!(self.stays);
+        json
+    }
+
+    /// What stays, and in the last line what is left.
+    fn text(&self, plan: &Plan) -> String {
+        let mut text = String::new();
+        let lines = self.stays.lines();
+        if !lines.is_empty() {
+            text.push_str("What stays:\n");
+        }
+        for line in &lines {
+            text.push_str(&format!("  {}\n", advice::told(line)));
+        }
+        if !self.left.is_empty() {
+            text.push_str(&not_gone(plan, &self.left));
+        }
+        text
+    }
 }
 
 /// Looks at the world, with the secrets in the store or without them.
@@ -136,20 +181,12 @@ async fn forget_outputs(session: &Session) -> Outcome<bool> {
     Ok(any)
 }
 
-/// How it went, and what stays: no more than is true.
-fn summary(plan: &Plan, world: &World, report: &Report, gone: bool, forgotten: bool) -> String {
+/// How it went.
+fn summary(plan: &Plan, report: &Report, gone: bool, forgotten: bool) -> String {
     let state = if gone { "is gone" } else { "was destroyed in part" };
-    let images = world.volumes.iter().any(|volume| volume.content == "import");
-    let stays = match (images, world.secrets_stored) {
-        (true, true) => " Images and secrets stay.",
-        (true, false) => " Images stay.",
-        (false, true) => " Secrets stay.",
-        (false, false) => "",
-    };
     let outputs = if forgotten { " Its outputs, which led to it, are deleted." } else { "" };
     format!(
-        "\nCluster {} {state}, {} in {:.1} s.{outputs}{stays} The next apply gives the same VMIDs, MACs and \
-         addresses.\n",
+        "\nCluster {} {state}, {} in {:.1} s.{outputs} The next apply gives the same VMIDs, MACs and addresses.\n",
         plan.cluster,
         count(report.steps.len(), "step"),
         report.took.as_secs_f64(),

@@ -54,8 +54,8 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
             let options = apply::Options { saved, expect, yes, onto, timeline, full };
             apply::run(target, &options, format, color).await
         }
-        Command::Destroy { target, confirm, without_secrets, full } => {
-            let options = destroy::Options { confirm, without_secrets, full };
+        Command::Destroy { target, confirm, onto, without_secrets, full } => {
+            let options = destroy::Options { confirm, onto, without_secrets, full };
             destroy::run(&target, options, format, color).await
         }
         Command::Status { target, detailed_exitcode } => {

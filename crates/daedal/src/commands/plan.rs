@@ -198,7 +198,12 @@ pub fn verdict(plan: &Plan) -> Exit {
 /// Tells programs that there was nothing to do; people have seen the plan.
 pub fn tell_unchanged(plan: &Plan, format: Format) {
     if format == Format::Json {
-        let Plan { notes, differences, .. } = advice::complete_plan(plan);
-        console::json(&serde_json::json!({"changed": false, "notes": notes, "differences": differences}));
+        console::json(&unchanged(plan));
     }
+}
+
+/// A run in which there was nothing to do, for programs.
+pub fn unchanged(plan: &Plan) -> serde_json::Value {
+    let Plan { notes, differences, .. } = advice::complete_plan(plan);
+    serde_json::json!({"changed": false, "notes": notes, "differences": differences})
 }

@@ -79,8 +79,8 @@ impl<'w> Planner<'w> {
                         "{who} is made of something else than is declared now, and the cluster is protected \
                          (`protect: true`). It is not replaced, and nothing is cloned."
                     );
-                    let fix =
-                        Fix::from(Command::TemplatesPrune { protected: true }).words(", then apply again");
+                    let fix = Fix::from(Command::TemplatesPrune { all: false, protected: true })
+                        .words(", then apply again");
                     self.notes.problem(about, text, Some(fix));
                     return None;
                 }

@@ -348,6 +348,36 @@ fn no_new_secrets_while_a_guest_on_our_vmid_may_be_ours() {
     }
 }
 
+/// A cluster is not gone while something stays that may be of it: by its VMID, or because its mark names this cluster.
+#[test]
+fn destroy_calls_what_may_be_of_this_cluster_a_problem() {
+    let cluster = fixture::home();
+    let template = || Ownership::Template { role: daedal_inventory::Role::Worker, digest: "ab".into() };
+    let like = |likeness| Ownership::LookAlike { why: "it is another".into(), likeness };
+    for (what, vmid, running, ownership, level) in [
+        ("a copy", 900, true, like(Likeness::Copy), Level::Problem),
+        ("a copy on a VMID of ours", 303, false, like(Likeness::Copy), Level::Problem),
+        ("one of another store", 300, true, like(Likeness::OtherSecrets), Level::Problem),
+        ("one of another store elsewhere", 900, true, like(Likeness::OtherSecrets), Level::Problem),
+        ("one whose mark is lost", 300, true, like(Likeness::LostMark), Level::Problem),
+        ("another cluster's with a uuid of ours", 900, true, like(Likeness::OtherMark), Level::Warning),
+        ("another cluster's on a VMID of ours", 300, true, like(Likeness::OtherMark), Level::Problem),
+        ("a template in the making that runs", 999, true, template(), Level::Problem),
+        ("a template in the making", 999, false, template(), Level::Warning),
+        ("somebody else's", 300, true, Ownership::Foreign, Level::Info),
+    ] {
+        let mut world = fixture::home_world();
+        world.secrets_stored = true;
+        let guest = GuestView { vmid, host: "atlas".into(), running, ownership, ..GuestView::default() };
+        world.guests.insert(vmid, guest);
+        let plan = plan_destroy(&cluster, &world).unwrap();
+        let about = format!("VM {vmid} on atlas");
+        let note = plan.notes.iter().find(|note| note.about.as_str() == about).unwrap();
+        assert_eq!(note.level, level, "{what}");
+        assert!(level != Level::Problem || note.fix.is_some(), "{what}");
+    }
+}
+
 #[test]
 fn destroy_calls_an_unseen_images_storage_a_problem() {
     let cluster = fixture::cluster("home", &["atlas", "boreas"], 1, 0);

@@ -128,9 +128,11 @@ pub enum Ownership {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Likeness {
-    /// A copy, a restore, or somebody else's with our tag.
+    /// Its mark names this cluster, but was made for another VM: a copy or a restore.
     #[default]
     Copy,
+    /// It has the SMBIOS uuid of one of our nodes, and the mark of another cluster.
+    OtherMark,
     /// Its mark is missing or damaged: it may be ours, and nothing on it tells.
     LostMark,
     /// A node of a cluster that another store has the secrets of.

@@ -1,0 +1,91 @@
+//! What outlives a cluster that is destroyed, because destroy does not take it away.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use daedal_inventory::Cluster;
+use serde::Serialize;
+
+use crate::error::some_of;
+use crate::fix::{Command, Fix};
+use crate::names::{self, Images};
+use crate::plan::Level;
+use crate::survey::Notes;
+use crate::world::{GuestView, Ownership, World};
+
+/// What outlives a cluster, as far as it could be seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Staying {
+    /// VMIDs of its templates.
+    pub templates: Vec<u32>,
+    /// Volume ids of the disk images and boot ISOs that its nodes boot from, each with the hosts that have it.
+    pub images: BTreeMap<String, BTreeSet<String>>,
+    /// Whether its secrets are in the store.
+    pub secrets: bool,
+}
+
+/// What outlives the cluster.
+pub fn staying(cluster: &Cluster, images: &Images, world: &World) -> Staying {
+    let storage = &cluster.proxmox.images_storage;
+    let declared: BTreeSet<String> = images.all().map(|image| image.volid(storage)).collect();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for volume in world.volumes.iter().filter(|volume| declared.contains(&volume.volid)) {
+        found.entry(volume.volid.clone()).or_default().insert(volume.host.clone());
+    }
+    Staying {
+        templates: templates(world).map(|guest| guest.vmid).collect(),
+        images: found,
+        secrets: world.secrets_stored,
+    }
+}
+
+impl Staying {
+    /// One line for each kind of thing, with the command that removes it where there is one.
+    pub fn lines(&self) -> Vec<Fix> {
+        let mut lines = Vec::new();
+        if let Some(which) = some_templates(&self.templates) {
+            let prune = Command::TemplatesPrune { all: true, protected: false };
+            lines.push(Fix::from(format!("{which}; to destroy: ")).run(prune));
+        }
+        for (volid, hosts) in &self.images {
+            let hosts: Vec<String> = hosts.iter().cloned().collect();
+            lines.push(format!("image {volid} on {}", some_of(&hosts)).into());
+        }
+        if self.secrets {
+            lines.push("its secrets in the store".into());
+        }
+        lines
+    }
+}
+
+/// The notes of a plan to destroy about it.
+pub(crate) fn notes(world: &World, notes: &mut Notes) {
+    let complete = templates(world).filter(|guest| guest.template);
+    let vmids: Vec<u32> = complete.map(|guest| guest.vmid).collect();
+    if let Some(which) = some_templates(&vmids) {
+        let prune = Command::TemplatesPrune { all: true, protected: false };
+        let text = format!("What stays: {which}, for the next apply to clone from.");
+        notes.add(Level::Info, "templates", text, Some(Fix::from("to destroy them: ").run(prune)));
+    }
+    let pinned: BTreeSet<&str> = world.image_pins.iter().map(|pin| pin.file.as_str()).collect();
+    if world.volumes.iter().any(|volume| pinned.contains(names::volid_file(&volume.volid))) {
+        let text =
+            "Disk images and boot ISOs stay on the storage, so that the next apply need not download them.";
+        notes.info("images", text);
+    }
+}
+
+/// Some templates by their VMIDs; none if there are none.
+fn some_templates(vmids: &[u32]) -> Option<String> {
+    let names: Vec<String> = vmids.iter().map(ToString::to_string).collect();
+    match names.len() {
+        0 => None,
+        1 => Some(format!("template {}", names[0])),
+        _ => Some(format!("templates {}", some_of(&names))),
+    }
+}
+
+/// The templates of this cluster, complete or not.
+fn templates(world: &World) -> impl Iterator<Item = &GuestView> {
+    world.guests.values().filter(|guest| matches!(guest.ownership, Ownership::Template { .. }))
+}
