@@ -160,8 +160,7 @@ pub fn other_secrets() -> Fix {
         )
 }
 
-/// The command that frees a VM whose create or clone died half-way, which no API token can. Without the last option the disks
-/// that were made so far would stay for good.
+/// The command that frees a VM whose create or clone died half-way, which no API token can.
 pub fn freeing(host: &str, vmid: u32) -> String {
     format!("as root on {host}: {}", unlock_and_destroy(vmid))
 }
@@ -177,7 +176,13 @@ pub fn freeing_unseen(host: &str, vmid: u32, lock: &str) -> String {
 }
 
 fn unlock_and_destroy(vmid: u32) -> String {
-    format!("qm unlock {vmid} && qm destroy {vmid} --purge --destroy-unreferenced-disks 1; then run again")
+    format!("qm unlock {vmid} && {}; then run again", destroying(vmid))
+}
+
+/// The command that destroys a VM by hand, and with it disks of its number that its config does not name: they would stay for
+/// good otherwise.
+pub(crate) fn destroying(vmid: u32) -> String {
+    format!("qm destroy {vmid} --purge --destroy-unreferenced-disks 1")
 }
 
 /// The way to boot, like the declared one, that imports no disk image: all that `boot` then is.

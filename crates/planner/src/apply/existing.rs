@@ -8,6 +8,7 @@ use super::{Planner, Track};
 use crate::bootstrap::Interruption;
 use crate::difference::Stays;
 use crate::drift::{Drift, drift};
+use crate::error::destroying;
 use crate::graph::Subject;
 use crate::names::Images;
 use crate::plan::{Action, Impact, Level, StepId};
@@ -182,9 +183,9 @@ impl<'w> Planner<'w> {
             self.differ(node, "network card's MAC", values, Stays::held(why), None);
         }
         for Held { change, why } in &drift.held {
-            let fix = format!(
-                "replace the node: on {host}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again"
-            );
+            let destroying = destroying(vmid);
+            let fix =
+                format!("replace the node: on {host}: qm stop {vmid} && {destroying}, then apply again");
             let (from, to) = change.words();
             self.differ(node, &change.option, [&to, &from], Stays::held(why_held(*why)), Some(fix.into()));
         }

@@ -3,7 +3,7 @@
 use daedal_inventory::{Cluster, Node};
 
 use super::{Notes, Present, State, at, full_name};
-use crate::error::strangers_address;
+use crate::error::{destroying, strangers_address};
 use crate::fix::Fix;
 use crate::world::{EtcdView, GuestView, NodeView, Ownership, TalosView, VmConfig, World};
 
@@ -99,7 +99,7 @@ fn answered(
     let maintenance = matches!(view.talos, TalosView::Maintenance);
     if config.disk == 0 {
         let text = format!("{who} has no system disk. It is not touched.");
-        let fix = format!("on {}: qm destroy {vmid} --purge, then apply again", guest.host);
+        let fix = format!("on {}: {}, then apply again", guest.host, destroying(vmid));
         return Obstacle::new(false, text, fix);
     }
     if matches!(view.talos, TalosView::OtherCluster) {
@@ -132,8 +132,9 @@ fn answered(
             at(node, world)
         );
         let fix = format!(
-            "if its disk is really lost: on {}: qm stop {vmid} && qm destroy {vmid} --purge, then apply again",
-            guest.host
+            "if its disk is really lost: on {}: qm stop {vmid} && {}, then apply again",
+            guest.host,
+            destroying(vmid)
         );
         return Obstacle::new(true, text, fix);
     }

@@ -348,6 +348,30 @@ fn no_new_secrets_while_a_guest_on_our_vmid_may_be_ours() {
     }
 }
 
+/// Whoever destroys a VM by hand as advised leaves none of its disks behind.
+#[test]
+fn every_advised_destroy_takes_unreferenced_disks_along() {
+    let cluster = fixture::home();
+    let advised = |change: &dyn Fn(&mut Sim)| {
+        let mut sim = Sim::made(&cluster, &fixture::home_world());
+        change(&mut sim);
+        let fixes = sim.plan().notes.into_iter().filter_map(|note| Some(note.fix?.to_string()));
+        fixes.filter(|fix| fix.contains("qm destroy")).collect::<Vec<_>>()
+    };
+    for fixes in [
+        advised(&|sim| config(&mut sim.world, 303).disk = 0),
+        advised(&|sim| {
+            config(&mut sim.world, 303).options.insert("machine".into(), Value::text("pc"));
+        }),
+        advised(&|sim| {
+            sim.cluster.boot.config = daedal_inventory::BootConfig::Maintenance;
+            sim.world.nodes.get_mut("worker-1").unwrap().talos = TalosView::Maintenance;
+        }),
+    ] {
+        assert!(fixes.len() == 1 && fixes[0].contains("--destroy-unreferenced-disks 1"), "{fixes:?}");
+    }
+}
+
 /// A cluster is not gone while something stays that may be of it: by its VMID, or because its mark names this cluster.
 #[test]
 fn destroy_calls_what_may_be_of_this_cluster_a_problem() {
