@@ -25,7 +25,7 @@ Exit codes:
     2  `--detailed-exitcode`: `plan` has changes, or `status` finds something not as it should be
    64  the command line is wrong
    65  the inventory or another document is wrong
-   66  a file that was named cannot be read
+   66  a file that was named cannot be read, or no node has the name that was given
    69  Proxmox or a service cannot be reached
    73  an output file cannot be written
    75  somebody else holds the lock; try again later

@@ -68,7 +68,12 @@ fn plans_pictures_and_outputs_follow_the_cluster() {
     {
         assert!(said.contains(word), "{word}: {said}");
     }
-    assert_eq!(home.run(&lab, &["node", "show", "cp-9"]).status.code(), Some(64));
+    for command in ["show", "mark"] {
+        let unknown = home.run(&lab, &["node", command, "cp-9"]);
+        let said = text(&unknown.stderr);
+        assert_eq!(unknown.status.code(), Some(66), "{said}");
+        assert!(said.contains("no node called cp-9") && said.contains("Declared: cp-1"), "{said}");
+    }
 
     // Once it is gone, nothing leads to it any more; its secrets stay.
     good(&home.run(&lab, &["destroy", "--confirm", "home"]));

@@ -87,12 +87,13 @@ pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome 
 pub fn declared<'a>(cluster: &'a Cluster, name: &str) -> Outcome<&'a Node> {
     cluster.node(name).ok_or_else(|| {
         let names: Vec<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
-        let failure = Failure::new(Exit::Usage, format!("the inventory has no node called {name}"));
+        let failure = Failure::new(Exit::NoInput, format!("the inventory has no node called {name}"));
         // Another number is no typing error: cp-9 may be any of them.
         let letters = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
         let meant = nearest(name, &names).filter(|meant| letters(meant) != letters(name));
-        let meant = meant.map(|meant| format!("Did you mean {meant}?"));
-        failure.hint(meant.unwrap_or_else(|| format!("There are: {}", names.join(", "))))
+        let failure =
+            meant.into_iter().fold(failure, |failure, meant| failure.hint(format!("Did you mean {meant}?")));
+        failure.hint(format!("Declared: {}", names.join(", ")))
     })
 }
 
