@@ -47,7 +47,7 @@ fn a_lowered_count_and_node_remove_scale_a_cluster_down() {
     assert_eq!(fewer.json(&lab, &["node", "list"]).as_array().unwrap().len(), 5);
 
     let said = good(&fewer.run(&lab, &[&going[..], &["--yes"]].concat()));
-    assert!(said.contains("cp-2, cp-3, worker-2 are gone from cluster home"), "{said}");
+    assert!(said.contains("\ncp-2, cp-3, worker-2 are gone from cluster home"), "{said}");
     let list = fewer.json(&lab, &["node", "list"]);
     assert!(list.as_array().unwrap().iter().all(|row| row["declared"] == true), "{list:#}");
     let again = fewer.run(&lab, &[&going[..], &["--yes"]].concat());
@@ -64,6 +64,36 @@ fn a_lowered_count_and_node_remove_scale_a_cluster_down() {
     protected.push(("  environment: lab ", "  protect: true\n  environment: lab "));
     let refused = Changed::new("home", &protected).run(&lab, &[&going[..], &["--yes"]].concat());
     assert!(text(&refused.stderr).contains("is protected"), "{}", text(&refused.stderr));
+}
+
+/// A removal whose look afterwards finds something of a node does not call it gone.
+#[test]
+fn a_node_is_gone_only_where_a_look_finds_nothing_of_it() {
+    let lab = Lab::new();
+    let two = Changed::new("home", &[("count: 3 ", "count: 1 ")]);
+    good(&two.run(&lab, &["apply", "--yes"]));
+    let mut medium = String::new();
+    lab.tamper(|world| {
+        // A config medium of the node in the drive of another VM, where no removal takes it away.
+        let datacenter = &mut world["datacenter"];
+        let notes = datacenter["vms"]["300"]["config"]["description"].as_str().unwrap();
+        let cluster: String = notes.split("cluster=").nth(1).unwrap().chars().take(8).collect();
+        let file = format!("iso/daedal-home.worker-2.{cluster}-{}.iso", "ab".repeat(6));
+        medium = format!("local:{file}");
+        let volumes = datacenter["stores"]["atlas/local"]["volumes"].as_object_mut().unwrap();
+        let mut volume = volumes.values().next().unwrap().clone();
+        (volume["content"], volume["format"]) = ("iso".into(), "iso".into());
+        volumes.insert(file, volume);
+        datacenter["vms"]["300"]["config"]["ide2"] = format!("{medium},media=cdrom").into();
+    });
+    let fewer = Changed::new("home", FEWER);
+    let run = fewer.run(&lab, &["node", "remove", "worker-2", "--yes"]);
+    let said = text(&run.stdout);
+    assert_eq!(run.status.code(), Some(1), "{said}");
+    let last = said.trim_end().lines().last().unwrap();
+    assert_eq!(last, format!("worker-2 is not gone. Left: {medium} on atlas"), "{said}");
+    assert!(!said.contains("is gone from"), "{said}");
+    assert_eq!(fewer.json(&lab, &["node", "list"]).as_array().unwrap().len(), 2);
 }
 
 #[test]

@@ -32,6 +32,7 @@ mod judge;
 mod placement;
 mod plan;
 mod prune;
+mod remains;
 mod remove;
 mod stays;
 mod storages;
@@ -67,6 +68,7 @@ pub use mark::{
 pub use names::{Content, ImageRef, Images};
 pub use plan::*;
 pub use prune::{Pruning, plan_prune_templates, plan_prune_volumes};
+pub use remains::{Remains, remains};
 pub use remove::{Removal, plan_remove};
 pub use size::asked_size;
 pub use slots::{Seat, Seats, disk_serial, disk_slots, seat};

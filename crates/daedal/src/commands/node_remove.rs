@@ -1,6 +1,7 @@
 //! `daedal node remove`: nodes that are no longer declared leave the cluster, and their VMs go.
 
-use daedal_planner::{Fate, Removal, World};
+use daedal_engine::Report;
+use daedal_planner::{Fate, Plan, Remains, Removal, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::{apply, execute, generation, plan};
@@ -65,22 +66,50 @@ pub async fn run(
     }
     let report = execute::execute(&session, &world, &plan, format, color).await?;
     execute::conclude(&plan, &report, &again)?;
-    let gone: Vec<&str> = (plan.nodes.iter().filter(|node| node.fate == Fate::Destroy))
-        .map(|node| node.name.as_str())
+    // Only a look afterwards tells what is gone.
+    let world = session.observe().await?;
+    let going = plan.nodes.iter().filter(|node| node.fate == Fate::Destroy);
+    let removed: Vec<(&str, Remains)> = going
+        .map(|node| {
+            (node.name.as_str(), daedal_planner::remains(&session.cluster, &world, &node.name, node.role))
+        })
         .collect();
+    let all_gone = removed.iter().all(|(_, remains)| remains.is_gone());
     match format {
-        Format::Json => console::json(&execute::as_json(&plan, &report)),
-        Format::Text => console::result(&format!(
-            "\n{} {} gone from cluster {}, {} in {:.1} s. The output files still name what was: {}\n",
-            gone.join(", "),
-            if gone.len() == 1 { "is" } else { "are" },
-            plan.cluster,
-            count(report.steps.len(), "step"),
-            report.took.as_secs_f64(),
-            apply::command(target, "apply"),
-        )),
+        Format::Json => {
+            let mut json = execute::as_json(&plan, &report);
+            json["removed"] =
+                removed.iter().map(|(name, remains)| (*name, serde_json::json!(remains))).collect();
+            console::json(&json);
+        }
+        Format::Text => console::result(&ending(&plan, &report, &removed, &apply::command(target, "apply"))),
     }
-    Ok(verdict)
+    Ok(if all_gone { verdict } else { Exit::Failed })
+}
+
+/// How it went: what is gone, and in the last lines what is not, or could not be seen to be.
+fn ending(plan: &Plan, report: &Report, removed: &[(&str, Remains)], apply: &str) -> String {
+    let (gone, left): (Vec<_>, Vec<_>) = removed.iter().partition(|(_, remains)| remains.is_gone());
+    let (steps, took) = (count(report.steps.len(), "step"), report.took.as_secs_f64());
+    let names: Vec<&str> = gone.iter().map(|(name, _)| *name).collect();
+    let mut text = match &names[..] {
+        [] => format!("\nCluster {}: {steps} in {took:.1} s.\n", plan.cluster),
+        names => format!(
+            "\n{} {} gone from cluster {}, {steps} in {took:.1} s. The output files still name what was: {apply}\n",
+            names.join(", "),
+            if names.len() == 1 { "is" } else { "are" },
+            plan.cluster,
+        ),
+    };
+    for (name, Remains { found, unseen }) in left {
+        let (found, unseen) = (found.join(", "), unseen.join(", "));
+        text.push_str(&match (found.is_empty(), unseen.is_empty()) {
+            (true, _) => format!("Whether {name} is gone is not known. Not seen: {unseen}\n"),
+            (false, true) => format!("{name} is not gone. Left: {found}\n"),
+            (false, false) => format!("{name} is not gone. Left: {found}. Not seen: {unseen}\n"),
+        });
+    }
+    text
 }
 
 /// Names that are nowhere are most likely misspelt: the ones that exist help.

@@ -213,6 +213,38 @@ fn apply_names_the_command_for_what_is_no_longer_declared() {
     assert_eq!(note.fix, Some(remove));
 }
 
+/// Gone is what a look everywhere finds nothing of.
+#[test]
+fn what_is_left_of_a_removed_node_is_found_and_what_was_not_seen_is_named() {
+    let mut sim = without(&["cp-3"]);
+    let look = |sim: &Sim| remains(&sim.cluster, &sim.world, "cp-3", Some(Role::ControlPlane));
+    let all = look(&sim);
+    assert!(all.found[0].starts_with("VM 302"), "{all:?}");
+    assert_eq!(
+        (&all.found[1..], &all.unseen[..]),
+        (&names(&["its member of etcd", "its node in Kubernetes"])[..], &[][..])
+    );
+    let plan = plan(&sim, &["cp-3"]);
+    assert_eq!(sim.run(&plan, |_| true), plan.steps.len());
+    assert!(look(&sim).is_gone(), "{:?}", look(&sim));
+    // A medium with its keys in somebody's drive, and peers that cannot be asked.
+    let file = names::media_file_of(&sim.cluster, "cp-3", &"ab".repeat(6), None);
+    let (host, storage) = ("atlas".to_owned(), sim.cluster.proxmox.images_storage.clone());
+    let volid = names::media_volid(&storage, &file);
+    sim.world.volumes.push(VolumeView { host, storage, volid, content: "iso".into(), size: 1 });
+    sim.world.unlisted_hosts.insert("boreas".into());
+    (sim.world.kubernetes_told, sim.world.members) = (false, Vec::new());
+    let all = look(&sim);
+    assert!(all.found.len() == 1 && all.found[0].contains(&file), "{all:?}");
+    assert_eq!(all.unseen, names(&["virtual machines of host boreas", "etcd", "Kubernetes"]));
+    // A worker never was a member.
+    assert!(
+        !remains(&sim.cluster, &sim.world, "worker-9", Some(Role::Worker))
+            .unseen
+            .contains(&"etcd".to_owned())
+    );
+}
+
 /// Whoever is no longer declared votes until it is removed, and so it is counted.
 #[test]
 fn former_members_are_counted_as_long_as_they_vote() {
