@@ -22,7 +22,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
     0  done
     1  failed; what was done stands, and running again goes on from there
-    2  `--detailed-exitcode`: `plan` has changes, or `status` finds something not as it should be
+    2  `--detailed-exitcode`: not all is as declared, or not all of it could be seen
    64  the command line is wrong
    65  the inventory or another document is wrong
    66  a file that was named cannot be read, or no node has the name that was given
@@ -146,7 +146,7 @@ pub enum Command {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// Exit with 2 if there are changes, 0 if there are none.
+        /// Exit with 2 if there are changes or differences, or if something could not be seen; with 0 if all is as declared.
         #[arg(long)]
         detailed_exitcode: bool,
         /// Write the plan to a file that `apply FILE` executes as exactly that.

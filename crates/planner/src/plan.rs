@@ -99,9 +99,12 @@ pub struct Plan {
     /// What is not as declared and stays so; each is told in a note, too.
     #[serde(default)]
     pub differences: Vec<Difference>,
-    /// Whether something could not be seen or compared; a note says what.
+    /// Whether something could not be seen or compared.
     #[serde(default)]
     pub unseen: bool,
+    /// What that is; notes say why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_seen: Vec<String>,
 }
 
 impl Plan {
@@ -129,6 +132,7 @@ impl Plan {
             notes: Vec::new(),
             differences: Vec::new(),
             unseen: false,
+            not_seen: Vec::new(),
         }
     }
 }
@@ -345,6 +349,11 @@ impl Plan {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
+    }
+
+    /// Whether all was seen, and all of it is as declared.
+    pub fn finds_all_as_declared(&self) -> bool {
+        self.finds_no_difference() && !self.unseen
     }
 
     /// Whether all is as declared, as far as it could be seen: nothing to do, and no difference stays.

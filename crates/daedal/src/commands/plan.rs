@@ -45,7 +45,7 @@ pub async fn run(target: &Target, options: &Options, format: Format, color: bool
     Ok(match has_problems(&plan) {
         // What apply would leave out is no success.
         true if plan.is_empty() || !options.detailed_exitcode => Exit::Failed,
-        _ if options.detailed_exitcode && !plan.finds_no_difference() => Exit::Changes,
+        _ if options.detailed_exitcode && !plan.finds_all_as_declared() => Exit::Changes,
         _ => Exit::Done,
     })
 }

@@ -267,6 +267,7 @@ mod tests {
             notes: vec![],
             differences: vec![],
             unseen: false,
+            not_seen: Vec::new(),
             nodes: Default::default(),
             versions: Default::default(),
         }

@@ -396,6 +396,7 @@ mod tests {
             quorum: Default::default(),
             differences: Vec::new(),
             unseen: false,
+            not_seen: Vec::new(),
             notes: Vec::new(),
         }
     }

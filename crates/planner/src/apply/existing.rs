@@ -14,7 +14,7 @@ use crate::names::Images;
 use crate::plan::{Action, Impact, Level, StepId};
 use crate::size;
 use crate::survey::{NodeSurvey, Present};
-use crate::world::{ConfigView, EtcdView, GuestView, TalosView, VmConfig};
+use crate::world::{Aspect, ConfigView, EtcdView, GuestView, TalosView, VmConfig};
 
 /// A node whose VM is there, and what is known of it.
 struct Existing<'w, 's> {
@@ -101,7 +101,7 @@ impl<'w> Planner<'w> {
         let node = one.node;
         match one.seen {
             ConfigView::Unknown if !one.current && !one.maintenance && !waits => {
-                self.unseen = true;
+                self.not_seen.push(Aspect::MachineConfig(node.name.clone()).to_string());
                 let (level, what) = match one.guest.running {
                     true => (
                         Level::Warning,
@@ -129,7 +129,8 @@ impl<'w> Planner<'w> {
         );
         let level = if one.guest.running { Level::Warning } else { Level::Problem };
         self.notes.add(level, one.node.name.clone(), text, None);
-        self.unseen = true;
+        let locked = Aspect::Vm { vmid: one.node.vmid, host: Some(one.guest.host.clone()) };
+        self.not_seen.push(locked.to_string());
     }
 
     /// The steps that change its options and grow its disk.

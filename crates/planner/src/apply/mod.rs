@@ -99,7 +99,7 @@ fn plan(
         graph: Graph::default(),
         notes: Notes(survey.notes.clone()),
         differences: Vec::new(),
-        unseen: !world.unobserved.is_empty(),
+        not_seen: world.unobserved.iter().map(|unobserved| unobserved.what.to_string()).collect(),
         voters: Voters::count(world, &survey),
         control_planes_possible,
         secrets: None,
@@ -133,7 +133,9 @@ fn plan(
 
     let nodes = planner.planned_nodes(&survey);
     let hosts = rooms.budgets(&before, &by_host(&nodes));
-    let (steps, differences, unseen) = (planner.graph.steps, planner.differences, planner.unseen);
+    let (steps, differences, mut not_seen) = (planner.graph.steps, planner.differences, planner.not_seen);
+    not_seen.sort();
+    not_seen.dedup();
     planner.notes.0.extend(difference::notes(&differences));
     let notes = planner.notes.sorted();
     // A template that is there already can be cloned without one.
@@ -141,7 +143,8 @@ fn plan(
         return Err(no_import());
     }
     let plan = Plan::empty(Purpose::Apply, cluster, world);
-    Ok(Plan { nodes, steps, hosts, quorum, notes, differences, unseen, ..plan })
+    let unseen = !not_seen.is_empty();
+    Ok(Plan { nodes, steps, hosts, quorum, notes, differences, unseen, not_seen, ..plan })
 }
 
 /// Refuses where VMs may have been made with secrets that are not in the store.
@@ -238,8 +241,8 @@ struct Planner<'w> {
     notes: Notes,
     /// What is not as declared and stays so.
     differences: Vec<Difference>,
-    /// Whether something could not be seen or compared.
-    unseen: bool,
+    /// What could not be seen or compared.
+    not_seen: Vec<String>,
     voters: Voters,
     /// Whether any control plane can ever come up.
     control_planes_possible: bool,

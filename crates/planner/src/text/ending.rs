@@ -108,7 +108,8 @@ impl Page<'_> {
     }
 
     pub(super) fn summary(&mut self) {
-        for line in wrap(&format!("{}.", summary(self.plan)), self.width) {
+        let not_seen = not_seen(self.plan).map(|which| format!(" {which}")).unwrap_or_default();
+        for line in wrap(&format!("{}.{not_seen}", summary(self.plan)), self.width) {
             let line = self.paint.bold(&line);
             self.line(line);
         }
@@ -126,13 +127,14 @@ impl Page<'_> {
                     quorum.after,
                     if quorum.after == 1 { "" } else { "s" },
                 );
+                let not_seen = not_seen(self.plan).map(|which| format!(" {which}")).unwrap_or_default();
                 match (differing(self.plan), self.plan.unseen) {
                     (Some(differences), _) => format!(
-                        "No changes, but cluster {cluster} is not as declared: {differences} (see Warnings)."
+                        "No changes, but cluster {cluster} is not as declared: {differences} (see Warnings).{not_seen}"
                     ),
-                    (None, true) => {
-                        format!("No changes: what could be seen of cluster {cluster} is as declared {all}.")
-                    }
+                    (None, true) => format!(
+                        "No changes: what could be seen of cluster {cluster} is as declared {all}.{not_seen}"
+                    ),
                     (None, false) => format!("No changes: cluster {cluster} is as declared {all}."),
                 }
             }
@@ -159,6 +161,11 @@ impl Page<'_> {
 /// So many members of etcd.
 fn voting(members: u32) -> String {
     format!("{members} voting member{}", if members == 1 { "" } else { "s" })
+}
+
+/// What could not be seen or compared, as a sentence; none if all was.
+pub fn not_seen(plan: &Plan) -> Option<String> {
+    (!plan.not_seen.is_empty()).then(|| format!("Not seen: {}.", some_of(&plan.not_seen)))
 }
 
 /// How many differences stay, and on how many nodes; none if none does.

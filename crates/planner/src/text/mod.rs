@@ -16,7 +16,7 @@ use crate::plan::{Action, DocumentChange, Fate, Impact, Level, Plan, PlannedNode
 use crate::size;
 use layout::{Paint, Style, wrap};
 
-pub use ending::{differing, left_out, outcome, summary};
+pub use ending::{differing, left_out, not_seen, outcome, summary};
 
 /// How the text should look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
