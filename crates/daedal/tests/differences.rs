@@ -137,6 +137,40 @@ fn hardware_that_waits_for_a_restart_is_a_difference_and_shown_apart() {
     assert!(page.contains("4 vCPU, 12 GiB of memory") && !page.contains("pending"), "{page}");
 }
 
+/// What could not be seen is not called as declared: it is named, and both commands tell scripts of it.
+#[test]
+fn what_could_not_be_seen_is_named_and_told_by_the_exit_code() {
+    let lab = Lab::new();
+    let small = with(&[]);
+    good(&small.run(&lab, &["apply", "--yes"]));
+    lab.tamper(|world| world["datacenter"]["vms"]["303"]["config"]["lock"] = "backup".into());
+    let (code, said) = planned(&small, &lab);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("No changes: what could be seen of cluster home is as declared"), "{said}");
+    assert!(said.ends_with("Not seen: VM 303 on host atlas."), "{said}");
+    let plan = small.json(&lab, &["plan"]);
+    assert_eq!(plan["notSeen"], serde_json::json!(["VM 303 on host atlas"]), "{plan:#}");
+    let status = small.run(&lab, &["status", "--detailed-exitcode"]);
+    assert_eq!(status.status.code(), Some(2), "{}", text(&status.stdout));
+}
+
+/// What a node differs in that was off is seen only once it runs: the last line, the JSON and the exit code tell of that.
+#[test]
+fn an_apply_ends_with_what_is_true_after_nodes_were_started() {
+    let lab = Lab::new();
+    good(&with(&[]).run(&lab, &["apply", "--yes"]));
+    let newer = with(&[("version: v1.12.0", "version: v1.12.1")]);
+    let off = || lab.tamper(|world| world["datacenter"]["vms"]["303"]["running"] = serde_json::Value::Null);
+    off();
+    let (_, said) = planned(&newer, &lab);
+    assert!(said.contains("1 difference on 1 node stays"), "{said}");
+    let said = flat(&newer.run(&lab, &["apply", "--yes"]).stdout);
+    assert!(said.contains("Cluster home is up: 2 nodes Ready; 2 differences on 2 nodes stay"), "{said}");
+    off();
+    let ended = newer.json(&lab, &["apply", "--yes"]);
+    assert_eq!(ended["differences"].as_array().unwrap().len(), 2, "{ended:#}");
+}
+
 /// Somebody gives a VM another name.
 fn rename(lab: &Lab, vmid: u32, name: &str) {
     let update = daedal_proxmox::UpdateVm::new().set("name", name);

@@ -1,10 +1,11 @@
 //! `daedal apply`: show the plan, ask, execute, sum up.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use daedal_engine::Report;
-use daedal_inventory::Cni;
-use daedal_planner::{Action, Level, Ownership, Plan, Purpose, World};
+use daedal_inventory::{Cluster, Cni};
+use daedal_planner::{Action, Level, Ownership, Plan, Purpose, Step, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::execute::{self, Canvas};
@@ -82,21 +83,28 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
         Ok(()) => failure,
     })?;
     let follow_up = match options.saved.is_none() && starts_changed(&session, &world, &plan) {
-        true => follow_up(&session, &target, options, format, color).await?,
+        true => Some(follow_up(&session, &target, options, format, color).await?),
         false => None,
     };
+    // What is true at the end is what was found last.
+    let last = follow_up.as_ref().map_or(&plan, |after| &after.plan);
     match format {
         Format::Json => {
-            let mut json = execute::as_json(&plan, &report);
-            if let Some((plan, report)) = &follow_up {
+            let mut json = execute::as_json(last, &report);
+            if let Some(FollowUp { plan, report: Some(report), .. }) = &follow_up {
                 json["followUp"] = execute::as_json(plan, report);
             }
             console::json(&json);
         }
-        Format::Text => console::result(&summary(&session, &target, &plan, &report).await),
+        Format::Text => {
+            let found = follow_up.as_ref().map_or(&world, |after| &after.world);
+            let more = follow_up.as_ref().and_then(|after| Some((&after.plan, after.report.as_ref()?)));
+            let runs: Vec<(&Plan, &Report)> = [Some((&plan, &report)), more].into_iter().flatten().collect();
+            console::result(&summary(&session, &target, &Ended { found, last, runs: &runs }).await);
+        }
     }
     drawn?;
-    Ok(plan::verdict(follow_up.as_ref().map_or(&plan, |(plan, _)| plan)))
+    Ok(plan::verdict(last))
 }
 
 /// Whether a plan starts a node whose declared config changed while it was off: what it runs on is seen only now.
@@ -111,6 +119,14 @@ fn starts_changed(session: &Session, world: &World, plan: &Plan) -> bool {
     })
 }
 
+/// What was found once nodes had been started, and what was done about it.
+struct FollowUp {
+    world: World,
+    plan: Plan,
+    /// None where there was nothing to do.
+    report: Option<Report>,
+}
+
 /// What can be seen only now that nodes were started: the same as another apply, in the same run.
 async fn follow_up(
     session: &Session,
@@ -118,22 +134,26 @@ async fn follow_up(
     options: &Options,
     format: Format,
     color: bool,
-) -> Outcome<Option<(Plan, Report)>> {
+) -> Outcome<FollowUp> {
     let world = session.observe().await?;
     let plan = plan::for_apply(session, &world)?;
-    if plan.is_empty() {
-        return Ok(None);
+    if plan.finds_all_as_declared() && !plan::has_problems(&plan) {
+        return Ok(FollowUp { world, plan, report: None });
     }
     console::progress("\nThe nodes that were started differ from the inventory:");
     if format == Format::Text {
         plan::show(&plan, options.full, format, color);
     }
+    if plan.is_empty() {
+        return Ok(FollowUp { world, plan, report: None });
+    }
+    let again = command(target, "apply");
     if !options.yes {
-        consent_to(&plan, "Run `daedal apply --yes` for the rest.")?;
+        agreed(&question(&plan), "the rest was not done", &format!("For the rest: {again} --yes"))?;
     }
     let report = execute::execute(session, &world, &plan, format, color).await?;
-    execute::conclude(&plan, &report, &command(target, "apply"))?;
-    Ok(Some((plan, report)))
+    execute::conclude(&plan, &report, &again)?;
+    Ok(FollowUp { world, plan, report: Some(report) })
 }
 
 /// Where the plan changes nothing, this inventory says the same as whatever somebody else applied: the store knows it from now on.
@@ -179,39 +199,80 @@ pub fn in_short(plan: &Plan) -> String {
 
 /// Asks whether to execute a plan, with what it comes to beside the question.
 pub fn consent_to(plan: &Plan, otherwise: &str) -> Outcome<()> {
-    agreed(&format!("{}\nDo this to cluster {}?", in_short(plan), plan.cluster), otherwise)
+    agreed(&question(plan), "nothing was done", otherwise)
+}
+
+fn question(plan: &Plan) -> String {
+    format!("{}\nDo this to cluster {}?", in_short(plan), plan.cluster)
 }
 
 /// Asks whether to go on; where there is no terminal to ask on, says how to do without.
 pub fn consent(session: &Session, otherwise: &str) -> Outcome<()> {
-    agreed(&format!("Do this to cluster {}?", session.cluster.name), otherwise)
+    agreed(&format!("Do this to cluster {}?", session.cluster.name), "nothing was done", otherwise)
 }
 
-fn agreed(question: &str, otherwise: &str) -> Outcome<()> {
+fn agreed(question: &str, undone: &str, otherwise: &str) -> Outcome<()> {
     match console::agrees(question) {
         Some(true) => Ok(()),
-        Some(false) => Err(Failure::new(Exit::Failed, "nothing was done: the answer was not yes")),
+        Some(false) => Err(Failure::new(Exit::Failed, format!("{undone}: the answer was not yes"))),
         None => {
-            Err(Failure::new(Exit::Usage, "nothing was done: there is no terminal to ask on").hint(otherwise))
+            let message = format!("{undone}: there is no terminal to ask on");
+            Err(Failure::new(Exit::Usage, message).hint(otherwise))
         }
     }
 }
 
+/// What an apply found and did.
+pub struct Ended<'a> {
+    /// What the last look found.
+    pub found: &'a World,
+    /// The plan that was made of it.
+    pub last: &'a Plan,
+    /// Every plan that was executed, and how it went.
+    pub runs: &'a [(&'a Plan, &'a Report)],
+}
+
+impl Ended<'_> {
+    /// What is known of the whole cluster.
+    fn state(&self, cluster: &Cluster) -> String {
+        if plan::has_problems(self.last) {
+            return "is incomplete: see Problems above".to_owned();
+        }
+        let nodes = count(cluster.nodes.len(), "node");
+        if cluster.kubernetes.cni == Cni::None {
+            return format!("is up: {nodes}, Ready once a CNI is installed");
+        }
+        let unready: Vec<&str> = (cluster.nodes.iter().map(|node| node.name.as_str()))
+            .filter(|node| !self.saw_ready(node))
+            .collect();
+        match &unready[..] {
+            [] => format!("is up: {nodes} Ready"),
+            names => {
+                let ready = cluster.nodes.len() - names.len();
+                format!("is up: {ready} of {nodes} Ready, not awaited: {}", names.join(", "))
+            }
+        }
+    }
+
+    /// Whether a node was Ready at the last look, or was awaited after it.
+    fn saw_ready(&self, node: &str) -> bool {
+        let awaits = |step: &Step| step.action == Action::AwaitReady && step.node.as_deref() == Some(node);
+        self.found.nodes.get(node).is_some_and(|view| view.ready == Some(true))
+            || self.last.steps.iter().any(awaits)
+    }
+}
+
 /// How it went, and what to try next.
-pub async fn summary(session: &Session, target: &Target, plan: &Plan, report: &Report) -> String {
+pub async fn summary(session: &Session, target: &Target, ended: &Ended<'_>) -> String {
     let cluster = &session.cluster;
     let url = cluster.located(&session.engine.outputs().addresses().await).kubernetes.endpoint_url();
-    let created = plan.steps.iter().filter(|step| matches!(step.action, Action::CreateVm { .. })).count();
+    let steps = || ended.runs.iter().flat_map(|(plan, _)| &plan.steps);
+    let created = steps().filter(|step| matches!(step.action, Action::CreateVm { .. })).count();
     let made = if created > 0 { format!(", {} created", count(created, "VM")) } else { String::new() };
-    let nodes = count(cluster.nodes.len(), "node");
-    let state = if plan::has_problems(plan) {
-        "is incomplete: see Problems above".to_owned()
-    } else if cluster.kubernetes.cni == Cni::None {
-        format!("is up: {nodes}, Ready once a CNI is installed")
-    } else {
-        format!("is up: {nodes} Ready")
-    };
-    let stays = daedal_planner::differing(plan).map(|stays| format!("; {stays}")).unwrap_or_default();
+    let state = ended.state(cluster);
+    let stays = daedal_planner::differing(ended.last).map(|stays| format!("; {stays}")).unwrap_or_default();
+    let took: Duration = ended.runs.iter().map(|(_, report)| report.took).sum();
+    let critical: Duration = ended.runs.iter().map(|(_, report)| report.critical_time()).sum();
     let kubectl = match cluster.outputs.are_plain() {
         true => format!("eval \"$({})\" && kubectl get nodes -o wide", command(target, "env")),
         false => command(target, outputs::MINT),
@@ -221,9 +282,9 @@ pub async fn summary(session: &Session, target: &Target, plan: &Plan, report: &R
          API server: {}\n\n\
          Next:\n  {}\n  {}\n  {}\n",
         cluster.name,
-        count(report.steps.len(), "step"),
-        report.took.as_secs_f64(),
-        report.critical_time().as_secs_f64(),
+        count(steps().count(), "step"),
+        took.as_secs_f64(),
+        critical.as_secs_f64(),
         url.unwrap_or_default(),
         command(target, "status"),
         kubectl,

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use daedal_engine::Kept;
 
 use crate::cli::{Format, Target};
+use crate::commands::apply::Ended;
 use crate::commands::{apply, execute, generation, plan};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -175,7 +176,10 @@ async fn restore(file: &Path, target: &Target, options: &Restoring, format: Form
     execute::conclude(&plan, &report, &again)?;
     match format {
         Format::Json => console::json(&execute::as_json(&plan, &report)),
-        Format::Text => console::result(&apply::summary(&session, target, &plan, &report).await),
+        Format::Text => {
+            let ended = Ended { found: &world, last: &plan, runs: &[(&plan, &report)] };
+            console::result(&apply::summary(&session, target, &ended).await);
+        }
     }
     Ok(plan::verdict(&plan))
 }
