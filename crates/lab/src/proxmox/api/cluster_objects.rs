@@ -196,6 +196,20 @@ fn apart(rule: &Options, hosts: usize) -> Result<(), Fail> {
     }
 }
 
+/// Lists are kept in an order of Proxmox's own: those of rules sorted, those of groups in no order at all.
+fn reorder(kind: &str, options: &mut Options) {
+    for (of, option) in [("rules", "resources"), ("rules", "nodes"), ("groups", "nodes")] {
+        if let Some(list) = options.get_mut(option).filter(|_| of == kind) {
+            let mut all: Vec<&str> = list.split(',').collect();
+            all.sort_unstable();
+            if kind == "groups" {
+                all.reverse();
+            }
+            *list = all.join(",");
+        }
+    }
+}
+
 fn mapping(id: Option<&str>) -> String {
     id.map_or_else(|| "/mapping/pci".to_owned(), |id| format!("/mapping/pci/{id}"))
 }
@@ -270,7 +284,9 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
                         ));
                     }
                 }
-                all.insert(id, given(context, &[name]));
+                let mut options = given(context, &[name]);
+                reorder(kind, &mut options);
+                all.insert(id, options);
             }
             ("PUT", Some(id)) => {
                 let options = all.get_mut(id).ok_or_else(|| missing(id))?;
@@ -279,6 +295,7 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
                 if kind == "rules" {
                     apart(&changed, hosts)?;
                 }
+                reorder(kind, &mut changed);
                 *options = changed;
             }
             ("DELETE", Some(id)) => {
