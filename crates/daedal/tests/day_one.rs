@@ -258,31 +258,39 @@ fn on_request(served: &Served, here: &Path, setup: &[&str], root: &[(&str, &str)
         assert!(said.contains(&format!("`daedal proxmox setup --with {usage} -f cluster.yaml`")), "{said}");
     }
     good(&run(served, here, &[setup, &["--with", "ha,backup"]].concat(), root));
-    for (words, first) in [
-        (&["ha"][..], "created    HA resource vm:"),
-        (&["backup-job", "--storage", "local"], "created    backup job daedal-first"),
-    ] {
-        let said = good(&asked(words));
-        assert!(said.contains(first), "{said}");
+    let done = |words: &[&str], wanted: &str| {
+        // Nobody is there to ask: it is shown, and nothing is done.
+        let ran = asked(words);
+        let (shown, said) = (text(&ran.stdout), text(&ran.stderr));
+        assert_eq!(ran.status.code(), Some(64), "{shown}{said}");
+        assert!(shown.contains("Plan to set ") && said.contains("Give --yes"), "{shown}{said}");
+        let planned = good(&asked(&[words, &["--plan-only"]].concat()));
+        assert_eq!(planned, shown);
+        let said = good(&asked(&[words, &["--yes"]].concat()));
+        assert!(said.contains(wanted), "{said}");
+        // Once done, there is nothing left to do, and nothing to ask.
         let again = good(&asked(words));
-        assert!(untouched(&again), "{again}");
-    }
-    let said = good(&asked(&["backup-job", "--storage", "local", "--keep", "3"]));
-    assert!(said.starts_with("changed "), "{said}");
-    assert_eq!(counts(&said), "0 created, 1 changed, 0 removed, 0 left as found.");
-    let said = good(&asked(&["backup-job", "--storage", "local", "--keep", "3", "-o", "json"]));
-    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
-    let none = serde_json::json!({"created": 0, "changed": 0, "removed": 0, "left": 1});
-    assert_eq!((&json["counts"], &json["steps"][0]["done"]), (&none, &serde_json::Value::Null), "{json}");
-    for (words, first) in [
-        (["firewall", "--off"], "turned off firewall of cp-1"),
-        (["ha", "--off"], "removed    HA resource vm:"),
-        (["backup-job", "--off"], "removed    backup job daedal-first"),
-    ] {
-        let said = good(&asked(&words));
-        assert!(said.contains(first), "{said}");
-        assert!(untouched(&good(&asked(&words))), "{said}");
-    }
+        assert!(again.starts_with("No changes: "), "{again}");
+    };
+    done(&["ha"], "1 HA resource created, 1 step in ");
+    done(&["backup-job", "--storage", "local"], "1 backup job created, 1 step in ");
+    done(&["backup-job", "--storage", "local", "--keep", "3"], "1 backup job changed, 1 step in ");
+    let json = |words: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&good(&asked(&[words, &["-o", "json"]].concat()))).unwrap()
+    };
+    let told = json(&["backup-job", "--storage", "local", "--keep", "4", "--yes"]);
+    let one = serde_json::json!({"create": 0, "change": 1, "remove": 0});
+    assert_eq!((&told["changed"], &told["counts"]["objects"]), (&true.into(), &one), "{told}");
+    assert_eq!(json(&["backup-job", "--storage", "local", "--keep", "4", "--yes"])["changed"], false);
+    let refused = asked(&["backup-job", "--storage", "local-lvm", "--yes"]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot take backups") && said.contains("pvesm set local-lvm"), "{said}");
+    done(&["ha", "--off"], "1 HA resource removed, 1 step in ");
+    done(&["backup-job", "--off"], "1 backup job removed, 1 step in ");
+    let said = good(&asked(&["firewall", "--off"]));
+    assert!(said.contains("turned off firewall of cp-1"), "{said}");
+    assert!(untouched(&good(&asked(&["firewall", "--off"]))), "{said}");
 }
 
 #[test]

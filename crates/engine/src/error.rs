@@ -189,16 +189,6 @@ pub enum Error {
         /// Whether it was made with other secrets than those of this store.
         other_secrets: bool,
     },
-    /// A storage that cannot take backups; nothing was changed.
-    #[error("storage {storage} cannot take backups: {why}")]
-    NoBackups {
-        /// Storage.
-        storage: String,
-        /// Why.
-        why: String,
-        /// What would help.
-        fix: Option<String>,
-    },
     /// Something is no longer what a plan was made from.
     #[error("{what} changed after the plan was made, and was not touched")]
     Changed {

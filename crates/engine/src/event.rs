@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use daedal_planner::{Action, Fix, Purpose, Step, StepId};
+use daedal_planner::{Action, Fix, ObjectKind, Purpose, Step, StepId};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -154,6 +154,10 @@ pub fn stage(action: &Action) -> &'static str {
         Action::MakeTemplate { .. } => "making a template",
         Action::DropTemplate { .. } => "destroying a template",
         Action::DeleteVolume { .. } => "deleting a volume",
+        Action::PutClusterObject { kind: ObjectKind::BackupJob, .. } => "setting the backup job",
+        Action::PutClusterObject { .. } => "setting high availability",
+        Action::RemoveClusterObject { kind: ObjectKind::BackupJob, .. } => "removing the backup job",
+        Action::RemoveClusterObject { .. } => "ending high availability",
         Action::CreateVm { template: Some(_), .. } => "cloning the VM",
         Action::CreateVm { .. } => "creating the VM",
         Action::AwaitCreate { .. } => "waiting for an earlier create",

@@ -2,6 +2,7 @@
 //!
 //! - [`names`]: files and tags that we leave in the world, and how they are read back.
 //! - [`mark`]: the line on a VM that says whose it is.
+//! - [`guards`]: what firewall, high availability and backup jobs of its VM are called.
 //! - [`digest`]: what was asked for, in 32 digits.
 //! - [`slots`]: which SCSI slot holds which declared disk.
 //! - [`vm`]: the options of its VM, declared and seen, and what differs.
@@ -11,6 +12,7 @@ pub mod digest;
 #[allow(clippy::unwrap_used)]
 pub mod fixture;
 mod generation;
+pub mod guards;
 pub mod mark;
 pub mod names;
 pub mod size;

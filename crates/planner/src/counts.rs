@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::names;
 use crate::plan::{Action, Fate, Impact, Plan, Purpose, Step};
+use crate::world::ObjectKind;
 
 /// Everything that a plan does, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -19,6 +20,8 @@ pub struct Counts {
     pub files: FileCounts,
     /// Volumes without a VM that are deleted.
     pub volumes: usize,
+    /// Objects that Proxmox keeps for the datacenter.
+    pub objects: ObjectCounts,
     /// What is not as declared and stays so.
     pub differences: usize,
 }
@@ -59,6 +62,18 @@ pub struct FileCounts {
     pub delete: usize,
 }
 
+/// Objects that Proxmox keeps for the datacenter: of high availability, and backup jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectCounts {
+    /// Made.
+    pub create: usize,
+    /// There already, and changed.
+    pub change: usize,
+    /// Removed.
+    pub remove: usize,
+}
+
 /// Counts what a plan does.
 pub fn counts(plan: &Plan) -> Counts {
     let nodes = |fate: Fate| plan.nodes.iter().filter(|node| node.fate == fate).count();
@@ -78,8 +93,23 @@ pub fn counts(plan: &Plan) -> Counts {
         },
         files: FileCounts { delete: deleted_files(plan).count() },
         volumes: deleted_volumes(plan).len(),
+        objects: objects(plan, |_| true),
         differences: plan.differences.len(),
     }
+}
+
+/// Objects of such kinds that a plan makes, changes or removes.
+pub(crate) fn objects(plan: &Plan, such: impl Fn(ObjectKind) -> bool) -> ObjectCounts {
+    let mut counts = ObjectCounts::default();
+    for step in &plan.steps {
+        match &step.action {
+            Action::PutClusterObject { kind, before: None, .. } if such(*kind) => counts.create += 1,
+            Action::PutClusterObject { kind, .. } if such(*kind) => counts.change += 1,
+            Action::RemoveClusterObject { kind, .. } if such(*kind) => counts.remove += 1,
+            _ => {}
+        }
+    }
+    counts
 }
 
 /// Nodes that restart and go on, each once, in the order of their restarts.

@@ -65,6 +65,22 @@ pub enum PlanError {
         /// The VMs, for people.
         vms: Vec<String>,
     },
+    /// A storage that backups were to go to cannot take them.
+    #[error("storage {storage} cannot take backups: {why}")]
+    NoBackups {
+        /// The storage.
+        storage: String,
+        /// Why, in a short sentence.
+        why: String,
+        /// What would help.
+        fix: String,
+    },
+    /// The world was looked at for another purpose.
+    #[error("{what} was not looked at")]
+    NotLooked {
+        /// What the plan relies on.
+        what: &'static str,
+    },
     /// No secrets are stored, and a guest on one of our VMIDs may be a VM of this cluster.
     #[error(
         "the secrets of cluster {cluster} are not in the store, and {guest} may be one of its VMs ({why}), which would \

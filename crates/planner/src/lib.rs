@@ -27,6 +27,7 @@ mod fix;
 mod fixture;
 mod generation;
 mod graph;
+mod guard;
 mod image;
 mod judge;
 mod placement;
@@ -47,8 +48,9 @@ mod world;
 pub use apply::{plan_apply, plan_restore};
 pub use capacity::{CLONE_FULL, lacks_linked_clones, storages_needed};
 pub use check::{Finding, Rule, check};
-pub use counts::{Counts, FileCounts, TemplateCounts, VmCounts, counts};
+pub use counts::{Counts, FileCounts, ObjectCounts, TemplateCounts, VmCounts, counts};
 pub use daedal_machine::digest::{intent, node_digest, template_digest};
+pub use daedal_machine::guards;
 pub use daedal_machine::names;
 pub use daedal_machine::vm::Change;
 pub(crate) use daedal_machine::{digest, mark, size, slots};
@@ -61,6 +63,7 @@ pub use error::{
 pub use fit::{Unfit, fits, plan_id};
 pub use fix::{Command, Fix};
 pub use generation::{Generation, Unseen};
+pub use guard::{BackupWish, plan_backup_job, plan_ha};
 pub use judge::{Identity, Judge};
 pub use mark::{
     CloneMark, FoundMark, Mark, SecretsId, Stamp, TemplateMark, description, first_description, remark,

@@ -33,6 +33,10 @@ pub enum Purpose {
     PruneTemplates,
     /// Delete volumes that Proxmox left behind.
     PruneVolumes,
+    /// Put the control planes under high availability, or take them out.
+    Ha,
+    /// Keep a job that backs up the VMs, or remove it.
+    BackupJob,
 }
 
 impl Purpose {
@@ -41,7 +45,8 @@ impl Purpose {
         matches!(self, Self::Destroy | Self::Remove)
     }
 
-    /// Whether something of the cluster is destroyed for it, which `protect: true` forbids.
+    /// Whether something of the cluster is destroyed for it, which `protect: true` forbids. What guards VMs is not meant: to take
+    /// a guard off loses no data, and the same command puts it back.
     pub fn destroys(self) -> bool {
         self.takes_vms() || self.prunes()
     }

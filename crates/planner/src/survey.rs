@@ -1,6 +1,6 @@
 //! The world seen with the inventory in hand: what each declared node's VM is, and what stands in the way.
 
-mod claimed;
+pub(crate) mod claimed;
 
 use std::collections::{HashMap, HashSet};
 
@@ -238,7 +238,12 @@ fn were(number: usize) -> &'static str {
 }
 
 /// A node nobody claims to be: absent, unless its VMID is taken or may be.
-fn unclaimed<'w>(node: &Node, world: &'w World, notes: &mut Notes, hidden: &mut Vec<String>) -> State<'w> {
+pub(crate) fn unclaimed<'w>(
+    node: &Node,
+    world: &'w World,
+    notes: &mut Notes,
+    hidden: &mut Vec<String>,
+) -> State<'w> {
     let Some(guest) = world.guests.get(&node.vmid) else {
         if world.unlisted_hosts.is_empty() {
             return State::Absent;
@@ -326,7 +331,7 @@ fn at(node: &Node, world: &World) -> String {
     world.address(node).map_or_else(|| "its address".to_owned(), |address| address.to_string())
 }
 
-fn several_claim<'w>(node: &Node, several: &[&'w GuestView], notes: &mut Notes) -> State<'w> {
+pub(crate) fn several_claim<'w>(node: &Node, several: &[&'w GuestView], notes: &mut Notes) -> State<'w> {
     let all: Vec<String> = several.iter().map(|guest| full_name(guest)).collect();
     let text = format!("{} all claim to be this node. None of them is touched.", all.join(" and "));
     let fix = "keep one and remove the mark (the `daedal-mark` line of the description) from the others";

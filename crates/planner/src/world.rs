@@ -1,5 +1,6 @@
 //! What was observed of the world, and what could not be. Plain data; only the engine's `observe` makes one for real.
 
+mod guards;
 mod guests;
 mod nodes;
 mod unobserved;
@@ -14,6 +15,10 @@ use crate::generation::Generation;
 use crate::mark::SecretsId;
 use crate::names;
 
+pub(crate) use guards::object_has;
+pub use guards::{
+    AvailabilityView, BackupStorage, BackupView, ObjectKind, ObjectOptions, Objects, object_differs,
+};
 pub use guests::{GuestView, Likeness, Ownership, VmConfig};
 pub use nodes::{ConfigView, EtcdView, FormerView, MemberView, NodeView, TalosView, readiness};
 pub use unobserved::{Aspect, Unobserved};
@@ -87,6 +92,12 @@ pub struct World {
     /// The disks of guests on the storages that ours are on, where they could be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<DiskList>,
+    /// High availability, where the purpose needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub availability: Option<AvailabilityView>,
+    /// Backup jobs, where the purpose needs them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backups: Option<BackupView>,
     /// What could not be observed.
     #[serde(rename = "blind")]
     pub unobserved: Vec<Unobserved>,

@@ -1,9 +1,13 @@
 //! `daedal proxmox firewall|ha|backup-job`: what is done for a cluster's VMs on request, and undone with --off.
 
 use clap::Args;
-use daedal_engine::{BackupJob, Ensured, Tally, Use};
+use daedal_engine::{Ensured, Tally, Use};
+use daedal_inventory::Cluster;
+use daedal_planner::{BackupWish, Plan, PlanError, Purpose, World, plan_backup_job, plan_ha};
 
 use crate::cli::{Format, Target};
+use crate::commands::carry_out::{self, Manner};
+use crate::commands::plan;
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -22,6 +26,17 @@ pub struct FirewallArgs {
     allow: Vec<u16>,
 }
 
+/// Whether a command that guards VMs asks, and does anything.
+#[derive(Debug, Args)]
+pub struct ConsentArgs {
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// Only show what would be done.
+    #[arg(long)]
+    plan_only: bool,
+}
+
 /// What `proxmox ha` understands.
 #[derive(Debug, Args)]
 pub struct HaArgs {
@@ -30,6 +45,8 @@ pub struct HaArgs {
     /// Take the control planes out again.
     #[arg(long)]
     off: bool,
+    #[command(flatten)]
+    consent: ConsentArgs,
 }
 
 /// What `proxmox backup-job` understands.
@@ -44,11 +61,13 @@ pub struct BackupArgs {
     #[arg(long, default_value = "02:30")]
     schedule: String,
     /// How many of the last backups are kept.
-    #[arg(long, value_name = "N", default_value_t = 7)]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     keep: u32,
     /// Remove the job.
     #[arg(long)]
     off: bool,
+    #[command(flatten)]
+    consent: ConsentArgs,
 }
 
 /// The firewall.
@@ -59,45 +78,104 @@ pub async fn firewall(args: &FirewallArgs, format: Format, color: bool) -> Outco
         "It filters once the datacenter's firewall is on, too: Datacenter → Firewall → Options, or `pvesh set \
          /cluster/firewall/options --enable 1`.",
     );
-    say(done, hint, None, format)
+    say(done, hint, format)
 }
 
 /// High availability.
 pub async fn ha(args: &HaArgs, format: Format, color: bool) -> Outcome {
-    let session = Session::open(&args.target, color).await?;
-    let done = session.engine.high_availability(&session.cluster, !args.off).await;
-    say(done, None, Some((Use::Ha, &args.target)), format)
+    let guard = Guard {
+        target: &args.target,
+        consent: &args.consent,
+        purpose: Purpose::Ha,
+        usage: Use::Ha,
+        words: if args.off { "proxmox ha --off" } else { "proxmox ha" }.to_owned(),
+    };
+    let plan = |cluster: &Cluster, world: &World| plan_ha(cluster, world, !args.off);
+    guard.run(plan, format, color).await
 }
 
 /// The backup job.
 pub async fn backup(args: &BackupArgs, format: Format, color: bool) -> Outcome {
-    let session = Session::open(&args.target, color).await?;
-    let job = match (&args.storage, args.off) {
+    let wish = match (&args.storage, args.off) {
         (Some(storage), false) => {
-            Some(BackupJob { storage: storage.clone(), schedule: args.schedule.clone(), keep: args.keep })
+            Some(BackupWish { storage: storage.clone(), schedule: args.schedule.clone(), keep: args.keep })
         }
         _ => None,
     };
-    let done = session.engine.backup_job(&session.cluster, job.as_ref()).await;
-    say(done, None, Some((Use::Backup, &args.target)), format)
+    let words = match &wish {
+        Some(BackupWish { storage, schedule, keep }) => {
+            format!("proxmox backup-job --storage {storage} --schedule '{schedule}' --keep {keep}")
+        }
+        None => "proxmox backup-job --off".to_owned(),
+    };
+    let guard = Guard {
+        target: &args.target,
+        consent: &args.consent,
+        purpose: Purpose::BackupJob,
+        usage: Use::Backup,
+        words,
+    };
+    let plan = |cluster: &Cluster, world: &World| plan_backup_job(cluster, world, wish.as_ref());
+    guard.run(plan, format, color).await
 }
 
-/// Says how it went. A token that may not do it is allowed to by `usage`.
-fn say(
-    done: Result<Vec<Ensured>, daedal_engine::Error>,
-    hint: Option<&str>,
-    usage: Option<(Use, &Target)>,
-    format: Format,
-) -> Outcome {
-    let done = done.map_err(|error| match (engine_failure(&error), usage) {
-        (failure, Some((usage, target))) if failure.exit == Exit::Denied => {
-            let file = target.inventory();
-            let setup =
-                format!("`daedal proxmox setup --with {} -f {}` allows it.", usage.told().0, file.display());
-            failure.hint(setup)
+/// A command that guards VMs.
+struct Guard<'a> {
+    target: &'a Target,
+    consent: &'a ConsentArgs,
+    purpose: Purpose,
+    /// What the token must be allowed for it.
+    usage: Use,
+    /// The command without its target.
+    words: String,
+}
+
+impl Guard<'_> {
+    /// Looks, plans, and carries the plan out.
+    async fn run(
+        &self,
+        plan: impl FnOnce(&Cluster, &World) -> Result<Plan, PlanError>,
+        format: Format,
+        color: bool,
+    ) -> Outcome {
+        let Self { target, consent, words, .. } = self;
+        // No machine config is made for it.
+        let session = Session::open_lacking(target, color).await?;
+        let _lock = match consent.plan_only {
+            true => None,
+            false => Some(session.lock(words).await?),
+        };
+        let world = session.engine.observe_for(&session.cluster, self.purpose).await;
+        let world = world.map_err(|error| self.denied(engine_failure(&error)))?;
+        let plan = plan(&session.cluster, &world);
+        let fix = match &plan {
+            Err(PlanError::NoBackups { fix, .. }) => Some(fix.clone()),
+            _ => None,
+        };
+        let plan = plan::made(&session, &world, plan).map_err(|failure| match fix {
+            Some(fix) => failure.hint(fix),
+            None => failure,
+        })?;
+        let manner = Manner { target, words, plan_only: consent.plan_only, format, color };
+        let done = carry_out::run(&session, &world, &plan, &manner, carry_out::asking(consent.yes)).await;
+        done.map_err(|failure| self.denied(failure))
+    }
+
+    /// A token that may not do it is allowed to by `setup`.
+    fn denied(&self, failure: Failure) -> Failure {
+        let (usage, _) = self.usage.told();
+        let file = self.target.inventory();
+        match failure.exit {
+            Exit::Denied => failure
+                .hint(format!("`daedal proxmox setup --with {usage} -f {}` allows it.", file.display())),
+            _ => failure,
         }
-        (failure, _) => failure,
-    })?;
+    }
+}
+
+/// Says how it went.
+fn say(done: Result<Vec<Ensured>, daedal_engine::Error>, hint: Option<&str>, format: Format) -> Outcome {
+    let done = done.map_err(|error| engine_failure(&error))?;
     if done.is_empty() {
         return Err(Failure::new(Exit::Failed, "none of the cluster's VMs is there")
             .hint("`daedal apply` makes them."));

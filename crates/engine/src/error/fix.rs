@@ -24,7 +24,7 @@ impl Error {
                 );
                 Some(text.into())
             }
-            Self::Image { fix, .. } | Self::NoBackups { fix, .. } => fix.clone().map(Fix::from),
+            Self::Image { fix, .. } => fix.clone().map(Fix::from),
             Self::Changed { .. } => Some("run again to see what it is now".into()),
             Self::Proxmox(error) => match error.kind() {
                 // An entry for one VM would replace all that comes from its pool or from /vms.

@@ -8,6 +8,7 @@ mod console;
 mod create;
 mod give;
 mod graph;
+mod guard;
 mod host_limits;
 mod image;
 mod install;
@@ -199,6 +200,10 @@ impl<'a> Executor<'a> {
             }
             Action::DropTemplate { vmid, digest } => self.drop_template(step, *vmid, digest).await,
             Action::DeleteVolume { volid, vmid } => self.delete_leftover(step, volid, *vmid).await,
+            Action::PutClusterObject { kind, id, vms, options, .. } => {
+                self.put_object(step, *kind, id, vms, options).await
+            }
+            Action::RemoveClusterObject { kind, id, vm } => self.remove_object(step, *kind, id, *vm).await,
             Action::CreateVm { vmid, template: Some(template), .. } => {
                 let made = self.clone_vm(step, *vmid, template).await;
                 let media = match &step.action {

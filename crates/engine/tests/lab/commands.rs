@@ -5,13 +5,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use daedal_engine::{Account, BackupJob, Effects, Engine, Ensured, Error, Scope, Secret};
+use daedal_engine::{Account, Effects, Engine, Ensured, Error, Run, Scope, Secret};
+use daedal_inventory::Cluster;
 use daedal_lab::proxmox::{Grant, TokenSpec};
+use daedal_planner::{BackupWish, Plan, Purpose, World, plan_backup_job, plan_ha};
 use daedal_proxmox::{Call, Client, ClusterObject, Fault, Observer, Seen, Token, Trust, Verdict};
 use tokio::sync::Notify;
 
 use crate::strangers::proxmox;
-use crate::support::{Bench, CANARY, Killer, Point, TOKEN, assert_done};
+use crate::support::{Bench, CANARY, Killer, Point, TOKEN, assert_done, errors};
 
 /// What befalls the n-th change.
 #[derive(Clone, Debug)]
@@ -121,10 +123,32 @@ fn passed_the_gate(gate: &Killer, changes: usize, name: &str) {
     assert_eq!(different.len(), changes, "{name}: {seen:#?}");
 }
 
+/// What a plan changed: a line of each step that had something to do. An error if one was not done.
+async fn carried_out(
+    engine: Engine,
+    cluster: &Cluster,
+    purpose: Purpose,
+    plan: impl Fn(&World) -> Plan,
+) -> Result<Vec<String>, String> {
+    let told = |error: Error| daedal_engine::chain(&error);
+    let world = engine.observe_for(cluster, purpose).await.map_err(told)?;
+    let report = engine.execute(cluster, &world, &plan(&world), &Run::silent()).await.map_err(told)?;
+    match &errors(&report)[..] {
+        [] => Ok(report.steps.iter().map(|step| step.stage.to_owned()).collect()),
+        failed => Err(failed.join("\n")),
+    }
+}
+
+/// The same of a command that ensures.
+fn ensured(done: Result<Vec<Ensured>, Error>) -> Result<Vec<String>, String> {
+    let done = done.map_err(|error| daedal_engine::chain(&error))?;
+    Ok(done.iter().filter(|one| one.done.is_some()).map(Ensured::line).collect())
+}
+
 /// Runs a command on copies of a bench, and lets everything befall every change that it makes.
 async fn sweep<F>(from: &Bench, name: &str, command: impl Fn(Engine) -> F)
 where
-    F: Future<Output = Result<Vec<Ensured>, Error>>,
+    F: Future<Output = Result<Vec<String>, String>>,
 {
     let through = |bench: &Bench, watcher: &Arc<Watcher>, effects: Effects| {
         command(bench.engine_watched(bench.lab.dialer(), effects, watcher.clone()))
@@ -132,7 +156,7 @@ where
     let run = |bench: &Bench, watcher: &Arc<Watcher>| through(bench, watcher, Effects::default());
     let (bench, watcher, gate) = (from.copy(), Watcher::new(0, None), Killer::never());
     let done = through(&bench, &watcher, Effects::through(gate.clone())).await.unwrap();
-    assert!(done.iter().any(|one| one.done.is_some()), "{name}: {done:?}");
+    assert!(!done.is_empty(), "{name}");
     let (wanted, changes) = (state(&bench).await, watcher.seen.load(Ordering::Relaxed));
     assert!(changes > 0, "{name}");
     passed_the_gate(&gate, changes, name);
@@ -146,12 +170,10 @@ where
             }
             let after = format!("{name}: {fate:?} at change {nth} of {changes}");
             let calm = Watcher::new(0, None);
-            run(&bench, &calm)
-                .await
-                .unwrap_or_else(|error| panic!("{after}: {}", daedal_engine::chain(&error)));
+            run(&bench, &calm).await.unwrap_or_else(|error| panic!("{after}: {error}"));
             assert_eq!(state(&bench).await, wanted, "{after}");
             let again = run(&bench, &calm).await.unwrap();
-            assert!(again.iter().all(|one| one.done.is_none()), "{after}: {again:?}");
+            assert!(again.is_empty(), "{after}: {again:?}");
         }
     }
 }
@@ -160,41 +182,55 @@ where
 async fn whatever_befalls_the_firewall_command_is_survived() {
     let bench = saved(1).await;
     let cluster = &bench.cluster;
-    let on = |engine: Engine| async move { engine.firewall(cluster, true, &[]).await };
+    let on = |engine: Engine| async move { ensured(engine.firewall(cluster, true, &[]).await) };
     sweep(&bench, "firewall", on).await;
     on(bench.engine()).await.unwrap();
     bench.lab.save(bench.folder.path()).unwrap();
+    sweep(&bench, "firewall with a port", |engine| async move {
+        ensured(engine.firewall(cluster, true, &[443]).await)
+    })
+    .await;
     sweep(
         &bench,
-        "firewall with a port",
-        |engine| async move { engine.firewall(cluster, true, &[443]).await },
+        "firewall --off",
+        |engine| async move { ensured(engine.firewall(cluster, false, &[]).await) },
     )
     .await;
-    sweep(&bench, "firewall --off", |engine| async move { engine.firewall(cluster, false, &[]).await }).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn whatever_befalls_the_availability_command_is_survived() {
     let bench = saved(3).await;
     let cluster = &bench.cluster;
-    let on = |engine: Engine| async move { engine.high_availability(cluster, true).await };
-    sweep(&bench, "ha", on).await;
-    on(bench.engine()).await.unwrap();
+    let ha = |on: bool| {
+        move |engine: Engine| {
+            carried_out(engine, cluster, Purpose::Ha, move |world| plan_ha(cluster, world, on).unwrap())
+        }
+    };
+    sweep(&bench, "ha", ha(true)).await;
+    ha(true)(bench.engine()).await.unwrap();
     bench.lab.save(bench.folder.path()).unwrap();
-    sweep(&bench, "ha --off", |engine| async move { engine.high_availability(cluster, false).await }).await;
+    sweep(&bench, "ha --off", ha(false)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn whatever_befalls_the_backup_command_is_survived() {
     let bench = saved(1).await;
     let cluster = &bench.cluster;
-    let job = |keep| BackupJob { storage: "local".into(), schedule: "02:30".into(), keep };
-    let on = |keep| move |engine: Engine| async move { engine.backup_job(cluster, Some(&job(keep))).await };
-    sweep(&bench, "backup-job", on(7)).await;
-    on(7)(bench.engine()).await.unwrap();
+    let job = |keep: Option<u32>| {
+        let wish = keep.map(|keep| BackupWish { storage: "local".into(), schedule: "02:30".into(), keep });
+        move |engine: Engine| {
+            let wish = wish.clone();
+            carried_out(engine, cluster, Purpose::BackupJob, move |world| {
+                plan_backup_job(cluster, world, wish.as_ref()).unwrap()
+            })
+        }
+    };
+    sweep(&bench, "backup-job", job(Some(7))).await;
+    job(Some(7))(bench.engine()).await.unwrap();
     bench.lab.save(bench.folder.path()).unwrap();
-    sweep(&bench, "backup-job, changed", on(8)).await;
-    sweep(&bench, "backup-job --off", |engine| async move { engine.backup_job(cluster, None).await }).await;
+    sweep(&bench, "backup-job, changed", job(Some(8))).await;
+    sweep(&bench, "backup-job --off", job(None)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,14 @@
 //! What is done for VMs on request: firewall, high availability, backups.
 
-use daedal_engine::{BackupJob, Ensured, Tally};
+use daedal_engine::{Ensured, Tally};
 use daedal_lab::proxmox::{Grant, HostSpec, TokenSpec};
+use daedal_planner::{
+    BackupWish, Level, ObjectCounts, Plan, Purpose, World, counts, plan_backup_job, plan_ha,
+};
 use daedal_proxmox::ClusterObject;
 
 use crate::strangers::proxmox;
-use crate::support::{Bench, CANARY, TOKEN, assert_done};
+use crate::support::{Bench, CANARY, TOKEN, assert_done, errors};
 
 async fn bench(version: &str) -> Bench {
     bench_on(version, &["chronos"]).await
@@ -22,6 +25,22 @@ async fn bench_on(version: &str, more: &[&str]) -> Bench {
     });
     assert_done(&bench.apply().await, "apply");
     bench
+}
+
+/// High availability on or off, as a look plans it.
+async fn plan_of_ha(bench: &Bench, on: bool) -> (World, Plan) {
+    let world = bench.engine().observe_for(&bench.cluster, Purpose::Ha).await.unwrap();
+    let plan = plan_ha(&bench.cluster, &world, on).unwrap();
+    (world, plan)
+}
+
+/// Turns high availability on or off. Once done, nothing is left to do.
+async fn ha(bench: &Bench, on: bool) -> Plan {
+    let (world, plan) = plan_of_ha(bench, on).await;
+    assert_done(&bench.execute(&world, &plan).await, "ha");
+    let again = plan_of_ha(bench, on).await.1;
+    assert!(again.is_empty(), "{:#?}", again.steps);
+    plan
 }
 
 fn all_there(done: &[Ensured]) -> bool {
@@ -86,8 +105,8 @@ async fn a_firewall_lets_in_the_cluster_and_the_apis() {
 async fn control_planes_are_kept_apart_as_the_release_does_it() {
     for (version, kind) in [("9.2.11", ClusterObject::HaRule), ("8.4.1", ClusterObject::HaGroup)] {
         let bench = bench(version).await;
-        let (engine, client) = (bench.engine(), proxmox(&bench));
-        engine.high_availability(&bench.cluster, true).await.unwrap();
+        let client = proxmox(&bench);
+        ha(&bench, true).await;
         let resources = client.kept(ClusterObject::HaResource).await.unwrap();
         assert_eq!(resources.len(), 3, "{resources:?}");
         let kept = client.kept(kind).await.unwrap();
@@ -99,16 +118,15 @@ async fn control_planes_are_kept_apart_as_the_release_does_it() {
             }
             _ => assert_eq!(kept.len(), 3, "{kept:?}"),
         }
-        assert!(all_there(&engine.high_availability(&bench.cluster, true).await.unwrap()), "{version}");
-        engine.high_availability(&bench.cluster, false).await.unwrap();
+        ha(&bench, false).await;
         assert!(client.kept(ClusterObject::HaResource).await.unwrap().is_empty());
         assert!(client.kept(kind).await.unwrap().is_empty());
         // With high availability on, a stop is only asked for; a destruction waits until it has happened.
-        engine.high_availability(&bench.cluster, true).await.unwrap();
+        ha(&bench, true).await;
         assert_done(&bench.destroy().await, version);
         bench.assert_destroyed(version);
         assert!(client.kept(ClusterObject::HaResource).await.unwrap().is_empty());
-        engine.high_availability(&bench.cluster, false).await.unwrap();
+        ha(&bench, false).await;
         assert!(client.kept(kind).await.unwrap().is_empty(), "{version}");
     }
 }
@@ -117,14 +135,14 @@ async fn control_planes_are_kept_apart_as_the_release_does_it() {
 #[tokio::test(start_paused = true)]
 async fn more_control_planes_than_hosts_are_managed_without_a_rule() {
     let bench = bench_on("9.2.11", &[]).await;
-    let (engine, client) = (bench.engine(), proxmox(&bench));
-    let done = engine.high_availability(&bench.cluster, true).await.unwrap();
-    let why = done.last().unwrap().left_out.as_deref().unwrap();
-    assert_eq!(why, "3 control planes cannot be on different hosts, Proxmox has 2 hosts");
+    let client = proxmox(&bench);
+    let plan = ha(&bench, true).await;
+    assert_eq!(counts(&plan).objects, ObjectCounts { create: 3, ..ObjectCounts::default() });
+    let note = plan.notes.iter().find(|note| note.level == Level::Warning).unwrap();
+    assert_eq!(note.text, "Left out: 3 control planes cannot be on different hosts, Proxmox has 2 hosts.");
     assert_eq!(client.kept(ClusterObject::HaResource).await.unwrap().len(), 3);
     assert!(client.kept(ClusterObject::HaRule).await.unwrap().is_empty());
-    assert!(all_there(&engine.high_availability(&bench.cluster, true).await.unwrap()));
-    engine.high_availability(&bench.cluster, false).await.unwrap();
+    ha(&bench, false).await;
     assert!(client.kept(ClusterObject::HaResource).await.unwrap().is_empty());
 }
 
@@ -132,8 +150,8 @@ async fn more_control_planes_than_hosts_are_managed_without_a_rule() {
 #[tokio::test(start_paused = true)]
 async fn a_start_under_high_availability_is_waited_for() {
     let bench = bench("9.2.11").await;
-    let (engine, client) = (bench.engine(), proxmox(&bench));
-    engine.high_availability(&bench.cluster, true).await.unwrap();
+    let client = proxmox(&bench);
+    ha(&bench, true).await;
     let (vmid, host, ..) = bench.lab.datacenter().vms().remove(0);
     client.stop_vm(&host, vmid).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
@@ -150,30 +168,87 @@ async fn a_start_under_high_availability_is_waited_for() {
         client.kept(ClusterObject::HaResource).await.unwrap()[&format!("vm:{vmid}")]["state"],
         "started"
     );
-    assert!(all_there(&engine.high_availability(&bench.cluster, true).await.unwrap()));
+    assert!(plan_of_ha(&bench, true).await.1.is_empty());
+}
+
+async fn backup(bench: &Bench, wish: Option<&BackupWish>) -> (World, Plan) {
+    let world = bench.engine().observe_for(&bench.cluster, Purpose::BackupJob).await.unwrap();
+    let plan = plan_backup_job(&bench.cluster, &world, wish).unwrap();
+    (world, plan)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_backup_job_names_every_vm() {
     let bench = bench("9.2.11").await;
-    let (engine, client) = (bench.engine(), proxmox(&bench));
-    let to = |storage: &str| BackupJob { storage: storage.into(), schedule: "02:30".into(), keep: 7 };
+    let client = proxmox(&bench);
+    let to = |storage: &str| BackupWish { storage: storage.into(), schedule: "02:30".into(), keep: 7 };
     // Proxmox would take both, and fail every night.
+    let world = bench.engine().observe_for(&bench.cluster, Purpose::BackupJob).await.unwrap();
     for (storage, why) in [
         ("pbs", "it does not exist, or the token may not see it"),
         ("local-lvm", "its content types are images,rootdir"),
     ] {
-        let error = engine.backup_job(&bench.cluster, Some(&to(storage))).await.unwrap_err();
+        let error = plan_backup_job(&bench.cluster, &world, Some(&to(storage))).unwrap_err();
         assert_eq!(error.to_string(), format!("storage {storage} cannot take backups: {why}"));
-        assert!(error.fix().unwrap().to_string().contains(storage), "{error:?}");
     }
-    assert!(client.kept(ClusterObject::BackupJob).await.unwrap().is_empty());
     let job = to("local");
-    engine.backup_job(&bench.cluster, Some(&job)).await.unwrap();
+    let (world, plan) = backup(&bench, Some(&job)).await;
+    assert_done(&bench.execute(&world, &plan).await, "backup-job");
     let kept = client.kept(ClusterObject::BackupJob).await.unwrap();
     assert_eq!(kept["daedal-home"]["vmid"], "300,301,302,1000");
     assert_eq!(kept["daedal-home"]["prune-backups"], "keep-last=7");
-    assert!(all_there(&engine.backup_job(&bench.cluster, Some(&job)).await.unwrap()));
-    engine.backup_job(&bench.cluster, None).await.unwrap();
+    assert!(backup(&bench, Some(&job)).await.1.is_empty());
+    let (world, plan) = backup(&bench, None).await;
+    assert_done(&bench.execute(&world, &plan).await, "backup-job --off");
     assert!(client.kept(ClusterObject::BackupJob).await.unwrap().is_empty());
+}
+
+/// The look reads whose the guests are and what guards them, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn the_look_for_a_guard_asks_no_node_and_no_storage() {
+    let bench = bench("9.2.11").await;
+    let calls =
+        |bench: &Bench| bench.lab.faults().log().into_iter().map(|call| call.path).collect::<Vec<_>>();
+    let before = calls(&bench).len();
+    plan_of_ha(&bench, true).await;
+    for path in &calls(&bench)[before..] {
+        let needed = ["/cluster/", "/qemu", "/version"].iter().any(|part| path.contains(part));
+        assert!(needed && !path.contains("/storage"), "{path}");
+    }
+}
+
+/// A VM whose mark is lost when the step comes to it is not guarded, and neither is anything that names it.
+#[tokio::test(start_paused = true)]
+async fn what_is_no_longer_ours_is_not_guarded() {
+    let bench = bench("9.2.11").await;
+    let client = proxmox(&bench);
+    let (world, plan) = plan_of_ha(&bench, true).await;
+    let host = &world.guests[&301].host;
+    let config = client.vm_config(host, 301).await.unwrap();
+    let update = daedal_proxmox::UpdateVm::new().set("description", "mine").digest(&config.digest);
+    client.update_vm(host, 301, &update).await.unwrap();
+    let failed = errors(&bench.execute(&world, &plan).await);
+    assert!(failed.len() == 1 && failed[0].contains("VM 301"), "{failed:#?}");
+    let managed: Vec<String> = client.kept(ClusterObject::HaResource).await.unwrap().into_keys().collect();
+    assert_eq!(managed, ["vm:300", "vm:302"]);
+    assert!(client.kept(ClusterObject::HaRule).await.unwrap().is_empty());
+    // The next plan says so.
+    let plan = plan_of_ha(&bench, true).await.1;
+    let problem = plan.notes.iter().find(|note| note.level == Level::Problem).unwrap();
+    assert!(problem.about.as_str() == "cp-2" && problem.text.contains("may be this node"), "{problem:?}");
+}
+
+/// An object that somebody put under our name between the look and the step stays as it is.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_became_somebody_elses_stays() {
+    let bench = bench("9.2.11").await;
+    let client = proxmox(&bench);
+    let wish = BackupWish { storage: "local".into(), schedule: "02:30".into(), keep: 7 };
+    let (world, plan) = backup(&bench, Some(&wish)).await;
+    let theirs = [("vmid", "300"), ("storage", "local"), ("schedule", "05:00")];
+    let theirs = theirs.map(|(option, value)| (option.to_owned(), value.to_owned())).into();
+    client.create_kept(ClusterObject::BackupJob, "daedal-home", &theirs).await.unwrap();
+    let failed = errors(&bench.execute(&world, &plan).await);
+    assert!(failed.len() == 1 && failed[0].contains("changed after the plan was made"), "{failed:#?}");
+    assert_eq!(client.kept(ClusterObject::BackupJob).await.unwrap()["daedal-home"]["schedule"], "05:00");
 }

@@ -4,6 +4,7 @@
 mod etcd;
 mod files;
 mod graph;
+mod guard;
 mod prune;
 mod remove;
 mod room;
@@ -272,6 +273,10 @@ impl<'a> Checker<'a> {
             }
             Action::DropTemplate { vmid, digest } => self.drop_template(step, *vmid, digest),
             Action::DeleteVolume { volid, vmid } => self.delete_volume(step, volid, *vmid),
+            Action::PutClusterObject { kind, id, vms, options, .. } => {
+                self.put_object(step, *kind, id, vms, options);
+            }
+            Action::RemoveClusterObject { kind, id, vm } => self.remove_object(step, *kind, id, *vm),
             Action::AwaitCreate { vmid, upid } => self.await_create(step, *vmid, upid),
             Action::GrowDisk { vmid, size } => self.grow(step, *vmid, *size),
             Action::UpdateVm { vmid, changes } => self.update(step, *vmid, changes),
@@ -316,6 +321,7 @@ impl<'a> Checker<'a> {
                 | Action::ForgetNode
         );
         let of_prune_volumes = matches!(step.action, Action::DeleteVolume { .. });
+        let of_guard = guard::purpose(&step.action);
         let fits = match self.plan.purpose {
             Purpose::Destroy => of_destroy,
             Purpose::Remove => {
@@ -325,7 +331,8 @@ impl<'a> Checker<'a> {
             }
             Purpose::PruneTemplates => matches!(step.action, Action::DropTemplate { .. }),
             Purpose::PruneVolumes => of_prune_volumes,
-            Purpose::Apply => !of_remove && !of_prune_volumes,
+            Purpose::Ha | Purpose::BackupJob => of_guard == Some(self.plan.purpose),
+            Purpose::Apply => !of_remove && !of_prune_volumes && of_guard.is_none(),
         };
         self.demand(fits, Rule::Destruction, step, "The plan is not for such a step");
         let least = match step.action {

@@ -5,6 +5,7 @@ use daedal_machine::vm::Change;
 use serde::{Deserialize, Serialize};
 
 use crate::names::Content;
+use crate::world::{ObjectKind, ObjectOptions};
 
 /// The typed steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +69,30 @@ pub enum Action {
         volid: String,
         /// The number in its name.
         vmid: u32,
+    },
+    /// Create an object that Proxmox keeps for the datacenter, or change it, unless somebody else's has its id.
+    PutClusterObject {
+        /// What kind of object.
+        kind: ObjectKind,
+        /// Its id.
+        id: String,
+        /// The VMs that it names.
+        vms: Vec<u32>,
+        /// The options as they are sent.
+        options: ObjectOptions,
+        /// Those of them that it had; none if it did not exist.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<ObjectOptions>,
+    },
+    /// Remove an object that Proxmox keeps for the datacenter, unless it became somebody else's.
+    RemoveClusterObject {
+        /// What kind of object.
+        kind: ObjectKind,
+        /// Its id.
+        id: String,
+        /// The VM that it is, if it is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vm: Option<u32>,
     },
     /// Upload the node's config ISO (overwrites).
     UploadMedia {
@@ -231,6 +256,8 @@ impl Action {
             Self::MakeTemplate { .. } => "makeTemplate",
             Self::DropTemplate { .. } => "dropTemplate",
             Self::DeleteVolume { .. } => "deleteVolume",
+            Self::PutClusterObject { .. } => "putClusterObject",
+            Self::RemoveClusterObject { .. } => "removeClusterObject",
             Self::UploadMedia { .. } => "uploadMedia",
             Self::CreateVm { .. } => "createVm",
             Self::AwaitCreate { .. } => "awaitCreate",

@@ -16,11 +16,11 @@ fn moved(cluster: &Cluster, guest: &GuestView, config: &VmConfig, view: &NodeVie
 }
 
 /// Why a node is left alone.
-struct Obstacle {
+pub(crate) struct Obstacle {
     /// Whether what stands there may hold an etcd of this cluster.
     suspect: bool,
-    text: String,
-    fix: Option<Fix>,
+    pub(crate) text: String,
+    pub(crate) fix: Option<Fix>,
 }
 
 impl Obstacle {
@@ -71,7 +71,7 @@ pub(super) fn claimed<'w>(
 }
 
 /// What is wrong with where the VM is.
-fn misplaced(node: &Node, guest: &GuestView, world: &World) -> Option<Obstacle> {
+pub(crate) fn misplaced(node: &Node, guest: &GuestView, world: &World) -> Option<Obstacle> {
     if guest.vmid != node.vmid {
         let who = full_name(guest);
         let text =

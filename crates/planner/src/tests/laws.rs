@@ -134,7 +134,7 @@ prop_compose! {
 }
 
 /// Whether a step happens before the crash: about nine in ten do, and others need them.
-fn survives(seed: u64, at: usize) -> bool {
+pub(crate) fn survives(seed: u64, at: usize) -> bool {
     let mixed = (seed ^ (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     !(mixed >> 33).is_multiple_of(10)
 }

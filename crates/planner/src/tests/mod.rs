@@ -3,6 +3,7 @@
 mod counting;
 mod folding;
 mod golden;
+mod guards;
 mod images;
 mod laws;
 mod mutations;

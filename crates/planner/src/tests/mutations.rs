@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
+use super::guards::{Ask, looked, planned};
 use super::laws::scenes;
 use super::simulator::Sim;
 use crate::*;
@@ -128,5 +129,121 @@ proptest! {
         let findings = check(&scene.cluster, &scene.world, &bad);
         let step = &bad.steps[at.index(plan.steps.len())];
         prop_assert!(!findings.is_empty(), "{what} at {step:?}");
+    }
+}
+
+/// Damages a plan to guard VMs; none if this damage does not apply.
+fn damage_guard(plan: &Plan, kind: u8, at: usize) -> Option<(&'static str, Plan)> {
+    let mut bad = plan.clone();
+    let at = at % bad.steps.len();
+    let step = &mut bad.steps[at];
+    let what = match kind % 12 {
+        0 => {
+            let need = *step.needs.first()?;
+            step.needs.retain(|id| *id != need);
+            "a need dropped"
+        }
+        1 => {
+            let Action::PutClusterObject { vms, .. } = &mut step.action else { return None };
+            *vms.first_mut()? = 9999;
+            "another VM"
+        }
+        2 => {
+            let Action::PutClusterObject { options, .. } = &mut step.action else { return None };
+            let option = if options.contains_key("vmid") { "vmid" } else { "resources" };
+            let list = options.get_mut(option)?;
+            list.push_str(",9999");
+            "one more VM in the list"
+        }
+        3 => {
+            let Action::PutClusterObject { options, .. } = &mut step.action else { return None };
+            options.remove("comment");
+            "no comment"
+        }
+        4 => {
+            let (Action::PutClusterObject { id, .. } | Action::RemoveClusterObject { id, .. }) =
+                &mut step.action
+            else {
+                return None;
+            };
+            *id = if id.starts_with("vm:") { "vm:120" } else { "nightly" }.to_owned();
+            "somebody else's object"
+        }
+        5 => {
+            let Action::PutClusterObject { options, .. } = &mut step.action else { return None };
+            *options.get_mut("storage")? = "local-lvm".into();
+            "a storage that takes no backups"
+        }
+        6 => {
+            let Action::PutClusterObject { options, .. } = &mut step.action else { return None };
+            options.insert("delete".into(), "comment".into());
+            "another option"
+        }
+        7 => {
+            let mut twin = step.clone();
+            twin.id = StepId::try_from(plan.steps.len()).ok()?;
+            bad.steps.push(twin);
+            "done twice"
+        }
+        8 => {
+            bad.purpose = if bad.purpose == Purpose::Ha { Purpose::BackupJob } else { Purpose::Ha };
+            "another purpose"
+        }
+        9 => {
+            bad.purpose = Purpose::Apply;
+            "apply"
+        }
+        10 => {
+            let Action::PutClusterObject { options, .. } = &mut step.action else { return None };
+            *options.get_mut("prune-backups")? = "keep-last=0".into();
+            "keeps nothing"
+        }
+        _ => {
+            let Action::PutClusterObject { options, .. } = &mut step.action else { return None };
+            *options.get_mut("affinity")? = "positive".into();
+            "keeps them together"
+        }
+    };
+    Some((what, bad))
+}
+
+proptest! {
+    #![proptest_config(super::config())]
+
+    #[test]
+    fn damage_to_guards_is_seen(
+        scene in scenes(),
+        rules in any::<bool>(),
+        (off, backup) in any::<(bool, bool)>(),
+        kind in any::<u8>(),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let mut sim = Sim::new(&scene.cluster, &scene.world);
+        let apply = sim.plan();
+        sim.run(&apply, |_| true);
+        looked(&mut sim.world, rules, 5);
+        let (on, ask) = match backup {
+            true => (Ask::Backup(Some(7)), if off { Ask::Backup(None) } else { Ask::Backup(Some(7)) }),
+            false => (Ask::Ha(true), Ask::Ha(!off)),
+        };
+        if off {
+            let plan = planned(&sim.cluster, &sim.world, on);
+            sim.run(&plan, |_| true);
+        }
+        let plan = planned(&sim.cluster, &sim.world, ask);
+        prop_assume!(!plan.is_empty());
+        let Some((what, bad)) = damage_guard(&plan, kind, at.index(plan.steps.len())) else { return Ok(()) };
+        let findings = check(&sim.cluster, &sim.world, &bad);
+        let step = &bad.steps[at.index(plan.steps.len())];
+        prop_assert!(!findings.is_empty(), "{what} at {step:?}");
+        // Nor does any such plan pass once a VM that it names is not proven ours.
+        let mut doubtful = sim.world.clone();
+        doubtful.secrets_stored = false;
+        let named = plan.steps.iter().any(|step| match &step.action {
+            Action::PutClusterObject { vms, .. } => !vms.is_empty(),
+            Action::RemoveClusterObject { vm, .. } => vm.is_some(),
+            _ => false,
+        });
+        prop_assert!(!named || !check(&sim.cluster, &doubtful, &plan).is_empty());
     }
 }

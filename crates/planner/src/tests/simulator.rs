@@ -295,6 +295,10 @@ impl Sim {
                     list.disks.retain(|disk| disk.volid != *volid);
                 }
             }
+            Action::PutClusterObject { kind, id, vms, options, before } => {
+                self.put_object(*kind, id, vms, options, before.is_none());
+            }
+            Action::RemoveClusterObject { kind, id, .. } => self.remove_object(*kind, id),
             Action::AwaitCreate { vmid, .. } => {
                 let node = self.node(step);
                 let guest = self.world.guests.get(vmid).unwrap();

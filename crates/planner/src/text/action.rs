@@ -6,6 +6,7 @@ use crate::digest::hex12;
 use crate::names::Content;
 use crate::plan::{Action, Impact, PlannedNode, Step};
 use crate::size;
+use crate::world::object_has;
 
 use super::layout::Style;
 
@@ -24,6 +25,9 @@ impl fmt::Display for Action {
             Self::MakeTemplate { vmid, .. } => write!(f, "make template {vmid}"),
             Self::DropTemplate { vmid, .. } => write!(f, "destroy template {vmid}"),
             Self::DeleteVolume { volid, .. } => write!(f, "delete volume {volid}"),
+            Self::PutClusterObject { kind, id, before: None, .. } => write!(f, "create {} {id}", kind.noun()),
+            Self::PutClusterObject { kind, id, .. } => write!(f, "change {} {id}", kind.noun()),
+            Self::RemoveClusterObject { kind, id, .. } => write!(f, "remove {} {id}", kind.noun()),
             Self::CreateVm { vmid, template: Some(template), .. } => {
                 write!(f, "clone VM {vmid} from template {}", template.vmid)
             }
@@ -77,6 +81,29 @@ pub(super) fn phrase(step: &Step, node: Option<&PlannedNode>) -> String {
     phrase
 }
 
+/// What changes from what to what, each in a line.
+pub(super) fn changes(action: &Action) -> Vec<String> {
+    match action {
+        Action::UpdateVm { changes, .. } => changes
+            .iter()
+            .map(|change| {
+                let when = if change.needs_restart { " (takes effect at its next start)" } else { "" };
+                let (from, to) = change.words();
+                format!("{}: {from} → {to}{when}", change.option)
+            })
+            .collect(),
+        Action::PutClusterObject { options, before: Some(before), .. } => options
+            .iter()
+            .filter(|(option, to)| !object_has(before, option, to))
+            .map(|(option, to)| {
+                let from = before.get(option).map_or("not set", String::as_str);
+                format!("{option}: {from} → {to}")
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// What kind of step it is, as one sign.
 pub(super) fn mark(step: &Step) -> (&'static str, Style) {
     match &step.action {
@@ -87,6 +114,9 @@ pub(super) fn mark(step: &Step) -> (&'static str, Style) {
         | Action::LeaveEtcd { .. }
         | Action::RemoveMember { .. }
         | Action::ForgetNode => ("-", Style::Red),
+        Action::PutClusterObject { before: None, .. } => ("+", Style::Green),
+        Action::PutClusterObject { .. } => ("~", Style::Yellow),
+        Action::RemoveClusterObject { .. } => ("-", Style::Plain),
         Action::Cordon | Action::Drain => ("~", Style::Yellow),
         Action::StopVm { .. } => ("-", if step.impact == Impact::None { Style::Plain } else { Style::Red }),
         Action::UpdateVm { .. }

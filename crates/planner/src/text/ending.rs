@@ -6,9 +6,12 @@ use daedal_inventory::Role;
 
 use super::Page;
 use super::layout::{Style, wrap};
-use crate::counts::{Counts, Templates, counts, deleted_images, deleted_volumes, restarted, touched};
+use crate::counts::{
+    Counts, Templates, counts, deleted_images, deleted_volumes, objects, restarted, touched,
+};
 use crate::error::some_of;
 use crate::plan::{Fate, Impact, Level, Plan, Purpose};
+use crate::world::ObjectKind;
 
 impl Page<'_> {
     /// What restarts or dies, and what remains of etcd.
@@ -16,7 +19,7 @@ impl Page<'_> {
         match self.plan.purpose {
             Purpose::Apply => self.interruptions(),
             Purpose::Destroy | Purpose::Remove => self.losses(),
-            Purpose::PruneTemplates | Purpose::PruneVolumes => self.consequences_of_steps(),
+            _ => self.consequences_of_steps(),
         }
         self.line("");
     }
@@ -150,6 +153,12 @@ impl Page<'_> {
             (Purpose::PruneVolumes, false) => {
                 format!("No changes: no volume of cluster {cluster} is to be deleted.")
             }
+            (Purpose::Ha, false) => {
+                format!("No changes: high availability of cluster {cluster} is as asked for.")
+            }
+            (Purpose::BackupJob, false) => {
+                format!("No changes: the backup job of cluster {cluster} is as asked for.")
+            }
             (_, true) => format!(
                 "No changes: nothing can be done for cluster {cluster} until the problems above are solved."
             ),
@@ -226,7 +235,7 @@ pub fn outcome(plan: &Plan) -> String {
 /// What a plan does besides VMs being made, changed and destroyed: how many of what, what is done to them, and has been.
 fn counted(plan: &Plan) -> impl Iterator<Item = (String, &'static str, &'static str)> {
     let Counts { vms, templates, files, volumes, .. } = counts(plan);
-    let all = [
+    let mut all = vec![
         (vms.restart, "VM", "restart", "restarted"),
         (templates.create, "template", "create", "created"),
         (templates.replace, "template", "replace", "replaced"),
@@ -234,6 +243,14 @@ fn counted(plan: &Plan) -> impl Iterator<Item = (String, &'static str, &'static 
         (files.delete, "file", "delete", "deleted"),
         (volumes, "volume", "delete", "deleted"),
     ];
+    for kind in [ObjectKind::HaResource, ObjectKind::HaRule, ObjectKind::HaGroup, ObjectKind::BackupJob] {
+        let of_kind = objects(plan, |one| one == kind);
+        all.extend([
+            (of_kind.create, kind.noun(), "create", "created"),
+            (of_kind.change, kind.noun(), "change", "changed"),
+            (of_kind.remove, kind.noun(), "remove", "removed"),
+        ]);
+    }
     all.into_iter().filter(|(number, ..)| *number > 0).map(|(number, noun, verb, done)| {
         (format!("{number} {noun}{}", if number == 1 { "" } else { "s" }), verb, done)
     })

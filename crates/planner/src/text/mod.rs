@@ -101,6 +101,8 @@ impl<'p> Page<'p> {
             Purpose::Remove => "remove nodes from",
             Purpose::PruneTemplates => "prune templates of",
             Purpose::PruneVolumes => "prune volumes of",
+            Purpose::Ha => "set high availability of",
+            Purpose::BackupJob => "set the backup job of",
         };
         let title = self.paint.bold(&format!("Plan to {verb} cluster {cluster}"));
         self.line(title);
@@ -264,14 +266,9 @@ impl<'p> Page<'p> {
             if let (Action::ApplyConfig { changes, .. }, Some(node)) = (&step.action, node) {
                 self.config_lines(changes, &node.name);
             }
-            if let Action::UpdateVm { changes, .. } = &step.action {
-                for change in changes {
-                    let when = if change.needs_restart { " (takes effect at its next start)" } else { "" };
-                    let (from, to) = change.words();
-                    let told = format!("{}: {from} → {to}{when}", change.option);
-                    for (at, line) in wrap(&told, self.width - 10).into_iter().enumerate() {
-                        self.line(format!("{}{line}", " ".repeat(if at == 0 { 8 } else { 10 })));
-                    }
+            for told in action::changes(&step.action) {
+                for (at, line) in wrap(&told, self.width - 10).into_iter().enumerate() {
+                    self.line(format!("{}{line}", " ".repeat(if at == 0 { 8 } else { 10 })));
                 }
             }
         }

@@ -1,0 +1,92 @@
+//! What a plan of one purpose relies on, where that is little: whose the guests are, and what Proxmox keeps to guard them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use daedal_inventory::Cluster;
+use daedal_planner::{AvailabilityView, BackupStorage, BackupView, Judge, Ownership, Purpose, World};
+use daedal_proxmox::{Client, ClusterObject, Resource, release};
+
+use super::{UnobservedList, guests, hosts};
+use crate::engine::{Engine, secrets_id};
+use crate::error::Error;
+
+impl Engine {
+    /// Looks at what a plan of this purpose relies on. That a plan to guard VMs cannot be made without reading what guards them
+    /// makes a refusal there an error.
+    pub async fn observe_for(&self, cluster: &Cluster, purpose: Purpose) -> Result<World, Error> {
+        let proxmox = &self.parts.proxmox;
+        match purpose {
+            Purpose::Ha => {
+                let (mut world, resources) = self.look_at_guests(cluster).await?;
+                world.availability = Some(availability(proxmox, &world.proxmox_version, &resources).await?);
+                Ok(world)
+            }
+            Purpose::BackupJob => {
+                let (mut world, resources) = self.look_at_guests(cluster).await?;
+                let jobs = proxmox.kept(ClusterObject::BackupJob).await?;
+                world.backups = Some(BackupView { jobs, storages: storages(&resources) });
+                Ok(world)
+            }
+            Purpose::Apply
+            | Purpose::Destroy
+            | Purpose::Remove
+            | Purpose::PruneTemplates
+            | Purpose::PruneVolumes => self.observe(cluster).await,
+        }
+    }
+
+    /// All guests and whose they are; nothing inside of nodes and storages.
+    async fn look_at_guests(&self, cluster: &Cluster) -> Result<(World, Vec<Resource>), Error> {
+        let (proxmox, unobserved) = (&self.parts.proxmox, UnobservedList::default());
+        let secrets = self.stored_secrets().await?;
+        let id = secrets.as_ref().map(secrets_id);
+        let (version, resources) = tokio::try_join!(proxmox.version(), proxmox.resources())?;
+        let judge = Judge::knowing(cluster, id.clone());
+        let limits = &self.parts.limits;
+        let found = guests::look(proxmox, &judge, cluster, &resources, limits, &unobserved).await;
+        let declared = cluster.proxmox.hosts.iter().map(|host| host.name.as_str());
+        let holding = found
+            .guests
+            .values()
+            .filter(|guest| matches!(guest.ownership, Ownership::Ours { .. } | Ownership::HalfMade { .. }));
+        let seen: BTreeSet<&str> = declared.chain(holding.map(|guest| guest.host.as_str())).collect();
+        let world = World {
+            proxmox_version: version.version,
+            hosts: hosts(&resources, &seen),
+            guests: found.guests,
+            unlisted_hosts: found.unlisted,
+            applied: found.applied,
+            known: self.parts.store.generation().await?,
+            secrets_stored: secrets.is_some(),
+            secrets_id: id,
+            unobserved: unobserved.take(),
+            ..World::default()
+        };
+        Ok((world, resources))
+    }
+}
+
+/// Everything under high availability, and what keeps it apart in this release.
+async fn availability(
+    proxmox: &Client,
+    version: &str,
+    resources: &[Resource],
+) -> Result<AvailabilityView, Error> {
+    let rules = release(version).is_none_or(|(major, _)| major >= 9);
+    let apart = if rules { ClusterObject::HaRule } else { ClusterObject::HaGroup };
+    let (apart, managed) = tokio::try_join!(proxmox.kept(apart), proxmox.kept(ClusterObject::HaResource))?;
+    let hosts = resources.iter().filter(|row| row.kind == "node").count();
+    Ok(AvailabilityView { rules, apart, resources: managed, hosts })
+}
+
+/// Every storage that the token may see.
+fn storages(resources: &[Resource]) -> BTreeMap<String, BackupStorage> {
+    let mut storages = BTreeMap::new();
+    for row in resources.iter().filter(|row| row.kind == "storage") {
+        storages.entry(row.storage.clone()).or_insert_with(|| BackupStorage {
+            host: row.node.clone(),
+            content: row.content.iter().cloned().collect(),
+        });
+    }
+    storages
+}

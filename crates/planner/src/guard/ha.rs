@@ -1,0 +1,181 @@
+//! `plan_ha`: the control planes under Proxmox's high availability, kept on different hosts, or taken out of it.
+
+use daedal_inventory::{Cluster, Node};
+
+use super::{Guarded, Objecting, Put, Wanted, named, options, some};
+use crate::error::{PlanError, some_of};
+use crate::guards;
+use crate::plan::{Level, Plan, Purpose, StepId};
+use crate::survey::Notes;
+use crate::world::{AvailabilityView, GuestView, ObjectKind, World};
+
+/// Plans high availability for the control planes that are proven ours, or its end.
+pub fn plan_ha(cluster: &Cluster, world: &World, on: bool) -> Result<Plan, PlanError> {
+    let view = world.availability.as_ref().ok_or(PlanError::NotLooked { what: "high availability" })?;
+    let mut notes = Notes::default();
+    let guarded = Guarded::of(cluster, world, cluster.control_planes(), &mut notes)?;
+    if on {
+        guarded.tell_absent(cluster, &mut notes);
+    }
+    let objects = Objecting::new(cluster, world, guards::ha_comment(cluster), notes);
+    let mut plan = Availability { view, guarded, objects };
+    match on {
+        true => plan.turn_on(),
+        false => plan.turn_off(),
+    }
+    Ok(plan.objects.plan(Purpose::Ha))
+}
+
+struct Availability<'a> {
+    view: &'a AvailabilityView,
+    guarded: Guarded<'a>,
+    objects: Objecting<'a>,
+}
+
+impl<'a> Availability<'a> {
+    fn turn_on(&mut self) {
+        let mut managed: Vec<u32> = Vec::new();
+        let mut steps: Vec<Option<StepId>> = Vec::new();
+        for (node, guest) in self.guarded.proven.clone() {
+            // What keeps them apart: a rule, or before there were rules a preferred host for each.
+            let group = match self.view.rules {
+                true => Put::Right,
+                false => self.group(node, guest),
+            };
+            let put = match group {
+                Put::Never => Put::Never,
+                group => self.resource(node, guest, group.step()),
+            };
+            if !matches!(put, Put::Never) {
+                managed.push(node.vmid);
+                steps.push(put.step());
+            }
+        }
+        if self.view.rules && managed.len() > 1 {
+            self.rule(managed, steps);
+        }
+    }
+
+    fn group(&mut self, node: &Node, guest: &GuestView) -> Put {
+        let cluster = self.objects.cluster;
+        let hosts = cluster.proxmox.hosts.iter().map(|host| host.name.as_str());
+        let others = hosts.filter(|host| *host != guest.host).map(|host| format!("{host}:1"));
+        let mut nodes: Vec<String> = others.chain([format!("{}:2", guest.host)]).collect();
+        nodes.sort_unstable();
+        let wanted = Wanted {
+            kind: ObjectKind::HaGroup,
+            id: guards::ha_group(cluster, node),
+            vms: Vec::new(),
+            options: options([("nodes", nodes.join(",")), ("comment", guards::ha_comment(cluster))]),
+            node: Some(&node.name),
+            reason: format!("{} prefers host {}", node.name, guest.host),
+        };
+        self.objects.put(&self.view.apart, wanted, [])
+    }
+
+    fn resource(&mut self, node: &Node, guest: &GuestView, group: Option<StepId>) -> Put {
+        let cluster = self.objects.cluster;
+        let mut options =
+            options([("state", "started".to_owned()), ("comment", guards::ha_comment(cluster))]);
+        if !self.view.rules {
+            options.insert("group".to_owned(), guards::ha_group(cluster, node));
+        }
+        let stopped = if guest.running { "" } else { "; its VM is stopped, and Proxmox starts it" };
+        let wanted = Wanted {
+            kind: ObjectKind::HaResource,
+            id: guards::ha_resource(node.vmid),
+            vms: vec![node.vmid],
+            options,
+            node: Some(&node.name),
+            reason: format!("Proxmox restarts {} on another host if its own fails{stopped}", node.name),
+        };
+        self.objects.put(&self.view.resources, wanted, [group])
+    }
+
+    fn rule(&mut self, managed: Vec<u32>, steps: Vec<Option<StepId>>) {
+        let cluster = self.objects.cluster;
+        let (kind, id) = (ObjectKind::HaRule, guards::ha_rule(cluster));
+        let about = format!("{} {id}", kind.noun());
+        // Proxmox refuses a rule that names more VMs than it has hosts.
+        if managed.len() > self.view.hosts {
+            let text = format!(
+                "Left out: {} cannot be on different hosts, Proxmox has {}.",
+                some(managed.len(), "control plane"),
+                some(self.view.hosts, "host")
+            );
+            return self.objects.notes.add(Level::Warning, about, text, None);
+        }
+        let apart = self.view.apart.get(&id).map(named).unwrap_or_default();
+        let lost = self.guarded.unproven.iter().filter(|node| apart.contains(&node.vmid));
+        let lost: Vec<String> = lost.map(|node| node.name.clone()).collect();
+        if !lost.is_empty() {
+            let text = format!(
+                "It is not changed: it names {}, whose VMs are not proven ours and would be left out.",
+                some_of(&lost)
+            );
+            let fix = "solve the problems of these nodes, and run this again";
+            return self.objects.notes.problem(about, text, Some(fix.into()));
+        }
+        let resources: Vec<String> = managed.iter().map(|vmid| guards::ha_resource(*vmid)).collect();
+        let options = options([
+            ("type", "resource-affinity".to_owned()),
+            ("affinity", "negative".to_owned()),
+            ("resources", resources.join(",")),
+            ("comment", guards::ha_comment(cluster)),
+        ]);
+        let reason = "the control planes run on different hosts".to_owned();
+        let wanted = Wanted { kind, id, vms: managed, options, node: None, reason };
+        self.objects.put(&self.view.apart, wanted, steps);
+    }
+
+    fn turn_off(&mut self) {
+        let (cluster, world, view) = (self.objects.cluster, self.objects.world, self.view);
+        let rule = match view.rules {
+            true => {
+                let id = guards::ha_rule(cluster);
+                self.objects.remove(&view.apart, (ObjectKind::HaRule, &id), (None, None), [])
+            }
+            false => None,
+        };
+        // Also those whose nodes are no longer declared: their marks prove them.
+        let proven = self.guarded.proven.iter().map(|(node, guest)| (node.name.as_str(), *guest));
+        let former = world.ours().filter(|(node, guest)| {
+            cluster.node(node).is_none() && guest.config.as_ref().is_some_and(|config| !config.unsigned)
+        });
+        let going: Vec<(&str, &GuestView)> = proven.chain(former).collect();
+        let mut removed = Vec::new();
+        for (node, guest) in going {
+            let id = guards::ha_resource(guest.vmid);
+            let of = (Some(guest.vmid), Some(node));
+            let step = self.objects.remove(&view.resources, (ObjectKind::HaResource, &id), of, [rule]);
+            removed.extend(step.map(|step| (id, step)));
+        }
+        if !view.rules {
+            self.drop_groups(&removed);
+        }
+    }
+
+    /// The groups carry our name and comment, and outlive their VMs. One that a resource still uses stays.
+    fn drop_groups(&mut self, removed: &[(String, StepId)]) {
+        let view = self.view;
+        let prefix = format!("daedal-{}-", self.objects.cluster.name);
+        let ours: Vec<&String> = view
+            .apart
+            .iter()
+            .filter(|(id, there)| id.starts_with(&prefix) && self.objects.is_ours(there))
+            .map(|(id, _)| id)
+            .collect();
+        for id in ours {
+            let users = view.resources.iter().filter(|(_, resource)| resource.get("group") == Some(id));
+            let users: Vec<&String> = users.map(|(sid, _)| sid).collect();
+            let gone = |sid: &&String| removed.iter().find(|(one, _)| one == *sid).map(|(_, step)| *step);
+            if let Some(user) = users.iter().find(|sid| gone(sid).is_none()) {
+                let text = format!("It stays: HA resource {user} uses it.");
+                self.objects.notes.info(format!("{} {id}", ObjectKind::HaGroup.noun()), text);
+                continue;
+            }
+            let needs: Vec<Option<StepId>> = users.iter().map(gone).collect();
+            self.objects.remove(&view.apart, (ObjectKind::HaGroup, id), (None, None), needs);
+        }
+    }
+}
