@@ -242,16 +242,18 @@ fn an_image_that_the_factory_cannot_build_is_refused_before_anything_is_done() {
 #[test]
 fn a_node_that_is_not_declared_is_told_at_once() {
     let lab = common::Lab::new();
-    let all = "There are: cp-1, cp-2, cp-3, worker-1, worker-2";
     // Another number is as likely to be any of them: none is suggested.
-    for (name, words) in
-        [("nope", all), ("cp-9", all), ("worker-12", all), ("worker1", "Did you mean worker-1?")]
+    for (name, meant) in
+        [("nope", None), ("cp-9", None), ("worker-12", None), ("worker1", Some("Did you mean worker-1?"))]
     {
-        let run = lab.run(&["node", "show", name], "home");
-        let said = text(&run.stderr);
-        assert_eq!(run.status.code(), Some(64), "{said}");
-        assert!(said.contains(words), "{said}");
-        assert_eq!(said.contains("Did you mean"), words != all, "{said}");
+        for command in ["show", "mark"] {
+            let run = lab.run(&["node", command, name], "home");
+            let said = text(&run.stderr);
+            assert_eq!(run.status.code(), Some(66), "{said}");
+            assert!(said.contains("Declared: cp-1, cp-2, cp-3, worker-1, worker-2"), "{said}");
+            assert_eq!(said.contains("Did you mean"), meant.is_some(), "{said}");
+            assert!(meant.is_none_or(|meant| said.contains(meant)), "{said}");
+        }
     }
     assert!(!lab.dir().exists(), "a lab was started");
 }
