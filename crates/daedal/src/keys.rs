@@ -52,8 +52,8 @@ impl KeyArgs {
 
 /// Makes the key if something is about to be encrypted for the first time, and says so; a pretend cluster's key is nothing
 /// to keep. After it, the key is known to work.
-pub fn ensure(store: &Store, pretend: bool) -> Outcome<()> {
-    let made = store.ensure_key().map_err(|error| store_failure(&error, Exit::CannotWrite))?;
+pub async fn ensure(store: &Store, pretend: bool) -> Outcome<()> {
+    let made = store.ensure_key().await.map_err(|error| store_failure(&error, Exit::CannotWrite))?;
     tell(made && !pretend, store.keys())
 }
 
@@ -83,7 +83,7 @@ pub fn warn_if_exposed(keys: &Keyring) {
 /// An error about keys and encrypted files as a failure, with what helps where the key is the matter.
 pub fn failure(error: &Error, otherwise: Exit) -> Failure {
     let exit = match error {
-        Error::Locked { .. } => Exit::Busy,
+        Error::Locked { .. } | Error::LeaseLost { .. } | Error::Changed { .. } => Exit::Busy,
         Error::NoKey { .. } | Error::BadKey { .. } | Error::OtherKey { .. } | Error::ReadKey { .. } => {
             Exit::MissingSecret
         }
@@ -94,6 +94,9 @@ pub fn failure(error: &Error, otherwise: Exit) -> Failure {
         format!("Name the right one with --key FILE or {KEY_FILE}, or put the key itself into {KEY}.");
     match error {
         Error::NoKey { .. } | Error::OtherKey { .. } | Error::ReadKey { .. } => failure.hint(right),
+        Error::LeaseLost { .. } | Error::Changed { .. } => {
+            failure.hint("Wait until nobody else works on this cluster, and run the command again.")
+        }
         Error::BadKey { .. } => failure.hint(right).hint("`age-keygen` makes such a key."),
         Error::TwoBundles { plain, encrypted } => failure.hint(format!(
             "The nodes run on one of them: move the other away. {} is used until then; {} is what an older version wrote.",

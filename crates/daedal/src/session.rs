@@ -126,20 +126,20 @@ pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
         since: jiff::Timestamp::now(),
     };
     // Whoever just took it needs an instant to write its name, and the message should have it.
-    let mut taken = store.lock(&owner);
+    let mut taken = store.lock(&owner).await;
     for _ in 0..50 {
         if !matches!(taken, Err(daedal_store::Error::Locked { owner: None, .. })) {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        taken = store.lock(&owner);
+        taken = store.lock(&owner).await;
     }
     let refused = |error| keys::store_failure(&error, Exit::CannotWrite);
     let taken = taken.map_err(refused)?;
-    if !store.has_plain_secrets().map_err(refused)? {
+    if !store.has_plain_secrets().await.map_err(refused)? {
         return Ok(taken);
     }
-    keys::ensure(store, false)?;
+    keys::ensure(store, false).await?;
     if store.encrypt_plain_secrets().await.map_err(refused)? {
         console::progress(&format!(
             "The secrets in {} were kept in plain by an older version; they are encrypted now, with the key {}.",

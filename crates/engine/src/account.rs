@@ -143,7 +143,7 @@ impl Account {
         admin: &Client,
         effects: &Effects,
         secret: Secret,
-        keep: impl FnOnce(&NewToken) -> std::io::Result<()>,
+        keep: impl AsyncFnOnce(&NewToken) -> std::io::Result<()>,
     ) -> Result<Vec<Ensured>, Error> {
         let mut all = Vec::new();
         let mut say = |what: String, done: Option<&'static str>| all.push(Ensured::new(what, done));
@@ -187,7 +187,7 @@ impl Account {
         admin: &Client,
         effects: &Effects,
         secret: Secret,
-        keep: impl FnOnce(&NewToken) -> std::io::Result<()>,
+        keep: impl AsyncFnOnce(&NewToken) -> std::io::Result<()>,
     ) -> Result<Option<&'static str>, Error> {
         let tokens = admin.tokens_of(&self.user).await?;
         let delete = |why: &str| {
@@ -203,7 +203,7 @@ impl Account {
         }
         let what = format!("token {}", self.token_id());
         let made = change(effects, what, admin.create_token(&self.user, &self.token, &self.comment)).await?;
-        if let Err(source) = keep(&made) {
+        if let Err(source) = keep(&made).await {
             // A token whose secret nobody has is of no use, and would be in the way of the next try.
             delete("unkept").await?;
             return Err(Error::NotKept { id: self.token_id(), source });

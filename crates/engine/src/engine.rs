@@ -93,7 +93,7 @@ impl Engine {
     /// Records a generation before the first mark names it: a run that is cut short is never a stranger to its own store.
     pub(crate) async fn record(&self, generation: &Generation) -> Result<(), Error> {
         let what = format!("generation {}", generation.number);
-        let store = async { Ok::<_, Error>(self.parts.store.record_generation(generation.clone()).await?) };
+        let store = async { Ok::<_, Error>(self.parts.store.record_generation(generation).await?) };
         self.parts.effects.perform(EffectKind::StoreGeneration, what, store).await
     }
 

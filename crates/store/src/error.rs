@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::lock::Owner;
+use crate::lease::Owner;
 
 /// An error of the store. Display says what was attempted; `source()` says why it failed.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,18 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong with it.
         why: String,
+    },
+    /// Something else is there than what was seen before.
+    #[error("{} was changed by somebody else meanwhile; it was not overwritten", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The lock was lost to somebody else; what should have been written was not.
+    #[error("the lock on {} was lost to somebody else; nothing was written", path.display())]
+    LeaseLost {
+        /// Where it is.
+        path: PathBuf,
     },
     /// Secrets are there already.
     #[error("{} exists already; secrets are never overwritten", path.display())]

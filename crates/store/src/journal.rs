@@ -1,15 +1,17 @@
 //! A log of what was begun and finished: for people, never read to decide anything.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::task::JoinHandle;
 
 use crate::Error;
-use crate::folder::{append, io};
+use crate::backend::Backend;
+
+/// What it is called.
+const JOURNAL: &str = "journal.jsonl";
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,23 +28,41 @@ pub struct Entry {
     pub detail: String,
 }
 
-/// An open journal. Cheap to clone; all clones append to one file.
-#[derive(Clone, Debug)]
+/// An open journal. Lines are written in their order, while whoever noted them goes on.
+#[derive(Debug)]
 pub struct Journal {
-    file: Arc<Mutex<File>>,
-    path: PathBuf,
+    lines: UnboundedSender<Vec<u8>>,
+    writing: JoinHandle<Result<(), Error>>,
 }
 
 impl Journal {
-    pub(crate) fn open(path: PathBuf) -> Result<Self, Error> {
-        Ok(Self { file: Arc::new(Mutex::new(append(&path)?)), path })
+    pub(crate) fn open(backend: Arc<dyn Backend>) -> Self {
+        let (lines, noted) = mpsc::unbounded_channel();
+        Self { lines, writing: tokio::spawn(write(backend, noted)) }
     }
 
-    /// Appends one line. Each is one write, so that lines of two processes never mix.
-    pub fn note(&self, entry: &Entry) -> Result<(), Error> {
+    /// Notes one line.
+    pub fn note(&self, entry: &Entry) {
         let mut line = serde_json::to_vec(entry).unwrap_or_default();
         line.push(b'\n');
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(&line).map_err(io("append to", &self.path))
+        // Once a line could not be written, the others are not tried; the end says why.
+        let _ = self.lines.send(line);
     }
+
+    /// Waits until all lines are written, or says why they could not be.
+    pub async fn close(self) -> Result<(), Error> {
+        drop(self.lines);
+        self.writing.await.map_err(Error::Interrupted)?
+    }
+}
+
+/// Appends all lines that wait, in one piece.
+async fn write(backend: Arc<dyn Backend>, mut noted: UnboundedReceiver<Vec<u8>>) -> Result<(), Error> {
+    while let Some(mut lines) = noted.recv().await {
+        while let Ok(more) = noted.try_recv() {
+            lines.extend(more);
+        }
+        backend.append(JOURNAL, &lines).await?;
+    }
+    Ok(())
 }

@@ -14,7 +14,7 @@ use age::x25519::{Identity, Recipient};
 use age::{DecryptError, Decryptor, Encryptor};
 
 use crate::Error;
-use crate::folder;
+use crate::files;
 use crate::secret::SecretBytes;
 
 /// What the names of encrypted files end with.
@@ -72,28 +72,28 @@ impl Keyring {
     /// Makes a key where there is none. Whether it did.
     pub fn make(&self) -> Result<bool, Error> {
         let Source::File(path) = &self.0 else { return Ok(false) };
-        if folder::exists(path)? {
+        if files::exists(path)? {
             return Ok(false);
         }
         if let Some(parent) = path.parent() {
-            folder::make_private_folder(parent)?;
+            files::make_private_folder(parent)?;
         }
         // Two clusters may be made at the same time, and the key of neither may be lost.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let turn = path.with_file_name(format!(".{name}.lock"));
         let _turn = {
-            let file = folder::open_or_make(&turn)?;
-            file.lock().map_err(folder::io("lock", &turn))?;
+            let file = files::open_or_make(&turn)?;
+            file.lock().map_err(files::io("lock", &turn))?;
             file
         };
-        if folder::exists(path)? {
+        if files::exists(path)? {
             return Ok(false);
         }
         let key = Identity::generate();
         let text = SecretBytes::new(
             format!("# public key: {}\n{}\n", key.to_public(), key.to_string().expose_secret()).into_bytes(),
         );
-        folder::write_new(path, text.expose())?;
+        files::write_new(path, text.expose())?;
         Ok(true)
     }
 
@@ -133,13 +133,18 @@ impl Keyring {
         Ok(sealed)
     }
 
-    /// Replaces a file by the same, encrypted for the first key: read back by that key alone before it takes the place.
+    /// Replaces a file outside of any store by the same, encrypted for the first key.
     pub fn replace(&self, path: &Path, plain: &SecretBytes) -> Result<(), Error> {
+        files::write_private(path, &self.encrypt_for_first(path, plain)?)
+    }
+
+    /// Encrypts what was in the file `path` for the first key, and makes sure that this key alone opens it.
+    pub(crate) fn encrypt_for_first(&self, path: &Path, plain: &SecretBytes) -> Result<Vec<u8>, Error> {
         let sealed = self.encrypt(plain.expose())?;
         let first =
             Self(Source::Given { keys: Ok(self.keys()?.into_iter().take(1).collect()), name: self.place() });
         match first.decrypt(path, &sealed)? == *plain {
-            true => folder::write_private(path, &sealed),
+            true => Ok(sealed),
             false => Err(Error::ReadBack { path: path.to_owned() }),
         }
     }
@@ -246,7 +251,7 @@ mod tests {
         let first = std::fs::read(&path).unwrap();
         assert!(!ring.make().unwrap());
         assert_eq!(std::fs::read(&path).unwrap(), first);
-        assert!(folder::is_private(&path));
+        assert!(files::is_private(&path));
         let sealed = ring.encrypt(b"token: s3cret\n").unwrap();
         assert!(Keyring::is_encrypted(&sealed));
         assert!(!sealed.windows(6).any(|window| window == b"s3cret"));

@@ -1,31 +1,41 @@
 //! What must outlive a run: the secrets bundle, image pins, the lock and the journal.
 //!
-//! The entry type is [`Store`]: one cluster's part of a backend (a local folder today; S3 and Vault are further
-//! variants of the same enum). It reads no environment; where it is and what time it is are passed in.
+//! The entry type is [`Store`]: one cluster's part of a [`Backend`], which keeps bytes under names (a local folder
+//! today). It reads no environment; where it is and what time it is are passed in.
 //!
 //! Invariants:
+//! - Backends are reached through [`Backend`] alone. Seals and encryption are above it, once for all of them.
+//! - A write is based on the version that was read, and carries the lock that it is made under: neither what somebody
+//!   else wrote meanwhile is overwritten, nor does anybody write whose lock was taken over.
 //! - Files are 0600 in folders of 0700, written to a temporary name, synced, renamed, and the folder synced.
 //! - Secrets are encrypted with a key that is not among them ([`Keyring`]); nothing secret is written in plain.
 //! - Secrets are written once, read back and compared before anyone may use them, and never overwritten by others;
 //!   a new key closes the same ones anew, read back before they take the old ones' place.
 //! - Every kept file carries the digest of its content: a truncated or altered one is an error, never data.
-//! - The lock is the operating system's: it goes with the process, so a crash leaves nothing to clean up.
+//! - A folder's lock is the operating system's: it goes with the process, so a crash leaves nothing to clean up.
 
+mod backend;
+#[cfg(test)]
+mod contract;
 mod error;
+mod files;
 mod folder;
 mod journal;
 mod keyring;
-mod lock;
+mod lease;
+mod memory;
 mod pins;
 mod seal;
 mod secret;
 mod store;
 
+pub use backend::{Acquired, Backend, Blob, Version, Working};
 pub use error::Error;
-pub use folder::{make_private_folder, remove_private, write_private};
+pub use files::{make_private_folder, remove_private, write_private};
 pub use journal::{Entry, Journal};
 pub use keyring::{ENCRYPTED, Keyring};
-pub use lock::{Lock, Owner};
+pub use lease::{Fence, Lease, Lock, Owner};
+pub use memory::Memory;
 pub use pins::Pin;
 pub use secret::SecretBytes;
-pub use store::Store;
+pub use store::{KeptBackup, Store};

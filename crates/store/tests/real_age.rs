@@ -74,7 +74,7 @@ async fn real_age_opens_the_secrets_of_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key.txt");
     let store = Store::in_folder(folder.path(), "home", "c0ffee", Keyring::in_file(&key));
-    assert!(store.ensure_key().unwrap());
+    assert!(store.ensure_key().await.unwrap());
     store.write_new_secrets(&SecretBytes::new(b"cluster:\n  id: x\n".to_vec())).await.unwrap();
     let closed = std::fs::read(store.place().join("secrets.yaml.age")).unwrap();
     let opened = String::from_utf8(run(&age, &["-d", "-i", key.to_str().unwrap()], &closed)).unwrap();

@@ -38,7 +38,7 @@ pub async fn execute_with(
     color: bool,
 ) -> Outcome<Report> {
     if plan.steps.iter().any(|step| matches!(step.action, Action::CreateSecrets)) {
-        keys::ensure(&session.store, session.lab)?;
+        keys::ensure(&session.store, session.lab).await?;
     }
     let (run, events) = Run::new();
     let run = match snapshot {

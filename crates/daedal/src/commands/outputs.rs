@@ -44,8 +44,8 @@ pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color:
             match format {
                 Format::Json => console::json(&serde_json::json!({"folder": folder, "files": files})),
                 Format::Text => {
-                    let kept = place.store.place().join(format!("{CCM_CONFIG}{ENCRYPTED}"));
-                    let all = files.iter().map(|file| folder.join(file)).chain(kept.exists().then_some(kept));
+                    let all =
+                        files.iter().map(|file| folder.join(file)).chain(place.controller_place().await?);
                     let lines: Vec<_> = all.map(|file| file.display().to_string()).collect();
                     console::result(&lines.join("\n"));
                 }
@@ -157,18 +157,22 @@ impl Place {
         Ok(Content { name: file.clone(), path: self.outputs.folder().join(file), text })
     }
 
+    /// Where the configuration of the cloud-controller-manager is in the store; none if it is not.
+    async fn controller_place(&self) -> Outcome<Option<PathBuf>> {
+        let place = self.store.where_kept(CCM_CONFIG).await;
+        place.map_err(|error| keys::store_failure(&error, Exit::Failed))
+    }
+
     /// The configuration of the cloud-controller-manager, which is in the store.
     async fn controller_config(&self) -> Outcome<Content> {
         let kept =
             self.store.kept(CCM_CONFIG).await.map_err(|error| keys::store_failure(&error, Exit::Failed))?;
         let text = kept.and_then(|bytes| String::from_utf8(bytes.expose().to_vec()).ok());
-        match text {
-            Some(text) => Ok(Content {
-                name: CCM_CONFIG.to_owned(),
-                path: self.store.place().join(format!("{CCM_CONFIG}{ENCRYPTED}")),
-                text: Secret::new(text),
-            }),
-            None => Err(Failure::new(Exit::NoInput, format!("there is no output called {CCM_CONFIG}"))
+        match (text, self.controller_place().await?) {
+            (Some(text), Some(path)) => {
+                Ok(Content { name: CCM_CONFIG.to_owned(), path, text: Secret::new(text) })
+            }
+            _ => Err(Failure::new(Exit::NoInput, format!("there is no output called {CCM_CONFIG}"))
                 .hint("`daedal proxmox ccm` makes the account and keeps its configuration.")),
         }
     }

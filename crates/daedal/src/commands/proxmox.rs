@@ -174,7 +174,8 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
     if secrets::is_named_encrypted(file) && !matches!(secret, Secret::Known) {
         keys::make(&keys)?;
     }
-    let keep = |made: &NewToken| secrets::write(file, made.expose(), &keys).map_err(std::io::Error::other);
+    let keep =
+        async |made: &NewToken| secrets::write(file, made.expose(), &keys).map_err(std::io::Error::other);
     let done = account.ensure(&admin, &Effects::default(), secret, keep).await.map_err(|error| {
         let failure = account_failure(&error);
         match error {

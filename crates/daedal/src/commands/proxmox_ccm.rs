@@ -66,7 +66,7 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
     let store = store_in(state, cluster, args.keys.ring());
     keys::warn_if_exposed(store.keys());
     let _lock = lock(&store, "proxmox ccm").await?;
-    keys::ensure(&store, false)?;
+    keys::ensure(&store, false).await?;
     let before = store.kept(CCM_CONFIG).await.map_err(|error| keys::store_failure(&error, Exit::Failed))?;
     let unsafe_tls = contact.trust == Trust::Insecure;
     let written = |secret: &str| config(&contact.endpoint, unsafe_tls, &id, secret, &cluster.name);
@@ -77,9 +77,9 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
             _ => Secret::Unknown,
         },
     };
-    let keep = |made: &NewToken| {
+    let keep = async |made: &NewToken| {
         let config = SecretBytes::new(written(made.expose()).into_bytes());
-        store.keep(CCM_CONFIG, &config).map_err(std::io::Error::other)
+        store.keep(CCM_CONFIG, &config).await.map_err(std::io::Error::other)
     };
     let admin = administrator(&args.admin, &contact, store.keys()).await?;
     let done = account

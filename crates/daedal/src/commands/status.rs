@@ -42,8 +42,8 @@ async fn lack(session: &Session, target: &Target) -> Option<Failure> {
     match session.engine.has_secrets().await {
         Ok(true) => None,
         Ok(false) => {
-            let (name, place) = (&session.cluster.name, session.store.place().display());
-            let message = format!("the secrets of cluster {name} are not in {place}");
+            let (name, place) = (&session.cluster.name, session.store.place());
+            let message = format!("the secrets of cluster {name} are not in {}", place.display());
             let import = apply::command(target, "secrets import FILE");
             Some(
                 Failure::new(Exit::MissingSecret, message)

@@ -101,7 +101,7 @@ fn of_kubernetes(error: &kube::Error) -> ErrorKind {
 fn of_store(error: &daedal_store::Error) -> ErrorKind {
     use daedal_store::Error as Store;
     match error {
-        Store::Locked { .. } => ErrorKind::Busy,
+        Store::Locked { .. } | Store::LeaseLost { .. } | Store::Changed { .. } => ErrorKind::Busy,
         Store::NoKey { .. } | Store::BadKey { .. } | Store::OtherKey { .. } | Store::ReadKey { .. } => {
             ErrorKind::Key
         }

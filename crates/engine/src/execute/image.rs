@@ -101,8 +101,6 @@ impl Executor<'_> {
             sha256: measured.sha256,
             disk_size: measured.disk_size,
         };
-        // The store keeps all pins in one file.
-        let _alone = self.pins.lock().await;
         let record = async { Ok::<_, Error>(parts.store.record_pin(pin).await?) };
         parts.effects.perform(EffectKind::StorePin, file, record).await?;
         Ok(Outcome::Done)

@@ -95,6 +95,10 @@ impl Engine {
             &plan.cluster,
             &format!("{failed} failed, {} left", report.left().count()),
         );
+        // The journal is for people: a full disk must not fail a run that succeeded.
+        if let Err(error) = executor.journal.close().await {
+            tracing::warn!(error = %chain(&error), "the journal could not be written");
+        }
         Ok(report)
     }
 }
@@ -131,10 +135,9 @@ pub(crate) struct Executor<'a> {
     starting: Mutex<BTreeSet<u32>>,
     /// Steps that gave up on a peer: what they did before it fell silent may have happened.
     given_up: Mutex<BTreeSet<StepId>>,
-    pins: tokio::sync::Mutex<()>,
     host_limits: HostLimits,
     overlaps: Semaphore,
-    journal: Option<Journal>,
+    journal: Journal,
 }
 
 impl<'a> Executor<'a> {
@@ -173,11 +176,9 @@ impl<'a> Executor<'a> {
             given: Mutex::default(),
             starting: Mutex::default(),
             given_up: Mutex::default(),
-            pins: tokio::sync::Mutex::default(),
             host_limits: HostLimits::new(engine, cluster, world, plan),
             overlaps: Semaphore::new(engine.parts.limits.overlaps),
-            // The journal is for people: a full disk must not stop a run that could still succeed.
-            journal: engine.parts.store.journal().ok(),
+            journal: engine.parts.store.journal(),
         })
     }
 
@@ -360,16 +361,13 @@ impl<'a> Executor<'a> {
     }
 
     fn journal(&self, what: &str, subject: &str, detail: &str) {
-        let Some(journal) = &self.journal else { return };
         let entry = Entry {
             at: self.engine.parts.clock.now(),
             what: what.to_owned(),
             subject: subject.to_owned(),
             detail: detail.to_owned(),
         };
-        if let Err(error) = journal.note(&entry) {
-            tracing::warn!(error = %chain(&error), "the journal could not be written");
-        }
+        self.journal.note(&entry);
     }
 }
 

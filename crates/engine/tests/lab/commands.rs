@@ -263,14 +263,17 @@ async fn whatever_befalls_the_account_command_is_survived() {
     };
     let (whole, watcher, gate) = (bench.copy(), Watcher::new(0, None), Killer::never());
     let (counted, open) = (Effects::through(gate.clone()), &Effects::default());
-    account.ensure(&admin(&whole, watcher.clone()), &counted, Secret::Unknown, |_| Ok(())).await.unwrap();
+    account
+        .ensure(&admin(&whole, watcher.clone()), &counted, Secret::Unknown, async |_| Ok(()))
+        .await
+        .unwrap();
     let (wanted, changes) = (acl(&whole).await, watcher.seen.load(Ordering::Relaxed));
     passed_the_gate(&gate, changes, "account");
     for nth in 1..=changes {
         for fate in fates(nth) {
             let (bench, watcher) = (bench.copy(), Watcher::new(nth, Some(fate.clone())));
             let kept = std::sync::Mutex::new(false);
-            let keep = |_: &_| {
+            let keep = async |_: &_| {
                 *kept.lock().unwrap() = true;
                 Ok(())
             };
@@ -294,7 +297,7 @@ async fn whatever_befalls_the_account_command_is_survived() {
             }
             assert!(*kept.lock().unwrap(), "{after}: nobody has the secret");
             assert_eq!(acl(&bench).await, wanted, "{after}");
-            let again = account.ensure(&admin, open, Secret::Known, |_| panic!("again")).await.unwrap();
+            let again = account.ensure(&admin, open, Secret::Known, async |_| panic!("again")).await.unwrap();
             assert!(again.iter().all(|one| one.done.is_none()), "{after}: {again:?}");
         }
     }

@@ -59,12 +59,12 @@ async fn booting(
         .build()
         .unwrap();
     let done = account
-        .ensure(&admin, &Effects::default(), Secret::Known, |_| panic!("the token is there"))
+        .ensure(&admin, &Effects::default(), Secret::Known, async |_| panic!("the token is there"))
         .await
         .unwrap();
     assert!(done.iter().any(|one| one.done.is_some()));
     let again = account
-        .ensure(&admin, &Effects::default(), Secret::Known, |_| panic!("the token is there"))
+        .ensure(&admin, &Effects::default(), Secret::Known, async |_| panic!("the token is there"))
         .await
         .unwrap();
     assert!(again.iter().all(|one| one.done.is_none()), "{again:?}");
@@ -418,20 +418,21 @@ async fn a_token_whose_secret_cannot_be_kept_is_deleted_again() {
         pool: None,
         grants: Scope::of(&bench.cluster).grants(9),
     };
-    let full = |_: &_| Err(std::io::Error::from(std::io::ErrorKind::StorageFull));
+    let full = async |_: &_| Err(std::io::Error::from(std::io::ErrorKind::StorageFull));
     let error = account.ensure(&admin, &Effects::default(), Secret::Unknown, full).await.unwrap_err();
     assert!(matches!(error, daedal_engine::Error::NotKept { .. }), "{error:?}");
     assert_eq!(admin.tokens_of("daedal@pve").await.unwrap(), []);
 
     let kept = Arc::new(std::sync::Mutex::new(String::new()));
-    let keep = |made: &daedal_proxmox::NewToken| {
+    let keep = async |made: &daedal_proxmox::NewToken| {
         *kept.lock().unwrap() = made.expose().to_owned();
         Ok(())
     };
     account.ensure(&admin, &Effects::default(), Secret::Unknown, keep).await.unwrap();
     let first = kept.lock().unwrap().clone();
     assert!(!first.is_empty());
-    let error = account.ensure(&admin, &Effects::default(), Secret::Unknown, |_| Ok(())).await.unwrap_err();
+    let error =
+        account.ensure(&admin, &Effects::default(), Secret::Unknown, async |_| Ok(())).await.unwrap_err();
     assert!(matches!(error, daedal_engine::Error::TokenExists { .. }), "{error:?}");
     account.ensure(&admin, &Effects::default(), Secret::Rotate, keep).await.unwrap();
     assert_ne!(*kept.lock().unwrap(), first);

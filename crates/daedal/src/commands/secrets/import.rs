@@ -78,7 +78,7 @@ pub async fn run(source: &Path, target: &Target, how: How, format: Format, color
         fits(&Asked { cluster, world: &world, runs_on: &runs_on, source, how, replaces })?;
     }
     let bytes = SecretBytes::new(bundle.to_yaml().expose().as_bytes().to_vec());
-    keys::ensure(&store, target.lab)?;
+    keys::ensure(&store, target.lab).await?;
     if replaces {
         let name = format!("secrets-until-{}.yaml", Timestamp::now().strftime("%Y%m%dT%H%M%SZ"));
         let old = store.replace_secrets(&bytes, &name).await;

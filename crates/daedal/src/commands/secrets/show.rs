@@ -23,10 +23,10 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
             "credentials": credentials,
         })),
         Format::Text => {
-            let place = kept.store.place().display();
             console::result(&format!(
-                "Cluster {}, kept in {place}\n{}",
+                "Cluster {}, kept in {}\n{}",
                 kept.cluster.name,
+                kept.store.place().display(),
                 render(&summary, &credentials)
             ));
         }

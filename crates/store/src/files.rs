@@ -58,26 +58,44 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 /// Writes a file that must not exist yet: synced and read back under its temporary name before it gets its own. A lock
 /// must keep others away.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let there = || Error::SecretsExist { path: path.to_owned() };
     if exists(path)? {
-        return Err(there());
+        return Err(Error::Changed { path: path.to_owned() });
     }
     let beside = &beside(path);
     write_synced(beside, bytes)?;
     if read(beside)?.as_deref() != Some(bytes) {
         return Err(Error::ReadBack { path: beside.to_owned() });
     }
+    name_new(beside, path)
+}
+
+/// Gives a file that was made beside it a name that must not be taken yet. A lock must keep others away.
+pub(crate) fn name_new(beside: &Path, path: &Path) -> Result<(), Error> {
+    let there = || Error::Changed { path: path.to_owned() };
     // A link, unlike a rename, never replaces what is there.
     match fs::hard_link(beside, path) {
         Ok(()) => fs::remove_file(beside).map_err(io("remove", beside))?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(there()),
         // File systems without links: the lock keeps others away.
+        Err(_) if exists(path)? => return Err(there()),
         Err(_) => fs::rename(beside, path).map_err(io("name", path))?,
     }
     sync_parent(path)
 }
 
-/// The names in a folder that are no leftovers, sorted; none if it is not there.
+/// Copies a file, however large, in place of what may be left of an earlier try.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+    let mut source = File::open(from).map_err(io("read", from))?;
+    let mut copy = create(to)?;
+    io::copy(&mut source, &mut copy).map_err(io("write", to)).map(drop)
+}
+
+/// Makes sure that a file's content outlives a power cut.
+pub(crate) fn sync(path: &Path) -> Result<(), Error> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(io("sync", path))
+}
+
+/// The names of the files in a folder that are no leftovers, sorted; none if it is not there.
 pub(crate) fn names(folder: &Path) -> Result<Vec<String>, Error> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -86,8 +104,10 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>, Error> {
     };
     let mut names = Vec::new();
     for entry in entries {
-        let name = entry.map_err(io("list", folder))?.file_name().to_string_lossy().into_owned();
-        if !name.starts_with('.') {
+        let entry = entry.map_err(io("list", folder))?;
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') && !is_folder {
             names.push(name);
         }
     }
@@ -121,14 +141,19 @@ pub(crate) fn beside(path: &Path) -> PathBuf {
 
 /// Writes and syncs a private file in place of what may be left of an earlier try.
 fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut file = create(path)?;
+    file.write_all(bytes).map_err(io("write", path))?;
+    file.sync_all().map_err(io("sync", path))
+}
+
+/// Makes a private file in place of what may be left of an earlier try.
+fn create(path: &Path) -> Result<File, Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io("remove", path)(error)),
         _ => {}
     }
     let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut file = open.map_err(io("create", path))?;
-    file.write_all(bytes).map_err(io("write", path))?;
-    file.sync_all().map_err(io("sync", path))
+    open.map_err(io("create", path))
 }
 
 fn sync_parent(path: &Path) -> Result<(), Error> {
@@ -139,9 +164,10 @@ fn sync_parent(path: &Path) -> Result<(), Error> {
     File::open(parent).and_then(|folder| folder.sync_all()).map_err(io("sync the folder", parent))
 }
 
-/// Opens a private file for appending.
-pub(crate) fn append(path: &Path) -> Result<File, Error> {
-    open_own(OpenOptions::new().append(true).create(true), path)
+/// Adds to the end of a private file by one write, so that the lines of two processes never mix.
+pub(crate) fn append(path: &Path, lines: &[u8]) -> Result<(), Error> {
+    let mut file = open_own(OpenOptions::new().append(true).create(true), path)?;
+    file.write_all(lines).map_err(io("append to", path))
 }
 
 /// Opens (and makes) a private file without cutting it.
@@ -206,7 +232,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secrets.yaml");
         write_new(&path, b"one").unwrap();
-        assert!(matches!(write_new(&path, b"two"), Err(Error::SecretsExist { .. })));
+        assert!(matches!(write_new(&path, b"two"), Err(Error::Changed { .. })));
         assert_eq!(fs::read(&path).unwrap(), b"one");
     }
 
@@ -219,14 +245,15 @@ mod tests {
         std::os::unix::fs::symlink(&precious, &link).unwrap();
         fs::hard_link(&precious, &second).unwrap();
         for path in [&link, &second] {
-            for opened in [append(path), open_or_make(path)] {
+            for opened in [append(path, b"x"), open_or_make(path).map(drop)] {
                 assert!(matches!(opened, Err(Error::Io { what: "open", .. })), "{}", path.display());
             }
         }
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
         fs::remove_file(&second).unwrap();
-        append(&second).unwrap();
-        append(&second).unwrap();
+        append(&second, b"one\n").unwrap();
+        append(&second, b"two\n").unwrap();
+        assert_eq!(fs::read(&second).unwrap(), b"one\ntwo\n");
     }
 
     #[test]
