@@ -1,5 +1,6 @@
 //! Snapshots of etcd: taken through the Talos API into a private file, verified, described beside it, and read again.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use daedal_inventory::{Cluster, Node};
 use daedal_planner::Recovery;
+use daedal_store::KeptBackup;
 use daedal_talos_client::Snapshot;
 use daedal_talos_config::{EncryptionSecret, SecretsBundle};
 use futures::{Stream, StreamExt as _};
@@ -126,21 +128,16 @@ impl Engine {
     /// verified and described; without a name it is kept in the store.
     pub async fn backup(&self, cluster: &Cluster, to: Option<&Path>) -> Result<Kept, Error> {
         let taken = self.parts.clock.now();
-        let file = match to {
-            Some(file) => file.to_owned(),
-            None => {
-                let folder = self.backups_folder();
-                daedal_store::make_private_folder(&folder)?;
-                folder.join(format!("etcd-{}.db", taken.strftime("%Y%m%dT%H%M%SZ")))
-            }
+        let place = match to {
+            Some(file) => Destination::of_file(file),
+            None => self.in_store(format!("etcd-{}.db", taken.strftime("%Y%m%dT%H%M%SZ")))?,
         };
         let secrets = self.stored_secrets().await?.ok_or(Error::NoSecrets)?;
-        let nodes =
-            Nodes::new(&self.parts, &secrets)?.finding(Addresses::new(self.outputs.addresses().await));
+        let nodes = Nodes::new(&self.parts, &secrets)?.finding(Addresses::new(self.outputs.addresses().await));
         let mut why = "there is none".to_owned();
         for node in cluster.control_planes() {
-            match self.take_from(&nodes, node, &file).await {
-                Ok(found) => return self.keep(file, found.described(cluster, &secrets, node, taken)).await,
+            match self.take_from(&nodes, node, &place).await {
+                Ok(found) => return self.keep(place, found.described(cluster, &secrets, node, taken)).await,
                 // Another one may do better; a file that cannot be written stays so.
                 Err(Declined::Node(reason)) => why = format!("{}: {reason}", node.name),
                 Err(Declined::Files(error)) => return Err(error),
@@ -149,31 +146,42 @@ impl Engine {
         Err(Error::NoSnapshot { why })
     }
 
+    /// A snapshot of this name in the store.
+    fn in_store(&self, name: String) -> Result<Destination, Error> {
+        let scratch = self.parts.store.backup_scratch(&name);
+        // The outputs are in a private folder on this machine.
+        let scratch = scratch.unwrap_or_else(|| beside(&self.outputs.folder().join(&name)));
+        if let Some(folder) = scratch.parent() {
+            daedal_store::make_private_folder(folder)?;
+        }
+        Ok(Destination { scratch, place: Place::Store(name) })
+    }
+
     /// Takes a snapshot from this node.
-    async fn take_from(&self, nodes: &Nodes, node: &Node, file: &Path) -> Result<Found, Declined> {
+    async fn take_from(&self, nodes: &Nodes, node: &Node, place: &Destination) -> Result<Found, Declined> {
         let patience = self.parts.limits.probe_timeout;
         if let Membership::NotJoined(why) | Membership::Unreachable(why) = nodes.members(node, patience).await
         {
             return Err(Declined::Node(why));
         }
         let client = nodes.client(node, patience).await.map_err(|error| Declined::Node(chain(&error)))?;
-        let (taking, subject) = (self.take(&client, &node.name, file), file.display().to_string());
+        let (taking, subject) = (self.take(&client, &node.name, &place.scratch), place.to_string());
         Ok(Box::pin(self.parts.effects.perform(EffectKind::StoreBackup, subject, taking)).await?)
     }
 
-    /// Streams a snapshot into a file beside the one that it will be, and verifies it there.
+    /// Streams a snapshot into a file, and verifies it there.
     async fn take(
         &self,
         client: &daedal_talos_client::Client,
         node: &str,
-        file: &Path,
+        scratch: &Path,
     ) -> Result<Found, Error> {
         let failed = |source| Error::Talos {
             what: "take a snapshot of etcd",
             node: node.to_owned(),
             source: Box::new(source),
         };
-        let path = beside(file);
+        let path = scratch.to_owned();
         let (sender, mut receiver) = tokio::sync::mpsc::channel::<Vec<u8>>(AHEAD);
         let writing = {
             let path = path.clone();
@@ -208,45 +216,27 @@ impl Engine {
     }
 
     /// Describes a snapshot and gives it its name: a description without a snapshot is of no account.
-    async fn keep(&self, file: PathBuf, backup: Backup) -> Result<Kept, Error> {
-        let kept = Kept { file, backup: Some(backup) };
-        let made = kept.clone();
-        let naming = move || {
-            let text = serde_json::to_vec_pretty(&made.backup).unwrap_or_default();
-            daedal_store::write_private(&manifest(&made.file), &text)?;
-            let unnamed =
-                |source| Error::BackupFile { what: "name the snapshot", path: made.file.clone(), source };
-            std::fs::rename(beside(&made.file), &made.file).map_err(unnamed)?;
-            let folder = made.file.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(unnamed)
+    async fn keep(&self, destination: Destination, backup: Backup) -> Result<Kept, Error> {
+        let Destination { scratch, place } = destination;
+        let text = serde_json::to_vec_pretty(&backup).unwrap_or_default();
+        let file = match place {
+            Place::Store(name) => self.parts.store.keep_backup(&name, &scratch, &text).await?,
+            Place::File(file) => {
+                let naming = move || name_file(file, &scratch, &text);
+                tokio::task::spawn_blocking(naming).await.map_err(Error::Interrupted)??
+            }
         };
-        tokio::task::spawn_blocking(naming).await.map_err(Error::Interrupted)??;
-        Ok(kept)
+        Ok(Kept { file, backup: Some(backup) })
     }
 
     /// The snapshots in the store, oldest first.
     pub async fn backups(&self) -> Result<Vec<Kept>, Error> {
-        let folder = self.backups_folder();
-        let listing = move || {
-            let unread = |source| Error::BackupFile { what: "list", path: folder.clone(), source };
-            let entries = match std::fs::read_dir(&folder) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-                Err(error) => return Err(unread(error)),
-            };
-            let mut all = Vec::new();
-            for entry in entries {
-                let file = entry.map_err(unread)?.path();
-                let hidden = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-                if file.extension().is_some_and(|kind| kind == "db") && !hidden {
-                    let backup = described(&file)?;
-                    all.push(Kept { file, backup });
-                }
-            }
-            all.sort_by(|a, b| a.file.cmp(&b.file));
-            Ok(all)
+        let kept = self.parts.store.backups().await?;
+        let read = |kept: KeptBackup| {
+            let backup = kept.description.map(|text| parsed(&text, manifest(&kept.place))).transpose()?;
+            Ok(Kept { file: kept.place, backup })
         };
-        tokio::task::spawn_blocking(listing).await.map_err(Error::Interrupted)?
+        kept.into_iter().map(read).collect()
     }
 
     /// Looks at a snapshot that is to be restored: it must be whole, what its description says, and this cluster's.
@@ -291,11 +281,44 @@ impl Engine {
         };
         tokio::task::spawn_blocking(looking).await.map_err(Error::Interrupted)?
     }
+}
 
-    /// Where snapshots are kept that nobody wants elsewhere.
-    fn backups_folder(&self) -> PathBuf {
-        self.parts.store.place().join("backups")
+/// Where a snapshot is made, and where it is to be.
+struct Destination {
+    scratch: PathBuf,
+    place: Place,
+}
+
+enum Place {
+    /// In the store, by its name.
+    Store(String),
+    /// In a file that somebody named.
+    File(PathBuf),
+}
+
+impl Destination {
+    fn of_file(file: &Path) -> Self {
+        Self { scratch: beside(file), place: Place::File(file.to_owned()) }
     }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Store(name) => f.write_str(name),
+            Place::File(file) => write!(f, "{}", file.display()),
+        }
+    }
+}
+
+/// Gives a snapshot the name that somebody chose, after its description is beside it.
+fn name_file(file: PathBuf, scratch: &Path, description: &[u8]) -> Result<PathBuf, Error> {
+    daedal_store::write_private(&manifest(&file), description)?;
+    let unnamed = |source| Error::BackupFile { what: "name the snapshot", path: file.clone(), source };
+    std::fs::rename(scratch, &file).map_err(unnamed)?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(unnamed)?;
+    Ok(file)
 }
 
 /// The file in the making: hidden, one fixed name, so that a crash leaves at most one.
@@ -313,12 +336,15 @@ fn manifest(file: &Path) -> PathBuf {
 fn described(file: &Path) -> Result<Option<Backup>, Error> {
     let path = manifest(file);
     match std::fs::read(&path) {
-        Ok(text) => serde_json::from_slice(&text)
-            .map(Some)
-            .map_err(|error| Error::Backup { path, why: format!("its description cannot be read: {error}") }),
+        Ok(text) => parsed(&text, path).map(Some),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(Error::BackupFile { what: "read", path, source }),
     }
+}
+
+fn parsed(text: &[u8], path: PathBuf) -> Result<Backup, Error> {
+    serde_json::from_slice(text)
+        .map_err(|error| Error::Backup { path, why: format!("its description cannot be read: {error}") })
 }
 
 /// A file and its SHA-256.

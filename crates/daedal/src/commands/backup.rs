@@ -71,6 +71,7 @@ fn failed(error: &daedal_engine::Error) -> Failure {
         Error::BackupFile { .. } => Exit::CannotWrite,
         Error::Backup { .. } | Error::BackupDamaged { .. } => Exit::BadDocument,
         Error::NoSnapshot { .. } => Exit::Unavailable,
+        Error::Store(daedal_store::Error::Io { .. }) => Exit::CannotWrite,
         _ => return engine_failure(error),
     };
     Failure { exit, ..engine_failure(error) }
