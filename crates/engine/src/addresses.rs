@@ -7,6 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node};
 use daedal_proxmox::GuestInterface;
+use daedal_store::Store;
+
+use crate::error::Error;
+use crate::outputs::Outputs;
 
 /// Stands where an address is not known: nothing ever answers to such a name.
 const NOWHERE: &str = "address-not-known.invalid";
@@ -25,6 +29,16 @@ pub(crate) fn at(address: Option<IpAddr>, port: u16) -> Target {
 pub(crate) fn endpoint(cluster: &Cluster) -> Target {
     let kubernetes = &cluster.kubernetes;
     Target::new(kubernetes.endpoint_host.as_deref().unwrap_or(NOWHERE), kubernetes.endpoint_port)
+}
+
+/// Where nodes were found when the cluster was last applied, by name. An older version kept that among the outputs alone.
+pub async fn found_addresses(store: &Store, outputs: &Outputs) -> Result<BTreeMap<String, IpAddr>, Error> {
+    match store.addresses().await {
+        Ok(Some(found)) => Ok(found),
+        // The next apply finds them again.
+        Ok(None) | Err(daedal_store::Error::Damaged { .. }) => Ok(outputs.addresses().await),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The addresses known in one run. Whoever finds one puts it here for all; those that are declared need not be.
@@ -56,6 +70,13 @@ impl Addresses {
     /// A node was found.
     pub(crate) fn found(&self, node: &Node, address: IpAddr) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(node.name.clone(), address);
+    }
+
+    /// Those that were found of nodes without a declared address.
+    pub(crate) fn discovered(&self, cluster: &Cluster) -> BTreeMap<String, IpAddr> {
+        let mut found = self.all();
+        found.retain(|name, _| cluster.node(name).is_some_and(|node| node.address.is_none()));
+        found
     }
 
     /// All that were found.

@@ -133,7 +133,7 @@ impl Engine {
             None => self.in_store(format!("etcd-{}.db", taken.strftime("%Y%m%dT%H%M%SZ")))?,
         };
         let secrets = self.stored_secrets().await?.ok_or(Error::NoSecrets)?;
-        let nodes = Nodes::new(&self.parts, &secrets)?.finding(Addresses::new(self.outputs.addresses().await));
+        let nodes = Nodes::new(&self.parts, &secrets)?.finding(Addresses::new(self.found_addresses().await?));
         let mut why = "there is none".to_owned();
         for node in cluster.control_planes() {
             match self.take_from(&nodes, node, &place).await {

@@ -20,6 +20,8 @@ pub enum EffectKind {
     StoreGeneration,
     /// An image's size and digest are recorded.
     StorePin,
+    /// The addresses that nodes were found at are recorded.
+    StoreAddresses,
     /// The schematic is posted to the Image Factory.
     RegisterSchematic,
     /// Proxmox is told to download an image.

@@ -1,5 +1,7 @@
 //! The engine: its parts, and what is shared by looking and acting.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -117,8 +119,13 @@ impl Engine {
     pub async fn kubernetes(&self, cluster: &Cluster) -> Result<kube::Client, Error> {
         let secrets = self.stored_secrets().await?.ok_or(Error::NoSecrets)?;
         let kubernetes = Kubernetes::new(&self.parts, &secrets)?;
-        let found = self.outputs.addresses().await;
+        let found = self.found_addresses().await?;
         kubernetes.client(&addresses::endpoint(&cluster.located(&found)))
+    }
+
+    /// Where nodes were found when the cluster was last applied, by name.
+    pub async fn found_addresses(&self) -> Result<BTreeMap<String, IpAddr>, Error> {
+        addresses::found_addresses(&self.parts.store, &self.outputs).await
     }
 
     /// The id of the stored secrets; none if there are none.

@@ -60,6 +60,7 @@ mod vet;
 
 pub use access::{Credential, kubeconfig, talosconfig};
 pub use account::{Account, Ensured, Secret, Tally};
+pub use addresses::found_addresses;
 pub use backup::{Backup, Kept};
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};

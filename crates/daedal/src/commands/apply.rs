@@ -265,7 +265,8 @@ impl Ended<'_> {
 /// How it went, and what to try next.
 pub async fn summary(session: &Session, target: &Target, ended: &Ended<'_>) -> String {
     let cluster = &session.cluster;
-    let url = cluster.located(&session.engine.outputs().addresses().await).kubernetes.endpoint_url();
+    let found = session.engine.found_addresses().await.unwrap_or_default();
+    let url = cluster.located(&found).kubernetes.endpoint_url();
     let steps = || ended.runs.iter().flat_map(|(plan, _)| &plan.steps);
     let created = steps().filter(|step| matches!(step.action, Action::CreateVm { .. })).count();
     let made = if created > 0 { format!(", {} created", count(created, "VM")) } else { String::new() };

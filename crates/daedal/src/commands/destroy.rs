@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
 use crate::words::count;
-use crate::{advice, console};
+use crate::{advice, console, keys};
 
 /// What the command was told besides the target.
 pub struct Options {
@@ -178,6 +178,7 @@ async fn forget_outputs(session: &Session) -> Outcome<bool> {
     let outputs = session.engine.outputs();
     let any = !outputs.names().is_empty();
     outputs.forget().await.map_err(|error| engine_failure(&error))?;
+    session.store.forget_addresses().await.map_err(|error| keys::store_failure(&error, Exit::CannotWrite))?;
     Ok(any)
 }
 

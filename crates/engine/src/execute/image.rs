@@ -204,6 +204,11 @@ impl Executor<'_> {
         let parts = &self.engine.parts;
         let mut rng = parts.entropy.generator();
         let now = parts.clock.now();
+        if self.cluster.network.discovered {
+            let found = self.addresses.discovered(self.cluster);
+            let record = async { Ok::<_, Error>(parts.store.record_addresses(&found).await?) };
+            parts.effects.perform(EffectKind::StoreAddresses, "addresses", record).await?;
+        }
         self.engine.outputs.write(&self.located(), &secrets, &hosts, &parts.effects, &mut rng, now).await?;
         Ok(Outcome::Done)
     }

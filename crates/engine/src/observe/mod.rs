@@ -137,6 +137,22 @@ impl Engine {
         Ok(world)
     }
 
+    /// Whether the outputs fit, and the store has the addresses that they were made with.
+    async fn outputs_are_current(
+        &self,
+        cluster: &Cluster,
+        world: &World,
+        secrets: &SecretsBundle,
+        hosts: &Hosts,
+    ) -> bool {
+        let recorded = match cluster.network.discovered {
+            // What cannot be read is recorded again.
+            true => matches!(self.parts.store.addresses().await, Ok(Some(found)) if found == world.addresses),
+            false => true,
+        };
+        recorded && self.outputs.are_current(cluster, secrets, hosts).await
+    }
+
     /// What matters only where a VM is still to be made, or to be given its config.
     async fn look_at_room(
         &self,
@@ -179,7 +195,7 @@ impl Engine {
     ) {
         let hosts = placed(cluster, world);
         let (current, credentials, seen) = tokio::join!(
-            self.outputs.are_current(cluster, secrets, &hosts),
+            self.outputs_are_current(cluster, world, secrets, &hosts),
             self.outputs.credentials(self.parts.clock.now()),
             nodes::look(self, cluster, world, secrets, unobserved)
         );

@@ -45,6 +45,8 @@ async fn the_first_control_planes_address_is_found_and_is_the_endpoint() {
         for address in world.addresses.values().take(3) {
             assert!(output(&bench, "talosconfig").contains(&address.to_string()), "{address}");
         }
+        // They are in the store, too: another machine needs no outputs for them.
+        assert_eq!(bench.store().addresses().await.unwrap(), Some(world.addresses.clone()));
         let config = output(&bench, "nodes/worker-1.yaml");
         assert!(config.contains(&format!("endpoint: https://{first}:6443")), "{config}");
         let status = bench.engine().status(&bench.cluster).await.unwrap();
@@ -100,4 +102,25 @@ async fn an_endpoint_that_moved_is_told_to_all_nodes() {
     assert_done(&bench.apply().await, "tell");
     bench.assert_converged("tell").await;
     assert!(output(&bench, "kubeconfig").contains("server: https://10.0.8.1:6443"));
+}
+
+/// Where nodes are is known to whoever has the store; what is lost or damaged of it is recorded again.
+#[tokio::test(start_paused = true)]
+async fn found_addresses_are_kept_in_the_store_and_found_again() {
+    let bench = bench(IMAGE_ANYWHERE, 1, 0, false);
+    assert_done(&bench.apply().await, "apply");
+    let found = bench.store().addresses().await.unwrap().unwrap();
+    std::fs::remove_dir_all(bench.outputs()).unwrap();
+    assert_eq!(bench.engine().found_addresses().await.unwrap(), found);
+    bench.engine().kubernetes(&bench.cluster).await.unwrap();
+    assert_done(&bench.apply().await, "the outputs are written again");
+    let path = bench.store().place().join("addresses.json");
+    for damage in ["", "# daedal-store/v1 cluster=x", "{}"] {
+        std::fs::write(&path, damage).unwrap();
+        // What older versions kept is good enough until then.
+        assert_eq!(bench.engine().found_addresses().await.unwrap(), found, "{damage}");
+        assert_done(&bench.apply().await, "they are recorded again");
+        assert_eq!(bench.store().addresses().await.unwrap(), Some(found.clone()), "{damage}");
+        bench.assert_converged("they are recorded again").await;
+    }
 }

@@ -26,10 +26,10 @@ pub async fn talosconfig(
     format: Format,
     color: bool,
 ) -> Outcome {
-    let Kept { cluster, secrets, outputs, .. } = Kept::open(target, color).await?;
-    let cluster = cluster.located(&outputs.addresses().await).into_owned();
+    let kept = Kept::open(target, color).await?;
+    let (cluster, secrets) = (kept.located().await?, &kept.secrets);
     let rng = &mut entropy().generator();
-    let minted = daedal_engine::talosconfig(&cluster, &secrets, role, ttl, rng, Timestamp::now())
+    let minted = daedal_engine::talosconfig(&cluster, secrets, role, ttl, rng, Timestamp::now())
         .map_err(|error| engine_failure(&error))?;
     hand_out(&minted, "the talosconfig", to, format)
 }
@@ -42,10 +42,10 @@ pub async fn kubeconfig(
     format: Format,
     color: bool,
 ) -> Outcome {
-    let Kept { cluster, secrets, outputs, .. } = Kept::open(target, color).await?;
-    let cluster = cluster.located(&outputs.addresses().await).into_owned();
+    let kept = Kept::open(target, color).await?;
+    let (cluster, secrets) = (kept.located().await?, &kept.secrets);
     let rng = &mut entropy().generator();
-    let minted = daedal_engine::kubeconfig(&cluster, &secrets, ttl, rng, Timestamp::now())
+    let minted = daedal_engine::kubeconfig(&cluster, secrets, ttl, rng, Timestamp::now())
         .map_err(|error| engine_failure(&error))?;
     hand_out(&minted, "the kubeconfig", to, format)
 }
@@ -55,7 +55,7 @@ pub async fn rotate_admin(target: &Target, ttl: SignedDuration, format: Format, 
     let kept = Kept::open(target, color).await?;
     let _lock = lock(&kept.store, "secrets rotate-admin").await?;
     let outputs = &kept.outputs;
-    let cluster = kept.cluster.located(&outputs.addresses().await);
+    let cluster = kept.located().await?;
     let now = Timestamp::now();
     outputs
         .rotate_admin(&cluster, &kept.secrets, ttl, &mut entropy().generator(), now)

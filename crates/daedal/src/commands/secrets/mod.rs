@@ -6,6 +6,7 @@ mod mint;
 mod rekey;
 mod show;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args, Subcommand};
@@ -19,6 +20,7 @@ use crate::cli::{Format, Target};
 use crate::commands::apply::command;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::session::engine_failure;
 use crate::{console, documents, keys, lab, session};
 
 /// Secrets and what is minted from them. Only `import` asks Proxmox and the nodes anything.
@@ -199,6 +201,12 @@ impl Kept {
             cluster.reach = Reach::Proxy(lab::connect(&target.lab_options, &cluster).await?.proxy_url());
         }
         Ok(Self { cluster, store, outputs, secrets })
+    }
+
+    /// The cluster with the addresses that its nodes were found at.
+    async fn located(&self) -> Outcome<Cow<'_, Cluster>> {
+        let found = daedal_engine::found_addresses(&self.store, &self.outputs).await;
+        Ok(self.cluster.located(&found.map_err(|error| engine_failure(&error))?))
     }
 }
 
