@@ -183,6 +183,8 @@ impl<'a> Executor<'a> {
     }
 
     async fn step(&self, step: &Step) -> Result<Outcome, Error> {
+        // Whoever lost the lock begins nothing more.
+        self.engine.parts.store.still_locked().await?;
         match &step.action {
             Action::CreateSecrets => self.create_secrets().await,
             Action::RegisterSchematic { id } => self.register_schematic(id).await,

@@ -19,6 +19,7 @@ mod first_contact;
 mod hands;
 mod images;
 mod lateness;
+mod lock;
 mod names;
 mod privileges;
 mod quorum;

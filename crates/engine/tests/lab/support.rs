@@ -183,6 +183,11 @@ impl Bench {
         Engine::new(self.parts(network, effects, observer))
     }
 
+    /// A new process with this store, and whatever it has locked.
+    pub fn engine_on(&self, store: Store, effects: Effects) -> Engine {
+        Engine::new(Parts { store, ..self.parts(self.lab.dialer(), effects, self.counter.clone()) })
+    }
+
     /// Somebody else's process on the same datacenter, with a store and secrets of its own.
     pub fn rival(&self, folder: &Path, effects: Effects) -> Engine {
         let keys = daedal_store::Keyring::in_file(folder.join("key.txt"));
