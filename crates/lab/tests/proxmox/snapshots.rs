@@ -102,6 +102,26 @@ async fn raw_files_know_no_snapshots() {
     assert_eq!(lab.task("POST", &format!("{VM}/status/start"), &[]).await, "OK");
 }
 
+/// A VM under high availability goes only with `purge`, which takes it out of backup jobs, too.
+#[tokio::test(start_paused = true)]
+async fn a_purge_takes_a_vm_out_of_high_availability_and_backup_jobs() {
+    let lab = lab().await;
+    let ignored = [("sid", "vm:900"), ("state", "ignored")];
+    assert_eq!(lab.call("POST", "/cluster/ha/resources", &ignored).await.status, 200);
+    for (id, vmids) in [("alone", "900"), ("both", "899,900")] {
+        let job = [("id", id), ("vmid", vmids), ("storage", "local"), ("schedule", "02:30")];
+        assert_eq!(lab.call("POST", "/cluster/backup", &job).await.status, 200);
+    }
+    let refused = lab.call("DELETE", VM, &[]).await;
+    let used = "unable to remove VM 900 - used in HA resources and purge parameter not set.";
+    assert_eq!((refused.status, refused.reason.as_str()), (500, used));
+    assert_eq!(lab.task("DELETE", VM, &[("purge", "1")]).await, "OK");
+    assert_eq!(lab.call("GET", "/cluster/ha/resources", &[]).await.data().as_array().unwrap().len(), 0);
+    let jobs = lab.call("GET", "/cluster/backup", &[]).await;
+    let [job] = &jobs.data().as_array().unwrap()[..] else { panic!("{}", jobs.data()) };
+    assert_eq!((&job["id"], job["vmid"].to_string().trim_matches('"')), (&"both".into(), "899"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_manager_starts_and_stops_what_it_has() {
     let lab = lab().await;

@@ -22,11 +22,28 @@ pub(crate) struct ClusterObjects {
 }
 
 impl ClusterObjects {
-    /// A VM that is gone takes its firewall and its memberships with it.
+    /// A VM that is gone takes its firewall with it.
     pub(crate) fn forget(&mut self, vmid: u32) {
         self.firewalls.remove(&vmid);
+    }
+
+    /// Takes a VM out of high availability and of backup jobs. A job that backs up nothing else goes; rules keep naming the VM.
+    pub(crate) fn purge(&mut self, vmid: u32) {
         if let Some(resources) = self.kept.get_mut("resources") {
             resources.remove(&format!("vm:{vmid}"));
+        }
+        let without = |list: &str| {
+            let rest = list.split(',').map(str::trim).filter(|one| *one != vmid.to_string());
+            rest.collect::<Vec<_>>().join(",")
+        };
+        if let Some(jobs) = self.kept.get_mut("backup") {
+            jobs.retain(|_, job| match job.get_mut("vmid") {
+                Some(list) => {
+                    *list = without(list);
+                    !list.is_empty()
+                }
+                None => true,
+            });
         }
     }
 

@@ -20,15 +20,15 @@ pub(super) async fn start(context: &Context, host: &str, vmid: u32) -> Answer {
     if context.flag("skiplock") && !context.who.is_root() {
         return Err(Fail::parameter("skiplock", "Only root may use this option."));
     }
-    context.dc.with(|state| early_checks(state.vm(host, vmid)?, vmid))?;
     let purge = context.flag("purge");
+    context.dc.with(|state| early_checks(state, host, vmid, purge))?;
     let unreferenced = context.flag("destroy-unreferenced-disks");
     context.fork(host, "qmdestroy", &vmid.to_string(), move |job| async move {
         let _lock = job.until(job.dc.lock_guest(vmid, job.dc.durations().long_lock)).await??;
         job.dc.with(|state| {
             let vm = state.vm(&job.host, vmid)?;
             vm.check_lock()?;
-            early_checks(vm, vmid)?;
+            early_checks(state, &job.host, vmid, purge)?;
             check_linked_clones(state, &job.host, vm)
         })?;
         job.pass(job.dc.durations().destroy).await?;
@@ -36,7 +36,7 @@ pub(super) async fn start(context: &Context, host: &str, vmid: u32) -> Answer {
         if purge {
             job.log(format!("purging VM {vmid} from related configurations.."));
         }
-        let forgotten = job.dc.with(|state| remove(state, &job.host, vmid, unreferenced))?;
+        let forgotten = job.dc.with(|state| remove(state, &job.host, vmid, unreferenced, purge))?;
         for identity in forgotten {
             job.dc.guests().forget(&identity);
         }
@@ -44,9 +44,14 @@ pub(super) async fn start(context: &Context, host: &str, vmid: u32) -> Answer {
     })
 }
 
-fn early_checks(vm: &Vm, vmid: u32) -> Result<(), Fail> {
+fn early_checks(state: &State, host: &str, vmid: u32, purge: bool) -> Result<(), Fail> {
+    let vm = state.vm(host, vmid)?;
     if vm.config.get("protection").is_some_and(|value| value == "1") {
         return Err(Fail::internal(format!("can't remove VM {vmid} - protection mode enabled")));
+    }
+    if !purge && state.objects.wanted(vmid).is_some() {
+        let used = format!("unable to remove VM {vmid} - used in HA resources and purge parameter not set.");
+        return Err(Fail::internal(used));
     }
     if vm.running.is_some() {
         return Err(Fail::internal(format!("VM {vmid} is running - destroy failed")));
@@ -81,7 +86,13 @@ fn check_linked_clones(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
 }
 
 /// Takes the VM, its disks, its pool entry and its ACLs away; returns the identities of its disks.
-fn remove(state: &mut State, host: &str, vmid: u32, unreferenced: bool) -> Result<Vec<String>, Fail> {
+fn remove(
+    state: &mut State,
+    host: &str,
+    vmid: u32,
+    unreferenced: bool,
+    purge: bool,
+) -> Result<Vec<String>, Fail> {
     let vm = state.vm(host, vmid)?.clone();
     let mut gone: Vec<String> = volumes(&vm)
         .into_iter()
@@ -101,6 +112,9 @@ fn remove(state: &mut State, host: &str, vmid: u32, unreferenced: bool) -> Resul
     state.vms.remove(&vmid);
     state.pool_of.remove(&vmid);
     state.objects.forget(vmid);
+    if purge {
+        state.objects.purge(vmid);
+    }
     state.access.acl.remove(&format!("/vms/{vmid}"));
     Ok(forgotten)
 }
