@@ -65,9 +65,10 @@ impl Failure {
         self
     }
 
-    /// Adds what another crate advises, if anything.
+    /// Adds what another crate advises, if anything, and once.
     pub fn advise(mut self, fix: Option<&Fix>) -> Self {
-        self.hints.extend(fix.map(advice::told));
+        let hint = fix.map(advice::told).filter(|hint| !self.hints.contains(hint));
+        self.hints.extend(hint);
         self
     }
 

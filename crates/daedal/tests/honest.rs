@@ -281,6 +281,49 @@ fn a_stopped_node_gets_its_changed_config_in_the_run_that_starts_it() {
     assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
 }
 
+/// What `proxmox ha` and `proxmox backup-job` put there and no destroy takes away is named, with the command that does.
+#[test]
+fn guards_that_outlive_a_cluster_are_named_with_what_removes_them() {
+    let lab = Lab::new();
+    let hosts = [("hosts: [atlas] ", "hosts: [atlas, boreas, chronos] "), ("count: 2\n", "count: 1\n")];
+    let cluster = Changed::new("home", &hosts);
+    good(&cluster.run(&lab, &["apply", "--yes"]));
+    // As `proxmox setup --with ha --with backup` allows it.
+    lab.tamper(|world| {
+        let role = &mut world["datacenter"]["access"]["roles"]["Lab-daedal-pve-cli"];
+        *role = serde_json::json!(["Sys.Audit", "Sys.Console", "Sys.Modify"]);
+    });
+    good(&cluster.run(&lab, &["proxmox", "ha", "--yes"]));
+    good(&cluster.run(&lab, &["proxmox", "backup-job", "--storage", "local", "--yes"]));
+    // Somebody had the job back up a VM of theirs, too: it outlives ours.
+    lab.tamper(|world| {
+        let job = &mut world["datacenter"]["objects"]["kept"]["backup"]["daedal-home"]["vmid"];
+        *job = format!("{},120", job.as_str().unwrap()).into();
+    });
+    let said = good(&cluster.run(&lab, &["destroy", "--confirm", "home"]));
+    assert!(said.contains("Cluster home is gone, "), "{said}");
+    let to = format!("--lab --lab-dir {}", lab.dir().display());
+    for line in [
+        format!(
+            "\n  HA rule daedal-home-apart; to remove: {} proxmox ha --off {to}",
+            env!("CARGO_BIN_EXE_daedal")
+        ),
+        format!(
+            "\n  backup job daedal-home; to remove: {} proxmox backup-job --off {to}",
+            env!("CARGO_BIN_EXE_daedal")
+        ),
+    ] {
+        assert!(said.contains(&line), "{line} in {said}");
+    }
+    assert!(!said.contains("HA resource"), "they went with their VMs: {said}");
+    // What is advised leads to the end of it.
+    for off in [["ha", "--off"], ["backup-job", "--off"]] {
+        good(&cluster.run(&lab, &[&["proxmox"][..], &off, &["--yes"]].concat()));
+    }
+    let again = cluster.json(&lab, &["destroy", "--confirm", "home"]);
+    assert_eq!(again["stays"]["guards"], serde_json::json!([]), "{again:#}");
+}
+
 /// A pool that is nearly full, or gone, under nodes that live: `status` warns, with what to do.
 #[test]
 fn status_warns_of_storages_that_fail_under_the_nodes() {

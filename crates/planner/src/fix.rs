@@ -42,6 +42,10 @@ pub enum Command {
         /// Also in a cluster that says `protect: true`.
         protected: bool,
     },
+    /// Take the control planes out of high availability.
+    ProxmoxHaOff,
+    /// Remove the backup job.
+    ProxmoxBackupJobOff,
     /// List volumes that Proxmox left behind.
     VolumesList,
     /// Delete volumes that Proxmox left behind.
@@ -62,6 +66,8 @@ impl fmt::Display for Command {
                 let protected = if *protected { " --protected" } else { "" };
                 write!(f, "templates prune{all}{protected}")
             }
+            Self::ProxmoxHaOff => f.write_str("proxmox ha --off"),
+            Self::ProxmoxBackupJobOff => f.write_str("proxmox backup-job --off"),
             Self::VolumesList => f.write_str("volumes list"),
             Self::VolumesPrune => f.write_str("volumes prune"),
         }

@@ -75,7 +75,7 @@ pub use remains::{Remains, remains};
 pub use remove::{Removal, plan_remove};
 pub use size::asked_size;
 pub use slots::{Seat, Seats, disk_serial, disk_slots, seat};
-pub use stays::{Staying, staying};
+pub use stays::{Staying, StayingGuard, staying};
 pub use storages::{Leftover, StorageWarning, leftovers, storage_warnings};
 pub use templates::{TemplateRow, templates};
 pub use text::{RenderOptions, differing, left_out, not_seen, outcome, render, summary};

@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use crate::error::some_of;
 use crate::fix::{Command, Fix};
+use crate::guards;
 use crate::names::{self, Images};
 use crate::plan::Level;
 use crate::survey::Notes;
-use crate::world::{GuestView, Ownership, World};
+use crate::world::{Aspect, GuestView, ObjectKind, Objects, Ownership, World, object_has};
 
 /// What outlives a cluster, as far as it could be seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,8 +21,23 @@ pub struct Staying {
     pub templates: Vec<u32>,
     /// Volume ids of the disk images and boot ISOs that its nodes boot from, each with the hosts that have it.
     pub images: BTreeMap<String, BTreeSet<String>>,
+    /// What Proxmox keeps to guard its VMs, put there on request.
+    pub guards: Vec<StayingGuard>,
     /// Whether its secrets are in the store.
     pub secrets: bool,
+    /// Where nobody could look for more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<String>,
+}
+
+/// An object that Proxmox keeps to guard VMs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StayingGuard {
+    /// Of which kind.
+    pub kind: ObjectKind,
+    /// Its id.
+    pub id: String,
 }
 
 /// What outlives the cluster.
@@ -35,8 +51,45 @@ pub fn staying(cluster: &Cluster, images: &Images, world: &World) -> Staying {
     Staying {
         templates: templates(world).map(|guest| guest.vmid).collect(),
         images: found,
+        guards: guards(cluster, world),
         secrets: world.secrets_stored,
+        unseen: unseen(world),
     }
+}
+
+/// The objects that carry this cluster's name and comment.
+fn guards(cluster: &Cluster, world: &World) -> Vec<StayingGuard> {
+    let mut found = Vec::new();
+    let mut look = |kind, objects: &Objects, comment: &str, is_named: &dyn Fn(&str) -> bool| {
+        let ours = objects.iter().filter(|(id, there)| is_named(id) && object_has(there, "comment", comment));
+        found.extend(ours.map(|(id, _)| StayingGuard { kind, id: id.clone() }));
+    };
+    if let Some(view) = &world.availability {
+        let comment = guards::ha_comment(cluster);
+        let (rule, group) = (guards::ha_rule(cluster), format!("daedal-{}-", cluster.name));
+        match view.rules {
+            true => look(ObjectKind::HaRule, &view.apart, &comment, &|id| id == rule),
+            false => look(ObjectKind::HaGroup, &view.apart, &comment, &|id| id.starts_with(&group)),
+        }
+        look(ObjectKind::HaResource, &view.resources, &comment, &|id| id.starts_with("vm:"));
+    }
+    if let Some(view) = &world.backups {
+        let job = guards::backup_job(cluster);
+        look(ObjectKind::BackupJob, &view.jobs, &guards::backup_comment(cluster), &|id| id == job);
+    }
+    found
+}
+
+/// What could not be read although it may be there.
+fn unseen(world: &World) -> Vec<String> {
+    let guards = |what: &&Aspect| matches!(what, Aspect::HighAvailability | Aspect::BackupJobs);
+    world
+        .unobserved
+        .iter()
+        .map(|unobserved| &unobserved.what)
+        .filter(guards)
+        .map(ToString::to_string)
+        .collect()
 }
 
 impl Staying {
@@ -51,8 +104,18 @@ impl Staying {
             let hosts: Vec<String> = hosts.iter().cloned().collect();
             lines.push(format!("image {volid} on {}", some_of(&hosts)).into());
         }
+        for StayingGuard { kind, id } in &self.guards {
+            let off = match kind {
+                ObjectKind::HaResource | ObjectKind::HaRule | ObjectKind::HaGroup => Command::ProxmoxHaOff,
+                ObjectKind::BackupJob => Command::ProxmoxBackupJobOff,
+            };
+            lines.push(Fix::from(format!("{} {id}; to remove: ", kind.noun())).run(off));
+        }
         if self.secrets {
             lines.push("its secrets in the store".into());
+        }
+        if !self.unseen.is_empty() {
+            lines.push(format!("not seen: {}", self.unseen.join(", ")).into());
         }
         lines
     }

@@ -113,12 +113,14 @@ impl End {
     }
 }
 
-/// Looks at the world, with the secrets in the store or without them.
+/// Looks at the world and at what may outlive the VMs, with the secrets in the store or without them.
 async fn observe(session: &Session, proven: bool) -> Outcome<World> {
-    match proven {
-        true => session.observe().await,
-        false => session.observe_unproven().await,
-    }
+    let mut world = match proven {
+        true => session.observe().await?,
+        false => session.observe_unproven().await?,
+    };
+    session.engine.look_at_guards(&mut world).await;
+    Ok(world)
 }
 
 fn plan_for(session: &Session, world: &World, proven: bool, target: &Target) -> Outcome<Plan> {

@@ -56,7 +56,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         }
         Command::Destroy { target, confirm, onto, without_secrets, full } => {
             let options = destroy::Options { confirm, onto, without_secrets, full };
-            destroy::run(&target, options, format, color).await
+            Box::pin(destroy::run(&target, options, format, color)).await
         }
         Command::Status { target, detailed_exitcode } => {
             status::run(&target, detailed_exitcode, format, color).await

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
-use daedal_planner::{AvailabilityView, BackupStorage, BackupView, Judge, Ownership, Purpose, World};
+use daedal_planner::{
+    Aspect, AvailabilityView, BackupStorage, BackupView, Judge, Ownership, Purpose, Unobserved, World,
+};
 use daedal_proxmox::{Client, ClusterObject, Resource, release};
 
 use super::{UnobservedList, guests, hosts};
 use crate::engine::{Engine, secrets_id};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind, chain};
 
 impl Engine {
     /// Looks at what a plan of this purpose relies on. That a plan to guard VMs cannot be made without reading what guards them
@@ -32,6 +34,25 @@ impl Engine {
             | Purpose::Remove
             | Purpose::PruneTemplates
             | Purpose::PruneVolumes => self.observe(cluster).await,
+        }
+    }
+
+    /// Adds what Proxmox keeps to guard VMs and what may outlive them. A token that may not read it has not put it there.
+    pub async fn look_at_guards(&self, world: &mut World) {
+        let proxmox = &self.parts.proxmox;
+        let jobs = proxmox.kept(ClusterObject::BackupJob);
+        let (availability, jobs) = tokio::join!(availability(proxmox, &world.proxmox_version, &[]), jobs);
+        let unseen = |what: Aspect, error: &Error| match error.kind() {
+            ErrorKind::Denied => None,
+            _ => Some(Unobserved::new(what, chain(error))),
+        };
+        match availability {
+            Ok(view) => world.availability = Some(view),
+            Err(error) => world.unobserved.extend(unseen(Aspect::HighAvailability, &error)),
+        }
+        match jobs {
+            Ok(jobs) => world.backups = Some(BackupView { jobs, ..BackupView::default() }),
+            Err(error) => world.unobserved.extend(unseen(Aspect::BackupJobs, &error.into())),
         }
     }
 

@@ -1,9 +1,11 @@
 //! What is done for VMs on request: firewall, high availability, backups.
 
 use daedal_engine::{Ensured, Tally};
+use daedal_lab::faults::{Fault, When};
 use daedal_lab::proxmox::{Grant, HostSpec, TokenSpec};
 use daedal_planner::{
-    BackupWish, Level, ObjectCounts, Plan, Purpose, World, counts, plan_backup_job, plan_ha,
+    BackupWish, Level, ObjectCounts, ObjectKind, Plan, Purpose, World, counts, plan_backup_job, plan_ha,
+    staying,
 };
 use daedal_proxmox::ClusterObject;
 
@@ -251,4 +253,36 @@ async fn an_object_that_became_somebody_elses_stays() {
     let failed = errors(&bench.execute(&world, &plan).await);
     assert!(failed.len() == 1 && failed[0].contains("changed after the plan was made"), "{failed:#?}");
     assert_eq!(client.kept(ClusterObject::BackupJob).await.unwrap()["daedal-home"]["schedule"], "05:00");
+}
+
+/// What guards VMs and outlives them is found by its name and comment. What could not be read is told, unless the token may not read
+/// it: then it has not put anything there.
+#[tokio::test(start_paused = true)]
+async fn guards_that_outlive_a_cluster_are_found_and_what_was_not_seen_is_told() {
+    let bench = bench("8.4.1").await;
+    ha(&bench, true).await;
+    assert_done(&bench.destroy().await, "destroy");
+    let engine = bench.engine();
+    let images = engine.images(&bench.cluster);
+    let look = async || {
+        let mut world = engine.observe(&bench.cluster).await.unwrap();
+        engine.look_at_guards(&mut world).await;
+        staying(&bench.cluster, &images, &world)
+    };
+    let found = look().await;
+    let ids: Vec<(ObjectKind, &str)> = found.guards.iter().map(|one| (one.kind, one.id.as_str())).collect();
+    let group = |id| (ObjectKind::HaGroup, id);
+    assert_eq!(ids, [group("daedal-home-cp-1"), group("daedal-home-cp-2"), group("daedal-home-cp-3")]);
+    assert_eq!(found.unseen, Vec::<String>::new());
+    for (status, unseen) in [(500, vec!["high availability", "backup jobs"]), (403, Vec::new())] {
+        for path in ["/cluster/ha/groups", "/cluster/backup"] {
+            bench.lab.faults().inject(When::call("GET", path), Fault::Status(status));
+        }
+        let found = look().await;
+        assert_eq!(
+            (found.guards, found.unseen),
+            (Vec::new(), unseen.into_iter().map(str::to_owned).collect())
+        );
+        bench.lab.faults().clear();
+    }
 }

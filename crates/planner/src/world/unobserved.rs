@@ -33,6 +33,10 @@ pub enum Aspect {
     Declared,
     /// What the token may do.
     Permissions,
+    /// High availability.
+    HighAvailability,
+    /// Backup jobs.
+    BackupJobs,
     /// A host and all that is on it.
     Host(String),
     /// The guests of a host.
@@ -97,6 +101,8 @@ impl fmt::Display for Aspect {
         match self {
             Self::Declared => f.write_str("what is declared"),
             Self::Permissions => f.write_str("the token's permissions"),
+            Self::HighAvailability => f.write_str("high availability"),
+            Self::BackupJobs => f.write_str("backup jobs"),
             Self::Host(host) => write!(f, "host {host}"),
             Self::Guests(host) => write!(f, "virtual machines of host {host}"),
             Self::Bridges(host) => write!(f, "bridges of host {host}"),
