@@ -3,7 +3,7 @@
 mod format;
 mod scalars;
 
-use crate::value::{MAX_NESTING, Value};
+use crate::value::{MAX_NESTING, Struct, Value};
 
 #[derive(Default, Clone, Copy)]
 struct Flags {
@@ -108,27 +108,38 @@ impl Printer {
         if depth > MAX_NESTING {
             return self.text("...");
         }
+        if !self.spoken_for(value, verb, depth) {
+            self.by_kind(value, verb, depth);
+        }
+    }
+
+    /// Prints what does not depend on the kind of the value alone. Whether there was anything of that.
+    fn spoken_for(&mut self, value: &Value, verb: char, depth: usize) -> bool {
         if verb == 'T' && depth == 0 {
-            if value.is_nil() {
-                return self.pad(b"<nil>");
+            match value.is_nil() {
+                true => self.pad(b"<nil>"),
+                false => self.string(value.type_name().as_bytes(), 's', value),
             }
-            return self.string(value.type_name().as_bytes(), 's', value);
+            return true;
         }
         // Wrapping is for errors; addresses are for nobody.
         if matches!(verb, 'p' | 'w') {
-            return self.bad_verb(verb, value);
+            self.bad_verb(verb, value);
+            return true;
         }
         if let Value::Time(time) = value
             && (self.flags.sharp_v || self.erroring)
         {
-            return self.string(time.go_string().as_bytes(), 's', value);
+            self.string(time.go_string().as_bytes(), 's', value);
+            return true;
         }
         if let Some(text) = stringer(value)
             && !self.flags.sharp_v
             && !self.erroring
             && matches!(verb, 'v' | 's' | 'x' | 'X' | 'q')
         {
-            return self.string(text.as_bytes(), verb, value);
+            self.string(text.as_bytes(), verb, value);
+            return true;
         }
         let pointer = match value {
             Value::Struct(s) => s.pointer,
@@ -136,9 +147,14 @@ impl Printer {
             _ => false,
         };
         // Inside of something else a pointer is an address, which only these verbs print.
-        if pointer && depth > 0 && !matches!(verb, 'v' | 'b' | 'o' | 'd' | 'x' | 'X') {
-            return self.bad_verb(verb, value);
+        let unprintable = pointer && depth > 0 && !matches!(verb, 'v' | 'b' | 'o' | 'd' | 'x' | 'X');
+        if unprintable {
+            self.bad_verb(verb, value);
         }
+        unprintable
+    }
+
+    fn by_kind(&mut self, value: &Value, verb: char, depth: usize) {
         match value {
             Value::Nil | Value::NilInterface => match verb {
                 'v' if depth == 0 => self.pad(b"<nil>"),
@@ -174,25 +190,7 @@ impl Printer {
                 let entries = entries.iter().map(|(k, v)| (k.as_bytes(), v));
                 self.map("engine.files", false, entries, verb, depth);
             }
-            Value::Struct(s) => {
-                let fields: Vec<(&str, Value)> = s.fields.iter().map(|f| (f.name, f.value.clone())).collect();
-                match fields.split_last() {
-                    // `.Chart` is Helm's metadata inside one more structure.
-                    Some((root, metadata)) if s.type_name.starts_with("struct {") => {
-                        if self.flags.sharp_v {
-                            self.text(s.type_name);
-                        }
-                        let named = self.flags.plus_v || self.flags.sharp_v;
-                        self.text(if named { "{Metadata:" } else { "{" });
-                        self.structure("chart.Metadata", false, metadata, verb, depth + 1);
-                        self.text(if self.flags.sharp_v { ", " } else { " " });
-                        self.text(if named { "IsRoot:" } else { "" });
-                        self.argument(&root.1, verb, depth + 1);
-                        self.out.push(b'}');
-                    }
-                    _ => self.structure(s.type_name, s.pointer, &fields, verb, depth),
-                }
-            }
+            Value::Struct(s) => self.record(s, verb, depth),
             Value::Version(v) => {
                 let fields = [
                     ("major", Value::Uint64(v.major)),
@@ -205,6 +203,26 @@ impl Printer {
                 self.structure("semver.Version", !v.by_value, &fields, verb, depth);
             }
             Value::Time(_) => self.bad_verb(verb, value),
+        }
+    }
+
+    fn record(&mut self, record: &Struct, verb: char, depth: usize) {
+        let fields: Vec<(&str, Value)> = record.fields.iter().map(|f| (f.name, f.value.clone())).collect();
+        match fields.split_last() {
+            // `.Chart` is Helm's metadata inside one more structure.
+            Some((root, metadata)) if record.type_name.starts_with("struct {") => {
+                if self.flags.sharp_v {
+                    self.text(record.type_name);
+                }
+                let named = self.flags.plus_v || self.flags.sharp_v;
+                self.text(if named { "{Metadata:" } else { "{" });
+                self.structure("chart.Metadata", false, metadata, verb, depth + 1);
+                self.text(if self.flags.sharp_v { ", " } else { " " });
+                self.text(if named { "IsRoot:" } else { "" });
+                self.argument(&root.1, verb, depth + 1);
+                self.out.push(b'}');
+            }
+            _ => self.structure(record.type_name, record.pointer, &fields, verb, depth),
         }
     }
 

@@ -125,19 +125,33 @@ pub async fn serve(
     write(&folder.join(files::ANNOUNCEMENT), &text)?;
     ready(&announcement);
 
+    keep_until_stopped(&served, options.idle).await;
+    lab.save(folder).map_err(unusable)?;
+    let _ = std::fs::remove_file(folder.join(files::ANNOUNCEMENT));
+    for task in &tasks {
+        task.abort();
+    }
+    // The next lab of this folder takes the same port, so that kubeconfigs stay good.
+    write(&folder.join(files::LAST), &text)?;
+    Ok(())
+}
+
+/// Keeps the world from time to time until the lab is stopped or idle for too long.
+async fn keep_until_stopped(served: &Served, longest_idle: Option<Duration>) {
+    let activity = &served.activity;
     let mut saved_at = activity.total();
     let mut every = tokio::time::interval(SAVE_EVERY);
     loop {
         tokio::select! {
-            () = served.stop.cancelled() => break,
+            () = served.stop.cancelled() => return,
             _ = every.tick() => {}
         }
         let idle = activity.idle_for();
-        if let (Some(limit), Some(idle)) = (options.idle, idle)
+        if let (Some(limit), Some(idle)) = (longest_idle, idle)
             && idle >= limit
             && !served.is_unkept()
         {
-            break;
+            return;
         }
         // While somebody is connected the world moves; once nobody is, one last save suffices.
         let total = activity.total();
@@ -147,14 +161,6 @@ pub async fn serve(
             let _ = served.keep();
         }
     }
-    lab.save(folder).map_err(unusable)?;
-    let _ = std::fs::remove_file(folder.join(files::ANNOUNCEMENT));
-    for task in &tasks {
-        task.abort();
-    }
-    // The next lab of this folder takes the same port, so that kubeconfigs stay good.
-    write(&folder.join(files::LAST), &text)?;
-    Ok(())
 }
 
 fn previous(folder: &Path) -> Option<Announcement> {

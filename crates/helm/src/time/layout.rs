@@ -193,134 +193,162 @@ fn zone_offset(offset: i32, colon: bool, minutes: bool, seconds: bool) -> String
 
 /// `time.ParseInLocation(layout, text, UTC)`.
 pub(crate) fn parse(layout: &str, text: &str) -> Result<GoTime, String> {
-    let fail = |part: &str, at: &str| {
-        format!(
-            "parsing time {} as {}: cannot parse {} as {}",
-            super::quote(text.as_bytes()),
-            super::quote(layout.as_bytes()),
-            super::quote(at.as_bytes()),
-            super::quote(part.as_bytes())
-        )
-    };
     let mut reader = Reader { rest: text };
-    let (mut year, mut month, mut day, mut year_day) = (0i64, 1u32, 1u32, None);
-    let (mut hour, mut minute, mut second, mut nanos) = (0u32, 0u32, 0u32, 0u32);
-    let (mut pm, mut am) = (false, false);
-    let (mut offset, mut zone) = (0i32, None);
+    let mut read = Read::default();
     let parts = split(layout);
     for (index, part) in parts.iter().enumerate() {
         let before = reader.rest;
-        let label = || layout_word(*part);
-        let ok = match *part {
-            Part::Literal(literal) => reader.literal(literal),
-            Part::LongMonth => reader.name(&MONTHS, 0).map(|m| month = m + 1),
-            Part::Month => reader.name(&MONTHS, 3).map(|m| month = m + 1),
-            Part::NumMonth => reader.number(1, 2).map(|m| month = m),
-            Part::ZeroMonth => reader.number(2, 2).map(|m| month = m),
-            Part::LongWeekDay => reader.name(&DAYS, 0).map(|_| ()),
-            Part::WeekDay => reader.name(&DAYS, 3).map(|_| ()),
-            Part::Day | Part::UnderDay => {
-                if *part == Part::UnderDay {
-                    reader.rest = reader.rest.strip_prefix(' ').unwrap_or(reader.rest);
-                }
-                reader.number(1, 2).map(|d| day = d)
+        let fraction_follows = matches!(parts.get(index + 1), Some(Part::Fraction { .. }));
+        if read.part(*part, fraction_follows, &mut reader).is_none() {
+            return Err(format!(
+                "parsing time {} as {}: cannot parse {} as {}",
+                super::quote(text.as_bytes()),
+                super::quote(layout.as_bytes()),
+                super::quote(before.as_bytes()),
+                super::quote(layout_word(*part).as_bytes())
+            ));
+        }
+    }
+    let parsing = || format!("parsing time {}", super::quote(text.as_bytes()));
+    if !reader.rest.is_empty() {
+        return Err(format!("{}: extra text: {}", parsing(), super::quote(reader.rest.as_bytes())));
+    }
+    read.time().map_err(|what| format!("{}: {what} out of range", parsing()))
+}
+
+/// What was read so far.
+struct Read {
+    year: i64,
+    month: u32,
+    day: u32,
+    year_day: Option<u32>,
+    hour: u32,
+    minute: u32,
+    second: u32,
+    nanos: u32,
+    /// Whether it is after noon, where that is said.
+    afternoon: Option<bool>,
+    offset: i32,
+    zone: Option<String>,
+}
+
+impl Default for Read {
+    fn default() -> Self {
+        Self {
+            year: 0,
+            month: 1,
+            day: 1,
+            year_day: None,
+            hour: 0,
+            minute: 0,
+            second: 0,
+            nanos: 0,
+            afternoon: None,
+            offset: 0,
+            zone: None,
+        }
+    }
+}
+
+impl Read {
+    /// Reads what a part of the layout stands for; none where the text has something else.
+    fn part(&mut self, part: Part<'_>, fraction_follows: bool, reader: &mut Reader<'_>) -> Option<()> {
+        match part {
+            Part::Literal(literal) => reader.literal(literal)?,
+            Part::LongMonth => self.month = reader.name(&MONTHS, 0)? + 1,
+            Part::Month => self.month = reader.name(&MONTHS, 3)? + 1,
+            Part::NumMonth => self.month = reader.number(1, 2)?,
+            Part::ZeroMonth => self.month = reader.number(2, 2)?,
+            Part::LongWeekDay => {
+                reader.name(&DAYS, 0)?;
             }
-            Part::ZeroDay => reader.number(2, 2).map(|d| day = d),
+            Part::WeekDay => {
+                reader.name(&DAYS, 3)?;
+            }
+            Part::UnderDay => {
+                reader.rest = reader.rest.strip_prefix(' ').unwrap_or(reader.rest);
+                self.day = reader.number(1, 2)?;
+            }
+            Part::Day => self.day = reader.number(1, 2)?,
+            Part::ZeroDay => self.day = reader.number(2, 2)?,
             Part::UnderYearDay | Part::ZeroYearDay => {
                 reader.rest = reader.rest.trim_start_matches(' ');
-                reader.number(1, 3).map(|d| year_day = Some(d))
+                self.year_day = Some(reader.number(1, 3)?);
             }
-            Part::Hour => reader.number(1, 2).map(|h| hour = h),
-            Part::Hour12 => reader.number(1, 2).map(|h| hour = h),
-            Part::ZeroHour12 => reader.number(2, 2).map(|h| hour = h),
-            Part::Minute => reader.number(1, 2).map(|m| minute = m),
-            Part::ZeroMinute => reader.number(2, 2).map(|m| minute = m),
+            Part::Hour | Part::Hour12 => self.hour = reader.number(1, 2)?,
+            Part::ZeroHour12 => self.hour = reader.number(2, 2)?,
+            Part::Minute => self.minute = reader.number(1, 2)?,
+            Part::ZeroMinute => self.minute = reader.number(2, 2)?,
             Part::Second | Part::ZeroSecond => {
-                let least = if *part == Part::Second { 1 } else { 2 };
-                let read = reader.number(least, 2).map(|s| second = s);
+                self.second = reader.number(if part == Part::Second { 1 } else { 2 }, 2)?;
                 // A fraction may follow although the layout does not say so.
-                if read.is_some()
-                    && !matches!(parts.get(index + 1), Some(Part::Fraction { .. }))
-                    && reader.rest.starts_with(['.', ','])
-                    && reader.rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
-                {
-                    reader.fraction(None, &mut nanos);
+                if !fraction_follows && reader.at_fraction() {
+                    reader.fraction(None, &mut self.nanos);
                 }
-                read
             }
-            Part::LongYear => reader.number(4, 4).map(|y| year = i64::from(y)),
+            Part::LongYear => self.year = i64::from(reader.number(4, 4)?),
             Part::Year => {
-                reader.number(2, 2).map(|y| year = i64::from(if y >= 69 { 1900 + y } else { 2000 + y }))
+                let year = reader.number(2, 2)?;
+                self.year = i64::from(if year >= 69 { 1900 + year } else { 2000 + year });
             }
-            Part::UpperPm | Part::LowerPm => reader.half(*part == Part::UpperPm).map(|p| {
-                pm = p;
-                am = !p;
-            }),
-            Part::ZoneName => reader.zone_name().map(|name| zone = Some(name)),
-            Part::Zone { z, colon, minutes, seconds } => reader.offset(z, colon, minutes, seconds).map(|o| {
-                offset = o;
-                zone = Some(if o == 0 { "UTC".to_owned() } else { String::new() });
-            }),
-            Part::Fraction { digits, trim, .. } => {
-                if trim {
-                    if reader.rest.starts_with(['.', ','])
-                        && reader.rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
-                    {
-                        reader.fraction(None, &mut nanos);
-                    }
-                    Some(())
-                } else {
-                    reader.fraction(Some(digits), &mut nanos).then_some(())
+            Part::UpperPm | Part::LowerPm => self.afternoon = Some(reader.half(part == Part::UpperPm)?),
+            Part::ZoneName => self.zone = Some(reader.zone_name()?),
+            Part::Zone { z, colon, minutes, seconds } => {
+                self.offset = reader.offset(z, colon, minutes, seconds)?;
+                self.zone = Some(if self.offset == 0 { "UTC".to_owned() } else { String::new() });
+            }
+            Part::Fraction { trim: true, .. } => {
+                if reader.at_fraction() {
+                    reader.fraction(None, &mut self.nanos);
                 }
             }
-        };
-        if ok.is_none() {
-            return Err(fail(&label(), before));
-        }
-    }
-    let range = |what: &str| format!("parsing time {}: {what} out of range", super::quote(text.as_bytes()));
-    if !reader.rest.is_empty() {
-        return Err(format!(
-            "parsing time {}: extra text: {}",
-            super::quote(text.as_bytes()),
-            super::quote(reader.rest.as_bytes())
-        ));
-    }
-    if pm && hour < 12 {
-        hour += 12;
-    } else if am && hour == 12 {
-        hour = 0;
-    }
-    if month == 0 || month > 12 {
-        return Err(range("month"));
-    }
-    let days = match year_day {
-        Some(d) => days_from_civil(year, 1, 1) + i64::from(d) - 1,
-        None => {
-            let (next_year, next_month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-            let length = days_from_civil(next_year, next_month, 1) - days_from_civil(year, month, 1);
-            if day == 0 || i64::from(day) > length {
-                return Err(range("day"));
+            Part::Fraction { digits, .. } => {
+                return reader.fraction(Some(digits), &mut self.nanos).then_some(());
             }
-            days_from_civil(year, month, day)
         }
-    };
-    if hour > 23 {
-        return Err(range("hour"));
+        Some(())
     }
-    if minute > 59 {
-        return Err(range("minute"));
+
+    /// The time that it comes to, or which part of it no clock shows.
+    fn time(self) -> Result<GoTime, &'static str> {
+        let hour = match self.afternoon {
+            Some(true) if self.hour < 12 => self.hour + 12,
+            Some(false) if self.hour == 12 => 0,
+            _ => self.hour,
+        };
+        let days = self.days()?;
+        for (value, most, what) in
+            [(hour, 23, "hour"), (self.minute, 59, "minute"), (self.second, 59, "second")]
+        {
+            if value > most {
+                return Err(what);
+            }
+        }
+        let clock = i64::from(hour) * 3600 + i64::from(self.minute) * 60 + i64::from(self.second);
+        Ok(GoTime {
+            seconds: days * 86_400 + clock - i64::from(self.offset),
+            nanos: self.nanos,
+            offset: self.offset,
+            zone: self.zone.unwrap_or_else(|| "UTC".to_owned()).as_str().into(),
+        })
     }
-    if second > 59 {
-        return Err(range("second"));
+
+    /// Days since 1970.
+    fn days(&self) -> Result<i64, &'static str> {
+        let Self { year, month, day, .. } = *self;
+        if month == 0 || month > 12 {
+            return Err("month");
+        }
+        if let Some(day) = self.year_day {
+            return Ok(days_from_civil(year, 1, 1) + i64::from(day) - 1);
+        }
+        let (next_year, next_month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+        let length = days_from_civil(next_year, next_month, 1) - days_from_civil(year, month, 1);
+        if day == 0 || i64::from(day) > length {
+            return Err("day");
+        }
+        Ok(days_from_civil(year, month, day))
     }
-    let local = days * 86_400 + i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
-    Ok(GoTime {
-        seconds: local - i64::from(offset),
-        nanos,
-        offset,
-        zone: zone.unwrap_or_else(|| "UTC".to_owned()).as_str().into(),
-    })
 }
 
 fn layout_word(part: Part<'_>) -> String {
@@ -416,6 +444,11 @@ impl Reader<'_> {
             }
         }
         Some(sign * total)
+    }
+
+    /// Whether a separator and a digit come next.
+    fn at_fraction(&self) -> bool {
+        self.rest.starts_with(['.', ',']) && self.rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
     }
 
     /// Reads a separator and digits into nanoseconds; with a count, exactly that many.

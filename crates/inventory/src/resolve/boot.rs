@@ -19,6 +19,42 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
         return None;
     }
     let (iso, image) = on_storage(spec, from, config, &at, cx)?;
+    conflicts(spec, config, &network_at, &at, cx)?;
+    let template = templates(spec, from, &at, cx)?;
+    storages(spec, config, template, &storage_at, cx)?;
+    let format = said.and_then(|b| b.format);
+    let first_contact = said.and_then(|b| b.first_contact).map(Into::into);
+    let format_of = format.map(Into::into).unwrap_or_default();
+    let boot = Boot { from, config, iso, image, format: format_of, template, first_contact };
+    if boot.first_contact.is_some() && !boot.through_maintenance() {
+        let message = "On this boot path there is no first contact: the config comes through Proxmox.";
+        cx.error("boot", &at.key("firstContact"), message, "Remove `firstContact`.");
+        return None;
+    }
+    let wrong = match format {
+        Some(_) if boot.image.is_some() => {
+            Some(("A disk image that is named has the format that its name ends with.", "Remove `format`."))
+        }
+        Some(_) if !boot.imports() => {
+            Some(("A format of disk images is declared, but none is imported.", "Remove `format`."))
+        }
+        _ => None,
+    };
+    if let Some((message, help)) = wrong {
+        cx.error("boot", &at.key("format"), message, help);
+        return None;
+    }
+    Some(boot)
+}
+
+/// What the declared way to bring the config does not go together with. None: there is something.
+fn conflicts(
+    spec: &document::Spec,
+    config: BootConfig,
+    network_at: &Path<'_>,
+    at: &Path<'_>,
+    cx: &mut Context<'_>,
+) -> Option<()> {
     let told = matches!(config, BootConfig::Meta | BootConfig::CloudInitDrive);
     if told && spec.network.asks() {
         let message =
@@ -57,6 +93,17 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
         cx.error("boot", &network_at.key("dhcp"), message, help);
         return None;
     }
+    Some(())
+}
+
+/// The templates that nodes are cloned from, if any. None: they are declared wrongly.
+fn templates(
+    spec: &document::Spec,
+    from: BootFrom,
+    at: &Path<'_>,
+    cx: &mut Context<'_>,
+) -> Option<Option<Templates>> {
+    let said = spec.boot.as_ref();
     let template = match (said.and_then(|b| b.template.as_ref()), from) {
         (said, BootFrom::Template) => Some(Templates {
             control_plane: said.and_then(|t| t.controlplane).unwrap_or(998),
@@ -77,30 +124,7 @@ pub(crate) fn boot(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -
         cx.error("boot", &at.key("template").key("made"), message, help);
         return None;
     }
-    storages(spec, config, template, &storage_at, cx)?;
-    let format = said.and_then(|b| b.format);
-    let first_contact = said.and_then(|b| b.first_contact).map(Into::into);
-    let format_of = format.map(Into::into).unwrap_or_default();
-    let boot = Boot { from, config, iso, image, format: format_of, template, first_contact };
-    if boot.first_contact.is_some() && !boot.through_maintenance() {
-        let message = "On this boot path there is no first contact: the config comes through Proxmox.";
-        cx.error("boot", &at.key("firstContact"), message, "Remove `firstContact`.");
-        return None;
-    }
-    let wrong = match format {
-        Some(_) if boot.image.is_some() => {
-            Some(("A disk image that is named has the format that its name ends with.", "Remove `format`."))
-        }
-        Some(_) if !boot.imports() => {
-            Some(("A format of disk images is declared, but none is imported.", "Remove `format`."))
-        }
-        _ => None,
-    };
-    if let Some((message, help)) = wrong {
-        cx.error("boot", &at.key("format"), message, help);
-        return None;
-    }
-    Some(boot)
+    Some(template)
 }
 
 /// The ISO or the disk image that is on a storage already, if one is declared. None: it is declared wrongly.

@@ -29,6 +29,22 @@ pub(crate) fn check(hardware: &Hardware, talos: &document::Talos, at: &Path<'_>,
             cx.take("name", &disk_at.key("storage"), name::proxmox_id("storage", storage));
         }
     }
+    cards(hardware, at, cx);
+    let pci_at = at.key("pci");
+    for (i, mapping) in hardware.pci.iter().enumerate() {
+        cx.take("name", &pci_at.index(i), name::proxmox_id("resource mapping", mapping));
+    }
+    if let Some(cpu) = &hardware.cpu
+        && (cpu.is_empty() || !cpu.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)))
+    {
+        let help = "Write a model's name, for example `host` or `x86-64-v3`.";
+        cx.error("cpu", &at.key("cpu"), format!("`{cpu}` is not a processor model."), help);
+    }
+    platform(hardware, talos, at, cx);
+}
+
+/// Network cards and their bond.
+fn cards(hardware: &Hardware, at: &Path<'_>, cx: &mut Context<'_>) {
     let nics_at = at.key("nics");
     for (i, nic) in hardware.nics.iter().enumerate() {
         let at = nics_at.index(i);
@@ -55,16 +71,10 @@ pub(crate) fn check(hardware: &Hardware, talos: &document::Talos, at: &Path<'_>,
         let help = "Use 1 to 15 letters, digits and hyphens.";
         cx.error("bond", &at.key("bond").key("name"), message, help);
     }
-    let pci_at = at.key("pci");
-    for (i, mapping) in hardware.pci.iter().enumerate() {
-        cx.take("name", &pci_at.index(i), name::proxmox_id("resource mapping", mapping));
-    }
-    if let Some(cpu) = &hardware.cpu
-        && (cpu.is_empty() || !cpu.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)))
-    {
-        let help = "Write a model's name, for example `host` or `x86-64-v3`.";
-        cx.error("cpu", &at.key("cpu"), format!("`{cpu}` is not a processor model."), help);
-    }
+}
+
+/// Architecture, chipset, processor and firmware.
+fn platform(hardware: &Hardware, talos: &document::Talos, at: &Path<'_>, cx: &mut Context<'_>) {
     let arm = talos.arch == Some(Arch::Arm64);
     match hardware.machine {
         Some(Chipset::Q35 | Chipset::I440fx) if arm => {

@@ -148,22 +148,7 @@ fn pool_nodes<'d>(
     let role_known = cx.given(&at.key("role"));
     let values = pool::values(pool, only_of_role || !role_known, network, at, cx);
     let name_ok = cx.take("name", &at.key("name"), name::dns_label(&pool.name)).is_some();
-    let count = match (&pool.nodes, pool.count) {
-        (Some(nodes), Some(count)) if nodes.len() != count as usize => {
-            let message = format!("`count` is {count}, but {} nodes are listed.", nodes.len());
-            cx.error("count", &at.key("count"), message, "Remove `count`; the list says how many there are.");
-            nodes.len()
-        }
-        (Some(nodes), _) => nodes.len(),
-        (None, Some(count)) => count as usize,
-        (None, None) => {
-            if cx.given(&at.key("count")) && cx.given(&at.key("nodes")) {
-                let message = format!("The pool `{}` does not say how many nodes it has.", pool.name);
-                cx.error("count", &at.key("name"), message, "Add `count: 1`, or list them under `nodes`.");
-            }
-            0
-        }
-    };
+    let count = count(pool, at, cx);
     let mut machine = everywhere.clone();
     options::machine(pool.machine.as_ref(), &mut machine, at, cx);
     if let Some(own) = &pool.machine {
@@ -192,20 +177,11 @@ fn pool_nodes<'d>(
             None => values.vmids.and_then(|v| short_of.vmid(v, i)),
         };
         let address = match listed.and_then(|n| n.address.as_ref()) {
-            Some(_) if network.discovered => {
-                network::not_declared(&node_at.key("address"), cx);
-                None
-            }
-            Some(text) => {
-                cx.take("address", &node_at.key("address"), network::address(&text.0, network.cidr)).flatten()
-            }
+            Some(text) => own_address(&text.0, network, &node_at, cx),
             None => values.start.and_then(|start| short_of.address(start, i)),
         };
         let mac = match listed.and_then(|n| n.mac.as_ref()) {
-            Some(text) => {
-                let help = "Write six bytes with colons, for example `BC:24:11:00:00:01`, or leave it out.";
-                cx.take("mac", &node_at.key("mac"), mac::parse(text).map_err(|why| (why, help.to_owned())))
-            }
+            Some(text) => own_mac(text, &node_at, cx),
             None => Some(mac::derive(&cluster, &name, network.mac_prefix.as_deref())),
         };
         let mut draft = Draft {
@@ -240,6 +216,40 @@ fn pool_nodes<'d>(
     short_of.report(pool, count, values.vmids, at, cx);
     long_names(pool, drafts.last(), name_ok, at, cx);
     drafts
+}
+
+/// How many nodes a pool has.
+fn count(pool: &Pool, at: &Path<'_>, cx: &mut Context<'_>) -> usize {
+    match (&pool.nodes, pool.count) {
+        (Some(nodes), Some(count)) if nodes.len() != count as usize => {
+            let message = format!("`count` is {count}, but {} nodes are listed.", nodes.len());
+            cx.error("count", &at.key("count"), message, "Remove `count`; the list says how many there are.");
+            nodes.len()
+        }
+        (Some(nodes), _) => nodes.len(),
+        (None, Some(count)) => count as usize,
+        (None, None) => {
+            if cx.given(&at.key("count")) && cx.given(&at.key("nodes")) {
+                let message = format!("The pool `{}` does not say how many nodes it has.", pool.name);
+                cx.error("count", &at.key("name"), message, "Add `count: 1`, or list them under `nodes`.");
+            }
+            0
+        }
+    }
+}
+
+fn own_address(text: &str, network: &Network, at: &Path<'_>, cx: &mut Context<'_>) -> Option<IpAddr> {
+    let at = at.key("address");
+    if network.discovered {
+        network::not_declared(&at, cx);
+        return None;
+    }
+    cx.take("address", &at, network::address(text, network.cidr)).flatten()
+}
+
+fn own_mac(text: &str, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {
+    let help = "Write six bytes with colons, for example `BC:24:11:00:00:01`, or leave it out.";
+    cx.take("mac", &at.key("mac"), mac::parse(text).map_err(|why| (why, help.to_owned())))
 }
 
 /// What a listed node says for itself.

@@ -177,6 +177,11 @@ pub(super) fn on_control_planes(
             }),
         )]),
     );
+    components(cluster, documents);
+}
+
+/// The parts of the control plane, and what it brings to every cluster.
+fn components(cluster: &ClusterOptions, documents: &mut Documents) {
     let mut server = fields([("image", component_image("kube-apiserver", cluster).into())]);
     if !cluster.cert_sans.is_empty() {
         server.insert("certExtraSANs".into(), json!(cluster.cert_sans));

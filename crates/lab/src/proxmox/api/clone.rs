@@ -46,14 +46,7 @@ pub(super) async fn start(context: &Context, host: &str, vmid: u32) -> Answer {
         context.dc.with(|state| state.vm(host, vmid).map(|vm| (vm.running.is_some(), vm.is_template())))?;
     let full = context.param("full").map_or(!template, |value| value == "1");
     if !full {
-        for name in ["storage", "format"] {
-            if context.param(name).is_some() {
-                return Err(Fail::internal(format!("parameter '{name}' not allowed for linked clones")));
-            }
-        }
-        if !template {
-            return Err(Fail::internal("Linked clone feature is not supported for non-template VMs"));
-        }
+        can_link(context, template)?;
     }
     let lock = if running {
         context.dc.lock_guest(vmid, durations.short_lock).await?
@@ -96,6 +89,17 @@ pub(super) async fn start(context: &Context, host: &str, vmid: u32) -> Answer {
         let _lock = lock;
         order.run(job).await
     })
+}
+
+/// What a linked clone does not take, and what there is none of.
+fn can_link(context: &Context, template: bool) -> Result<(), Fail> {
+    if let Some(name) = ["storage", "format"].into_iter().find(|name| context.param(name).is_some()) {
+        return Err(Fail::internal(format!("parameter '{name}' not allowed for linked clones")));
+    }
+    match template {
+        true => Ok(()),
+        false => Err(Fail::internal("Linked clone feature is not supported for non-template VMs")),
+    }
 }
 
 fn check_storages(

@@ -104,96 +104,106 @@ pub(super) fn given(context: &Context, but: &[&str]) -> Options {
     wanted.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
+/// What a resource of HA takes.
+const RESOURCE: &[Rule] = &[
+    opt("comment", Kind::Text),
+    opt("failback", Kind::Bool),
+    opt("group", Kind::Text),
+    opt("max_relocate", Kind::Int(0, i64::MAX)),
+    opt("max_restart", Kind::Int(0, i64::MAX)),
+    opt("state", Kind::OneOf(&["started", "stopped", "enabled", "disabled", "ignored"])),
+    opt("type", Kind::OneOf(&["ct", "vm"])),
+    opt("sid", Kind::Text),
+    opt("delete", Kind::Text),
+    opt("digest", Kind::Text),
+    opt("purge", Kind::Bool),
+];
+
+/// What a rule of HA takes.
+const AFFINITY: &[Rule] = &[
+    opt("affinity", Kind::OneOf(&["positive", "negative"])),
+    opt("comment", Kind::Text),
+    opt("disable", Kind::Bool),
+    opt("nodes", Kind::Text),
+    opt("resources", Kind::Text),
+    opt("strict", Kind::Bool),
+    opt("type", Kind::OneOf(&["node-affinity", "resource-affinity"])),
+    opt("rule", Kind::Text),
+    opt("resource", Kind::Text),
+    opt("delete", Kind::Text),
+    opt("digest", Kind::Text),
+];
+
+/// What a group of HA takes.
+const GROUP: &[Rule] = &[
+    opt("comment", Kind::Text),
+    opt("nodes", Kind::Text),
+    opt("nofailback", Kind::Bool),
+    opt("restricted", Kind::Bool),
+    opt("type", Kind::OneOf(&["group"])),
+    opt("group", Kind::Text),
+    opt("delete", Kind::Text),
+    opt("digest", Kind::Text),
+];
+
+/// What a backup job takes.
+const BACKUP: &[Rule] = &[
+    opt("id", Kind::Text),
+    opt("all", Kind::Bool),
+    opt("bwlimit", Kind::Int(0, i64::MAX)),
+    opt("comment", Kind::Text),
+    opt("compress", Kind::OneOf(&["0", "1", "gzip", "lzo", "zstd"])),
+    opt("enabled", Kind::Bool),
+    opt("exclude", Kind::Text),
+    opt("mailnotification", Kind::OneOf(&["always", "failure"])),
+    opt("mailto", Kind::Text),
+    opt("dow", Kind::Text),
+    opt("dumpdir", Kind::Text),
+    opt("exclude-path", Kind::Text),
+    opt("fleecing", Kind::Text),
+    opt("ionice", Kind::Int(0, 8)),
+    opt("lockwait", Kind::Int(0, i64::MAX)),
+    opt("maxfiles", Kind::Int(1, i64::MAX)),
+    opt("notification-mode", Kind::OneOf(&["auto", "legacy-sendmail", "notification-system"])),
+    opt("pbs-change-detection-mode", Kind::OneOf(&["legacy", "data", "metadata"])),
+    opt("performance", Kind::Text),
+    opt("pigz", Kind::Int(i64::MIN, i64::MAX)),
+    opt("quiet", Kind::Bool),
+    opt("remove", Kind::Bool),
+    opt("script", Kind::Text),
+    opt("starttime", Kind::Text),
+    opt("stdexcludes", Kind::Bool),
+    opt("stop", Kind::Bool),
+    opt("stopwait", Kind::Int(0, i64::MAX)),
+    opt("tmpdir", Kind::Text),
+    opt("zstd", Kind::Int(i64::MIN, i64::MAX)),
+    opt("mode", Kind::OneOf(&["snapshot", "suspend", "stop"])),
+    opt("node", Kind::Text),
+    opt("notes-template", Kind::Text),
+    opt("pool", Kind::Text),
+    opt("protected", Kind::Bool),
+    opt("prune-backups", Kind::Text),
+    opt("repeat-missed", Kind::Bool),
+    opt("schedule", Kind::Text),
+    opt("storage", Kind::Text),
+    opt("vmid", Kind::Text),
+    opt("delete", Kind::Text),
+];
+
+/// What a mapping of PCI devices takes.
+const PCI: &[Rule] = &[
+    opt("id", Kind::Text),
+    opt("map", Kind::Text),
+    opt("description", Kind::Text),
+    opt("mdev", Kind::Bool),
+    opt("live-migration-capable", Kind::Bool),
+    opt("check-node", Kind::Text),
+    opt("delete", Kind::Text),
+    opt("digest", Kind::Text),
+];
+
 /// What each kind of object that is kept for the cluster takes, and the name of its id.
 fn rules(kind: &str) -> (&'static str, &'static [Rule]) {
-    const RESOURCE: &[Rule] = &[
-        opt("comment", Kind::Text),
-        opt("failback", Kind::Bool),
-        opt("group", Kind::Text),
-        opt("max_relocate", Kind::Int(0, i64::MAX)),
-        opt("max_restart", Kind::Int(0, i64::MAX)),
-        opt("state", Kind::OneOf(&["started", "stopped", "enabled", "disabled", "ignored"])),
-        opt("type", Kind::OneOf(&["ct", "vm"])),
-        opt("sid", Kind::Text),
-        opt("delete", Kind::Text),
-        opt("digest", Kind::Text),
-        opt("purge", Kind::Bool),
-    ];
-    const AFFINITY: &[Rule] = &[
-        opt("affinity", Kind::OneOf(&["positive", "negative"])),
-        opt("comment", Kind::Text),
-        opt("disable", Kind::Bool),
-        opt("nodes", Kind::Text),
-        opt("resources", Kind::Text),
-        opt("strict", Kind::Bool),
-        opt("type", Kind::OneOf(&["node-affinity", "resource-affinity"])),
-        opt("rule", Kind::Text),
-        opt("resource", Kind::Text),
-        opt("delete", Kind::Text),
-        opt("digest", Kind::Text),
-    ];
-    const GROUP: &[Rule] = &[
-        opt("comment", Kind::Text),
-        opt("nodes", Kind::Text),
-        opt("nofailback", Kind::Bool),
-        opt("restricted", Kind::Bool),
-        opt("type", Kind::OneOf(&["group"])),
-        opt("group", Kind::Text),
-        opt("delete", Kind::Text),
-        opt("digest", Kind::Text),
-    ];
-    const BACKUP: &[Rule] = &[
-        opt("id", Kind::Text),
-        opt("all", Kind::Bool),
-        opt("bwlimit", Kind::Int(0, i64::MAX)),
-        opt("comment", Kind::Text),
-        opt("compress", Kind::OneOf(&["0", "1", "gzip", "lzo", "zstd"])),
-        opt("enabled", Kind::Bool),
-        opt("exclude", Kind::Text),
-        opt("mailnotification", Kind::OneOf(&["always", "failure"])),
-        opt("mailto", Kind::Text),
-        opt("dow", Kind::Text),
-        opt("dumpdir", Kind::Text),
-        opt("exclude-path", Kind::Text),
-        opt("fleecing", Kind::Text),
-        opt("ionice", Kind::Int(0, 8)),
-        opt("lockwait", Kind::Int(0, i64::MAX)),
-        opt("maxfiles", Kind::Int(1, i64::MAX)),
-        opt("notification-mode", Kind::OneOf(&["auto", "legacy-sendmail", "notification-system"])),
-        opt("pbs-change-detection-mode", Kind::OneOf(&["legacy", "data", "metadata"])),
-        opt("performance", Kind::Text),
-        opt("pigz", Kind::Int(i64::MIN, i64::MAX)),
-        opt("quiet", Kind::Bool),
-        opt("remove", Kind::Bool),
-        opt("script", Kind::Text),
-        opt("starttime", Kind::Text),
-        opt("stdexcludes", Kind::Bool),
-        opt("stop", Kind::Bool),
-        opt("stopwait", Kind::Int(0, i64::MAX)),
-        opt("tmpdir", Kind::Text),
-        opt("zstd", Kind::Int(i64::MIN, i64::MAX)),
-        opt("mode", Kind::OneOf(&["snapshot", "suspend", "stop"])),
-        opt("node", Kind::Text),
-        opt("notes-template", Kind::Text),
-        opt("pool", Kind::Text),
-        opt("protected", Kind::Bool),
-        opt("prune-backups", Kind::Text),
-        opt("repeat-missed", Kind::Bool),
-        opt("schedule", Kind::Text),
-        opt("storage", Kind::Text),
-        opt("vmid", Kind::Text),
-        opt("delete", Kind::Text),
-    ];
-    const PCI: &[Rule] = &[
-        opt("id", Kind::Text),
-        opt("map", Kind::Text),
-        opt("description", Kind::Text),
-        opt("mdev", Kind::Bool),
-        opt("live-migration-capable", Kind::Bool),
-        opt("check-node", Kind::Text),
-        opt("delete", Kind::Text),
-        opt("digest", Kind::Text),
-    ];
     match kind {
         "pci" => ("id", PCI),
         "resources" => ("sid", RESOURCE),
@@ -224,6 +234,25 @@ fn reorder(kind: &str, options: &mut Options) {
             }
             *list = all.join(",");
         }
+    }
+}
+
+/// A resource of HA is a VM that is there.
+fn exists(id: &str, known: &BTreeSet<u32>) -> Result<(), Fail> {
+    let vmid = id.strip_prefix("vm:").and_then(|vmid| vmid.parse().ok());
+    match vmid.is_some_and(|vmid| known.contains(&vmid)) {
+        true => Ok(()),
+        false => Err(Fail::internal(format!("cannot add service '{id}' to HA resource config - no such vm"))),
+    }
+}
+
+/// A rule is about resources of HA only.
+fn are_managed(resources: &str, managed: &BTreeSet<String>) -> Result<(), Fail> {
+    match resources.split(',').find(|one| !managed.contains(*one)) {
+        Some(stranger) => {
+            Err(Fail::parameter("resources", format!("cannot use unmanaged resource(s) {stranger}.")))
+        }
+        None => Ok(()),
     }
 }
 
@@ -284,22 +313,11 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
                     return Err(Fail::internal(format!("{name} '{id}' already defined")));
                 }
                 if kind == "resources" {
-                    let vmid = id.strip_prefix("vm:").and_then(|vmid| vmid.parse().ok());
-                    if !vmid.is_some_and(|vmid| known.contains(&vmid)) {
-                        return Err(Fail::internal(format!(
-                            "cannot add service '{id}' to HA resource config - no such vm"
-                        )));
-                    }
+                    exists(&id, &known)?;
                 }
                 if kind == "rules" {
                     apart(&given(context, &[name]), hosts)?;
-                    let named = context.param("resources").unwrap_or_default();
-                    if let Some(stranger) = named.split(',').find(|one| !managed.contains(*one)) {
-                        return Err(Fail::parameter(
-                            "resources",
-                            format!("cannot use unmanaged resource(s) {stranger}."),
-                        ));
-                    }
+                    are_managed(context.param("resources").unwrap_or_default(), &managed)?;
                 }
                 let mut options = given(context, &[name]);
                 reorder(kind, &mut options);

@@ -60,11 +60,24 @@ const RULE: &[Rule] = &[
 pub(super) fn firewall(context: &Context, host: &str, vmid: u32, parts: &[&str]) -> Answer {
     let privilege = if context.method == "GET" { "VM.Audit" } else { "VM.Config.Network" };
     context.need(&format!("/vms/{vmid}"), &[privilege])?;
+    understood(context, parts)?;
+    context.dc.with(|state| {
+        state.vm(host, vmid)?;
+        let firewall = state.objects.firewalls.entry(vmid).or_default();
+        match context.method.as_str() {
+            "GET" => read(firewall, parts),
+            _ => change(firewall, context, parts).and_then(|()| Data::null()),
+        }
+    })
+}
+
+/// Refuses parameters that a call does not take.
+fn understood(context: &Context, parts: &[&str]) -> Result<(), Fail> {
     match (context.method.as_str(), parts) {
-        ("GET", ["options"] | ["rules"] | ["ipset"] | ["ipset", _]) => verify(&context.params, &[])?,
-        ("PUT", ["options"]) => verify(&context.params, OPTIONS)?,
-        ("POST", ["rules"]) => verify(&context.params, RULE)?,
-        ("DELETE", ["rules", _]) => verify(&context.params, &[opt("digest", Kind::Text)])?,
+        ("GET", ["options"] | ["rules"] | ["ipset"] | ["ipset", _]) => verify(&context.params, &[]),
+        ("PUT", ["options"]) => verify(&context.params, OPTIONS),
+        ("POST", ["rules"]) => verify(&context.params, RULE),
+        ("DELETE", ["rules", _]) => verify(&context.params, &[opt("digest", Kind::Text)]),
         ("POST", ["ipset"]) => verify(
             &context.params,
             &[
@@ -73,76 +86,81 @@ pub(super) fn firewall(context: &Context, host: &str, vmid: u32, parts: &[&str])
                 opt("digest", Kind::Text),
                 opt("rename", Kind::Text),
             ],
-        )?,
+        ),
         ("POST", ["ipset", _]) => verify(
             &context.params,
             &[req("cidr", Kind::Text), opt("comment", Kind::Text), opt("nomatch", Kind::Bool)],
-        )?,
-        ("DELETE", ["ipset", _]) => verify(&context.params, &[opt("force", Kind::Bool)])?,
-        ("DELETE", ["ipset", _, _]) => verify(&context.params, &[opt("digest", Kind::Text)])?,
-        _ => return Err(super::unknown(context)),
+        ),
+        ("DELETE", ["ipset", _]) => verify(&context.params, &[opt("force", Kind::Bool)]),
+        ("DELETE", ["ipset", _, _]) => verify(&context.params, &[opt("digest", Kind::Text)]),
+        _ => Err(super::unknown(context)),
     }
-    context.dc.with(|state| {
-        state.vm(host, vmid)?;
-        let firewall = state.objects.firewalls.entry(vmid).or_default();
-        let no_set = |name: &str| Fail::internal(format!("IPSet '{name}' does not exist"));
-        match (context.method.as_str(), parts) {
-            ("GET", ["options"]) => return Ok(Data::from(shown(&firewall.options))),
-            ("GET", ["rules"]) => {
-                let rule = |(pos, rule): (usize, &Options)| {
-                    let mut row = shown(rule);
-                    row["pos"] = pos.into();
-                    row
-                };
-                return rows(firewall.rules.iter().enumerate().map(rule).collect());
-            }
-            ("GET", ["ipset"]) => {
-                return rows(firewall.ipsets.keys().map(|name| json!({ "name": name })).collect());
-            }
-            ("GET", ["ipset", name]) => {
-                let set = firewall.ipsets.get(*name).ok_or_else(|| no_set(name))?;
-                return rows(set.iter().map(|cidr| json!({ "cidr": cidr })).collect());
-            }
-            ("PUT", ["options"]) => {
-                for name in context.param("delete").unwrap_or_default().split([',', ';', ' ']) {
-                    firewall.options.remove(name);
-                }
-                firewall.options.extend(given(context, &["delete", "digest"]));
-            }
-            // A new rule goes first, whatever place is asked for.
-            ("POST", ["rules"]) => firewall.rules.insert(0, given(context, &["pos", "digest"])),
-            ("DELETE", ["rules", pos]) => {
-                let pos = pos.parse::<usize>().ok().filter(|pos| *pos < firewall.rules.len());
-                let pos = pos.ok_or_else(|| Fail::internal("no rule at that position"))?;
-                firewall.rules.remove(pos);
-            }
-            ("POST", ["ipset"]) => {
-                let name = context.param("name").unwrap_or_default().to_owned();
-                if firewall.ipsets.contains_key(&name) {
-                    return Err(Fail::internal(format!("IPSet '{name}' already exists")));
-                }
-                firewall.ipsets.insert(name, BTreeSet::new());
-            }
-            ("POST", ["ipset", name]) => {
-                let cidr = context.param("cidr").unwrap_or_default().to_owned();
-                let set = firewall.ipsets.get_mut(*name).ok_or_else(|| no_set(name))?;
-                if !set.insert(cidr.clone()) {
-                    return Err(Fail::internal(format!("address '{cidr}' already exists")));
-                }
-            }
-            ("DELETE", ["ipset", name]) => {
-                let set = firewall.ipsets.get(*name).ok_or_else(|| no_set(name))?;
-                if !set.is_empty() && !context.flag("force") {
-                    return Err(Fail::internal(format!("IPSet '{name}' is not empty")));
-                }
-                firewall.ipsets.remove(*name);
-            }
-            ("DELETE", ["ipset", name, cidr]) => {
-                let set = firewall.ipsets.get_mut(*name).ok_or_else(|| no_set(name))?;
-                set.remove(*cidr);
-            }
-            _ => {}
+}
+
+fn no_set(name: &str) -> Fail {
+    Fail::internal(format!("IPSet '{name}' does not exist"))
+}
+
+fn read(firewall: &Firewall, parts: &[&str]) -> Answer {
+    match parts {
+        ["rules"] => {
+            let rule = |(pos, rule): (usize, &Options)| {
+                let mut row = shown(rule);
+                row["pos"] = pos.into();
+                row
+            };
+            rows(firewall.rules.iter().enumerate().map(rule).collect())
         }
-        Data::null()
-    })
+        ["ipset"] => rows(firewall.ipsets.keys().map(|name| json!({ "name": name })).collect()),
+        ["ipset", name, ..] => {
+            let set = firewall.ipsets.get(*name).ok_or_else(|| no_set(name))?;
+            rows(set.iter().map(|cidr| json!({ "cidr": cidr })).collect())
+        }
+        _ => Ok(Data::from(shown(&firewall.options))),
+    }
+}
+
+fn change(firewall: &mut Firewall, context: &Context, parts: &[&str]) -> Result<(), Fail> {
+    match (context.method.as_str(), parts) {
+        ("PUT", ["options"]) => {
+            for name in context.param("delete").unwrap_or_default().split([',', ';', ' ']) {
+                firewall.options.remove(name);
+            }
+            firewall.options.extend(given(context, &["delete", "digest"]));
+        }
+        // A new rule goes first, whatever place is asked for.
+        ("POST", ["rules"]) => firewall.rules.insert(0, given(context, &["pos", "digest"])),
+        ("DELETE", ["rules", pos]) => {
+            let pos = pos.parse::<usize>().ok().filter(|pos| *pos < firewall.rules.len());
+            let pos = pos.ok_or_else(|| Fail::internal("no rule at that position"))?;
+            firewall.rules.remove(pos);
+        }
+        ("POST", ["ipset"]) => {
+            let name = context.param("name").unwrap_or_default().to_owned();
+            if firewall.ipsets.contains_key(&name) {
+                return Err(Fail::internal(format!("IPSet '{name}' already exists")));
+            }
+            firewall.ipsets.insert(name, BTreeSet::new());
+        }
+        ("POST", ["ipset", name]) => {
+            let cidr = context.param("cidr").unwrap_or_default().to_owned();
+            let set = firewall.ipsets.get_mut(*name).ok_or_else(|| no_set(name))?;
+            if !set.insert(cidr.clone()) {
+                return Err(Fail::internal(format!("address '{cidr}' already exists")));
+            }
+        }
+        ("DELETE", ["ipset", name]) => {
+            let set = firewall.ipsets.get(*name).ok_or_else(|| no_set(name))?;
+            if !set.is_empty() && !context.flag("force") {
+                return Err(Fail::internal(format!("IPSet '{name}' is not empty")));
+            }
+            firewall.ipsets.remove(*name);
+        }
+        ("DELETE", ["ipset", name, cidr]) => {
+            let set = firewall.ipsets.get_mut(*name).ok_or_else(|| no_set(name))?;
+            set.remove(*cidr);
+        }
+        _ => {}
+    }
+    Ok(())
 }

@@ -4,7 +4,8 @@ use crate::proxmox::context::Context;
 use crate::proxmox::fail::{Answer, Fail};
 use crate::proxmox::property::{Properties, parse_size, print_size};
 use crate::proxmox::schema::{DISK, Kind, opt, req, verify};
-use crate::proxmox::tasks::Stop;
+use crate::proxmox::state::{State, Storage};
+use crate::proxmox::tasks::{Job, Stop};
 use crate::proxmox::vmconfig;
 
 fn size_format(text: &str) -> Result<(), String> {
@@ -37,32 +38,8 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
     let digest = context.param("digest").map(str::to_owned);
     context.fork(host, "resize", &vmid.to_string(), move |job| async move {
         let _lock = job.until(job.dc.lock_guest(vmid, job.dc.durations().long_lock)).await??;
-        let (volid, old, format, storage) = job.dc.with(|state| {
-            let vm = state.vm(&job.host, vmid)?;
-            if digest.as_ref().is_some_and(|digest| *digest != vm.digest()) {
-                return Err(Fail::internal("checksum mismatch (file change by other user?)"));
-            }
-            vm.check_lock()?;
-            let value = vm
-                .config
-                .get(&disk)
-                .ok_or_else(|| Fail::internal(format!("disk '{disk}' does not exist")))?;
-            if vmconfig::is_cdrom(value) {
-                return Err(Fail::internal("you can't resize a cdrom"));
-            }
-            let volid = vmconfig::drive_volume(value)
-                .ok_or_else(|| Fail::internal(format!("disk '{disk}' has no associated volume")))?;
-            let storage = volid.split(':').next().unwrap_or_default();
-            let path = format!("/storage/{storage}");
-            if !state.privileges(&job.who, &path).has("Datastore.AllocateSpace") {
-                return Err(Fail::forbidden(&path, "Datastore.AllocateSpace"));
-            }
-            let volume = state
-                .volume(&job.host, &volid)
-                .ok_or_else(|| Fail::internal(format!("volume '{volid}' does not exist")))?;
-            let definition = state.storages.get(storage).ok_or_else(|| Fail::no_storage(storage))?;
-            Ok((volid.clone(), volume.size, volume.format.clone(), definition.clone()))
-        })?;
+        let Resized { volid, old, format, storage } =
+            job.dc.with(|state| resized(state, &job, vmid, &disk, digest.as_deref()))?;
         let wanted = match wanted.strip_prefix('+') {
             Some(more) => old + parse_size(more).unwrap_or(0),
             None => parse_size(&wanted).unwrap_or(0),
@@ -89,26 +66,64 @@ pub(super) fn start(context: &Context, host: &str, vmid: u32) -> Answer {
         }
         job.dc.with(|state| {
             let more = if storage.is_thick() { new - old } else { 0 };
-            let (id, name) = volid.split_once(':').unwrap_or_default();
-            let store = state.store_mut(&job.host, id)?;
-            if !store.takes(more as usize) {
-                return Err(Fail::internal(format!(
-                    "command '/sbin/lvextend -L {}k /dev/{id}/{name}' failed: exit code 5",
-                    new >> 10
-                )));
-            }
-            if let Some(volume) = store.volumes.get_mut(name) {
-                (volume.size, volume.used) = (new, volume.used + more);
-            }
+            extend(state, &job.host, &volid, new, more)?;
             let vm = state.vm_mut(&job.host, vmid)?;
             if let Some(value) = vm.config.get_mut(&disk) {
                 let mut drive = Properties::parse(value);
                 drive.set("size", print_size(new));
                 *value = drive.print();
             }
-            Ok(())
+            Ok::<_, Fail>(())
         })?;
         job.log("Image resized.");
         Ok(())
     })
+}
+
+/// The volume that is to grow.
+struct Resized {
+    volid: String,
+    old: u64,
+    format: String,
+    storage: Storage,
+}
+
+fn resized(state: &State, job: &Job, vmid: u32, disk: &str, digest: Option<&str>) -> Result<Resized, Fail> {
+    let vm = state.vm(&job.host, vmid)?;
+    if digest.is_some_and(|digest| digest != vm.digest()) {
+        return Err(Fail::internal("checksum mismatch (file change by other user?)"));
+    }
+    vm.check_lock()?;
+    let value = vm.config.get(disk).ok_or_else(|| Fail::internal(format!("disk '{disk}' does not exist")))?;
+    if vmconfig::is_cdrom(value) {
+        return Err(Fail::internal("you can't resize a cdrom"));
+    }
+    let volid = vmconfig::drive_volume(value)
+        .ok_or_else(|| Fail::internal(format!("disk '{disk}' has no associated volume")))?;
+    let storage = volid.split(':').next().unwrap_or_default();
+    let path = format!("/storage/{storage}");
+    if !state.privileges(&job.who, &path).has("Datastore.AllocateSpace") {
+        return Err(Fail::forbidden(&path, "Datastore.AllocateSpace"));
+    }
+    let volume = state
+        .volume(&job.host, &volid)
+        .ok_or_else(|| Fail::internal(format!("volume '{volid}' does not exist")))?;
+    let storage = state.storages.get(storage).ok_or_else(|| Fail::no_storage(storage))?.clone();
+    Ok(Resized { volid: volid.clone(), old: volume.size, format: volume.format.clone(), storage })
+}
+
+/// Gives a volume its new size, `more` bytes of which are taken at once.
+fn extend(state: &mut State, host: &str, volid: &str, new: u64, more: u64) -> Result<(), Fail> {
+    let (id, name) = volid.split_once(':').unwrap_or_default();
+    let store = state.store_mut(host, id)?;
+    if !store.takes(more as usize) {
+        return Err(Fail::internal(format!(
+            "command '/sbin/lvextend -L {}k /dev/{id}/{name}' failed: exit code 5",
+            new >> 10
+        )));
+    }
+    if let Some(volume) = store.volumes.get_mut(name) {
+        (volume.size, volume.used) = (new, volume.used + more);
+    }
+    Ok(())
 }

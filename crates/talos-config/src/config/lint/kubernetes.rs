@@ -96,6 +96,18 @@ impl MachineConfig {
                 }
             }
         }
+        self.lint_access(found);
+        if self.role() == Some(Role::Worker) {
+            for kind in OF_CONTROL_PLANES {
+                if self.of_kind(kind).next().is_some() {
+                    found.error(kind, "must not be on a worker");
+                }
+            }
+        }
+    }
+
+    /// Who may do what: authorizers, and pods that use the Talos API.
+    fn lint_access(&self, found: &mut Findings) {
         for document in self.of_kind("KubeAuthorizerConfig") {
             let place = DocumentId::of(document).to_string();
             match text(Some(document), "type") {
@@ -117,13 +129,6 @@ impl MachineConfig {
             for role in items(of, "allowedRoles").filter_map(Value::as_str) {
                 if !ROLES.contains(&role) {
                     found.error(place, &format!("allows `{role}`, which is no role: {}", ROLES.join(", ")));
-                }
-            }
-        }
-        if self.role() == Some(Role::Worker) {
-            for kind in OF_CONTROL_PLANES {
-                if self.of_kind(kind).next().is_some() {
-                    found.error(kind, "must not be on a worker");
                 }
             }
         }

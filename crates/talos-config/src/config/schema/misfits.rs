@@ -84,92 +84,94 @@ fn look(
             let known: &[&str] = if field.shape == Shape::Pem { &["crt", "key"] } else { &["key"] };
             for (key, value) in fields {
                 let key = spelled(key);
-                let before = path.len();
-                push(path, &key);
-                if known.contains(&key.as_ref()) {
-                    let message = scalar::pem_fault(value);
-                    found.extend(message.map(|message| Misfit::new(Part::Value, path, message)));
-                } else {
-                    let message = format!("is not a known key{}", meant(&key, known.iter().copied()));
-                    found.push(Misfit::new(Part::Key, path, message));
-                }
-                path.truncate(before);
+                within(path, &key, |path| look_at_pem(&key, value, known, path, found));
             }
         }
-        (Shape::Pem | Shape::PemKey, _) => wrong("must hold keys", path),
         (Shape::Object, Value::Mapping(fields)) => {
             for (key, child) in fields {
                 let key = spelled(key);
                 if is_document && matches!(key.as_ref(), "apiVersion" | "kind") {
                     continue;
                 }
-                let before = path.len();
-                push(path, &key);
-                match field.child(&key) {
-                    None if key == "$patch" => {
-                        let message = "can only be `delete`, and only in a patch";
-                        found.push(Misfit::new(Part::Key, path, message));
-                    }
-                    Some(below) if below.since > minor => {
-                        let message = format!("is a key that {}", began(below, minor));
-                        found.push(Misfit::new(Part::Key, path, message));
-                    }
-                    Some(below) => look(child, below, minor, path, false, found),
-                    None => {
-                        let known = field.children().map(|(key, _)| key);
-                        let message = format!("is not a known key{}", meant(&key, known));
-                        found.push(Misfit::new(Part::Key, path, message));
-                    }
-                }
-                path.truncate(before);
+                within(path, &key, |path| look_at_key(&key, child, field, minor, path, found));
             }
         }
-        (Shape::Object, _) => wrong("must hold keys", path),
         (Shape::List, Value::Sequence(items)) => {
             for (index, item) in items.iter().enumerate() {
-                let before = path.len();
-                push(path, &format!("[{index}]"));
                 if let Some(below) = field.child("[]") {
-                    look(item, below, minor, path, false, found);
+                    within(path, &format!("[{index}]"), |path| look(item, below, minor, path, false, found));
                 }
-                path.truncate(before);
+            }
+        }
+        (Shape::Map | Shape::Arguments, Value::Mapping(entries)) => {
+            for (key, child) in entries {
+                within(path, &spelled(key), |path| {
+                    if !is_name(key) {
+                        found.push(Misfit::new(Part::Value, path, NO_NAME));
+                    }
+                    look_at_entry(child, field, minor, path, found);
+                });
             }
         }
         (Shape::List, _) => wrong("must be a list", path),
-        (Shape::Map, Value::Mapping(entries)) => {
-            for (key, child) in entries {
-                let before = path.len();
-                push(path, &spelled(key));
-                if !is_name(key) {
-                    found.push(Misfit::new(Part::Value, path, NO_NAME));
-                }
-                if let Some(below) = field.child("*") {
-                    look(child, below, minor, path, false, found);
-                }
-                path.truncate(before);
-            }
+        (Shape::Pem | Shape::PemKey | Shape::Object | Shape::Map | Shape::Arguments | Shape::Free, _) => {
+            wrong("must hold keys", path);
         }
-        (Shape::Arguments, Value::Mapping(arguments)) => {
-            for (key, argument) in arguments {
-                let before = path.len();
-                push(path, &spelled(key));
-                if !is_name(key) {
-                    found.push(Misfit::new(Part::Value, path, NO_NAME));
-                }
-                if !is_argument(argument, minor) {
-                    let list = if minor >= 14 { ", or a list of them" } else { "" };
-                    found.push(Misfit::new(Part::Value, path, format!("must be a single value{list}")));
-                }
-                path.truncate(before);
-            }
-        }
-        (Shape::Map | Shape::Arguments | Shape::Free, _) => wrong("must hold keys", path),
         (_, Value::Mapping(_) | Value::Sequence(_)) => wrong("must be a single value", path),
         (shape, _) => {
             if let Some(message) = scalar::fault(shape, field.format, value, minor) {
                 wrong(&message, path);
             }
         }
+    }
+}
+
+/// Looks one step further down.
+fn within(path: &mut String, step: &str, look: impl FnOnce(&mut String)) {
+    let before = path.len();
+    push(path, step);
+    look(path);
+    path.truncate(before);
+}
+
+fn look_at_pem(key: &str, value: &Value, known: &[&str], path: &str, found: &mut Vec<Misfit>) {
+    if known.contains(&key) {
+        let message = scalar::pem_fault(value);
+        found.extend(message.map(|message| Misfit::new(Part::Value, path, message)));
+    } else {
+        let message = format!("is not a known key{}", meant(key, known.iter().copied()));
+        found.push(Misfit::new(Part::Key, path, message));
+    }
+}
+
+fn look_at_key(
+    key: &str,
+    child: &Value,
+    field: &Field,
+    minor: u32,
+    path: &mut String,
+    found: &mut Vec<Misfit>,
+) {
+    let message = match field.child(key) {
+        None if key == "$patch" => "can only be `delete`, and only in a patch".to_owned(),
+        Some(below) if below.since > minor => format!("is a key that {}", began(below, minor)),
+        Some(below) => return look(child, below, minor, path, false, found),
+        None => {
+            let known = field.children().map(|(key, _)| key);
+            format!("is not a known key{}", meant(key, known))
+        }
+    };
+    found.push(Misfit::new(Part::Key, path, message));
+}
+
+fn look_at_entry(child: &Value, field: &Field, minor: u32, path: &mut String, found: &mut Vec<Misfit>) {
+    if field.shape == Shape::Arguments {
+        if !is_argument(child, minor) {
+            let list = if minor >= 14 { ", or a list of them" } else { "" };
+            found.push(Misfit::new(Part::Value, path, format!("must be a single value{list}")));
+        }
+    } else if let Some(below) = field.child("*") {
+        look(child, below, minor, path, false, found);
     }
 }
 
