@@ -208,7 +208,7 @@ impl Kit {
     /// Runs a part of this very program where the nodes can be reached, with our own client.
     fn inside(&self, part: &str) -> String {
         let own = std::env::current_exe().unwrap();
-        let name = format!("inside::{part}");
+        let name = format!("real_nodes::inside::{part}");
         let mut command = self.command();
         command.arg("exec").arg(own).args([&name, "--exact", "--ignored", "--nocapture"]);
         let run =
