@@ -85,8 +85,28 @@ const WRONG: &[(&str, &[&str])] = &[
         &["127.0.0.1:1080", "'https://127.0.0.1:1080'", "'http://me:pw@10.0.0.9:3128'"],
     ),
     // Networks and addresses.
-    ("cidr: 10.0.0.0/24", &["cidr: 10.0.0.0", "cidr: ten", "cidr: 10.0.0.0/x", "cidr: ''"]),
-    ("podSubnets: [10.244.0.0/16]", &["podSubnets: [10.244.0.0]", "podSubnets: [pods]"]),
+    (
+        "cidr: 10.0.0.0/24",
+        &[
+            "cidr: 10.0.0.0",
+            "cidr: ten",
+            "cidr: 10.0.0.0/x",
+            "cidr: ''",
+            "cidr: 10.0.0.0/999",
+            "cidr: 10.0.0.0/33",
+            "cidr: 10.0.0.0/",
+            "cidr: 10.0.0.256/24",
+            "cidr: 10.0.0/24",
+            "cidr: 10.0.0.0.0/24",
+            "cidr: 10/0/0/0/24",
+            "cidr: 'fd00::/129'",
+        ],
+    ),
+    (
+        "podSubnets: [10.244.0.0/16]",
+        &["podSubnets: [10.244.0.0]", "podSubnets: [pods]", "podSubnets: ['fd00:10:244::/200']"],
+    ),
+    ("serviceSubnets: [10.96.0.0/12]", &["serviceSubnets: [10.96.0.0/64]"]),
     ("gateway: 10.0.0.1", &["gateway: router", "gateway: ''"]),
     ("address: 10.0.0.11", &["address: first", "address: 10.0.0.x"]),
     ("vmid: 300", &["vmid: cp", "vmid: 300-", "vmid: '5'"]),
@@ -139,4 +159,16 @@ fn the_schema_refuses_what_the_reader_refuses() {
     }
     assert!(passed.is_empty(), "{} of {tried} wrong files pass the schema: {passed:#?}", passed.len());
     assert!(tried > 64, "{tried}");
+}
+
+#[test]
+fn the_schema_takes_every_network_that_the_reader_takes() {
+    let validator = jsonschema::validator_for(&schema()).expect("a schema");
+    let nets = ["0.0.0.0/0", "255.255.255.255/32", "10.0.0.0/08", "::/0", "fd00::/8", "fd00:10:244::/56"];
+    for net in nets.into_iter().chain(["::ffff:10.0.0.0/128", "FD00::1/99", "2001:db8::/100"]) {
+        assert!(net.parse::<ipnet::IpNet>().is_ok(), "{net}");
+        let text = GOOD.replacen("cidr: 10.0.0.0/24", &format!("cidr: '{net}'"), 1);
+        let value: serde_json::Value = yaml_serde::from_str(&text).expect("YAML");
+        assert!(validator.is_valid(&value), "the schema refuses {net}");
+    }
 }

@@ -12,8 +12,11 @@ pub(crate) const TAG: &str = "^[A-Za-z0-9_][A-Za-z0-9_+.-]*$";
 pub(crate) const PROXMOX_ID: &str = "^[A-Za-z0-9][A-Za-z0-9_.-]*$";
 /// An exact version.
 pub(crate) const VERSION: &str = r"^v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?$";
-/// A network.
-pub(crate) const CIDR: &str = "^[0-9a-fA-F:.]+/[0-9]{1,3}$";
+/// A network: an IPv4 address with a prefix length of at most 32, or an IPv6 address with one of at most 128.
+pub(crate) const CIDR: &str = concat!(
+    r"^(((25[0-5]|2[0-4][0-9]|[01]?[0-9]{1,2})\.){3}(25[0-5]|2[0-4][0-9]|[01]?[0-9]{1,2})/(3[0-2]|[0-2]?[0-9])",
+    r"|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/(12[0-8]|1[01][0-9]|0?[0-9]{1,2}))$"
+);
 /// A server by HTTPS, without a path or a login.
 pub(crate) const HTTPS_SERVER: &str = r"^[hH][tT][tT][pP][sS]://[^@/?#\s]+/?$";
 /// A URL without a login.
