@@ -405,8 +405,15 @@ impl Worker for Executor<'_> {
                     kubernetes.answers(&endpoint, patience).await.is_ok()
                 }
                 _ => {
-                    let asked = self.engine.parts.proxmox.version();
-                    matches!(tokio::time::timeout(patience, asked).await, Ok(Ok(_)))
+                    let proxmox = &self.engine.parts.proxmox;
+                    let asked = async {
+                        match &step.host {
+                            // Another host answers for the whole cluster while this one is away.
+                            Some(host) => proxmox.vms(host).await.map(drop),
+                            None => proxmox.version().await.map(drop),
+                        }
+                    };
+                    matches!(tokio::time::timeout(patience, asked).await, Ok(Ok(())))
                 }
             }
         })
