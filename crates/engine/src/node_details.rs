@@ -17,7 +17,8 @@ use crate::kubernetes::{API_SERVER_PORT, Kubernetes};
 use crate::node_identities::NodeIdentities;
 use crate::nodes::Nodes;
 use crate::observe::guests::whose;
-use crate::observe::{UnobservedList, unseen};
+use crate::observe::UnobservedList;
+use crate::observe::unseen::{self, Owner};
 
 /// One node from all three sides.
 #[derive(Clone, Debug, Serialize)]
@@ -263,7 +264,8 @@ impl Engine {
     async fn absence(&self, cluster: &Cluster, node: &Node) -> String {
         let hosts: Vec<&str> = cluster.proxmox.hosts.iter().map(|host| host.name.as_str()).collect();
         let (proxmox, unobserved) = (&self.parts.proxmox, UnobservedList::default());
-        let found = unseen::look(proxmox, cluster, &hosts, std::iter::once(node), &unobserved).await;
+        let own = std::iter::once((node.vmid, Owner::Node(node)));
+        let found = unseen::look(proxmox, cluster, &hosts, own, &unobserved).await;
         match found.first() {
             None => format!("there is no VM {}", node.vmid),
             Some(GuestView {

@@ -311,6 +311,10 @@ fn untouched_guest(cluster: &Cluster, guest: &GuestView, on_our_vmid: bool, note
         Ownership::LookAlike { why, likeness } => {
             notes.problem(who, look_alike(why, *likeness), look_alike_fix(cluster, guest, *likeness));
         }
+        Ownership::Template { dead: true, .. } => {
+            let (text, fix) = guest.died_half_way();
+            notes.add(Level::Warning, who, format!("{text}."), Some(fix.into()));
+        }
         Ownership::Template { .. } if !guest.template => {
             let (level, runs) = match guest.running {
                 true => (Level::Problem, " It runs."),

@@ -89,7 +89,7 @@ impl<'a> Judge<'a> {
                 return other;
             }
             return match mark.vmid == guest.vmid {
-                true => Ownership::Template { role: mark.role, digest: mark.digest },
+                true => Ownership::Template { role: mark.role, digest: mark.digest, dead: false },
                 // What was cloned from it by hand inherits the description.
                 false => Ownership::Foreign,
             };
@@ -177,7 +177,10 @@ mod tests {
             TemplateMark { cluster: cluster.uuid, role, vmid: 999, digest: digest.clone(), secrets: None };
         let text = format!("a template\n{}", template.line());
         assert_eq!(TemplateMark::find(&text), Some(template));
-        assert_eq!(judge.judge(&identity(999, &text, None, &[])), Ownership::Template { role, digest });
+        assert_eq!(
+            judge.judge(&identity(999, &text, None, &[])),
+            Ownership::Template { role, digest, dead: false }
+        );
         assert_eq!(judge.judge(&identity(120, &text, None, &[])), Ownership::Foreign);
         let clone = CloneMark::of(&cluster, node, &Stamp::default()).line();
         let half = judge.judge(&identity(300, &clone, Some(Uuid::nil()), &[]));

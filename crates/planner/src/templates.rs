@@ -27,6 +27,12 @@ pub struct TemplateRow {
     pub running: bool,
     /// Our VMs whose disks are linked to it.
     pub linked: Vec<String>,
+    /// Why it is stuck, where the task that creates it died.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// What frees it then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
     /// What its mark says that it was made of.
     #[serde(skip)]
     pub digest: String,
@@ -35,7 +41,8 @@ pub struct TemplateRow {
 /// The templates with this cluster's mark, by VMID, wherever they are.
 pub fn templates(cluster: &Cluster, images: &Images, world: &World) -> Vec<TemplateRow> {
     let row = |guest: &GuestView| {
-        let Ownership::Template { role, digest } = &guest.ownership else { return None };
+        let Ownership::Template { role, digest, .. } = &guest.ownership else { return None };
+        let (problem, fix) = guest.is_dead_template().then(|| guest.died_half_way()).unzip();
         let declared = cluster
             .templates()
             .any(|(vmid, of, at)| (vmid, of, at.name.as_str()) == (guest.vmid, *role, guest.host.as_str()));
@@ -53,6 +60,8 @@ pub fn templates(cluster: &Cluster, images: &Images, world: &World) -> Vec<Templ
             complete: guest.template,
             running: guest.running,
             linked: linked.map(|other| other.name.clone()).collect(),
+            problem,
+            fix,
             digest: digest.clone(),
         })
     };

@@ -14,7 +14,8 @@ use futures::stream::{self, StreamExt};
 use crate::error::chain;
 use crate::limits::Limits;
 use crate::machine::{self, Drives, SYSTEM_DISK};
-use crate::observe::{UnobservedList, clones, unseen};
+use crate::observe::unseen::{self, Owner};
+use crate::observe::{UnobservedList, clones};
 
 /// What was found of the guests.
 pub(crate) struct Found {
@@ -83,7 +84,7 @@ pub(crate) async fn look(
         }
     }
     let heard: Vec<&str> = asked.iter().copied().filter(|host| !unheard.contains(host)).collect();
-    let unlisted = cluster.nodes.iter().filter(|node| !guests.contains_key(&node.vmid));
+    let unlisted = unseen::vmids(cluster).filter(|(vmid, _)| !guests.contains_key(vmid));
     for guest in unseen::look(proxmox, cluster, &heard, unlisted, unobserved).await {
         guests.insert(guest.vmid, guest);
     }
@@ -209,24 +210,21 @@ pub(crate) async fn whose(
     if !is_bare(&config) {
         return Ok((judged(judge, vmid, &config), config));
     }
-    if let Some((_, role, _)) = cluster.templates().find(|(of, ..)| *of == vmid) {
-        let ours = maker(proxmox, host, vmid).await?.is_some_and(|task| by_us_and_unfinished(proxmox, &task));
-        let digest = String::new();
-        let ownership = if ours { Ownership::Template { role, digest } } else { Ownership::Foreign };
-        return Ok((ownership, config));
-    }
-    let Some(node) = cluster.nodes.iter().find(|node| node.vmid == vmid) else {
+    let Some((_, owner)) = unseen::vmids(cluster).find(|(of, _)| *of == vmid) else {
         return Ok((Ownership::Foreign, config));
     };
-    let ownership = match maker(proxmox, host, vmid).await? {
-        Some(task) if by_us_and_unfinished(proxmox, &task) => Ownership::HalfMade {
+    let task = maker(proxmox, host, vmid).await?.filter(|task| by_us_and_unfinished(proxmox, task));
+    let running = task.as_ref().is_some_and(TaskRow::running);
+    let ownership = match (owner, task) {
+        (_, None) => Ownership::Foreign,
+        (Owner::Template(role), Some(_)) => Ownership::unmade_template(role, !running),
+        (Owner::Node(node), Some(task)) => Ownership::HalfMade {
             node: node.name.clone(),
-            task_running: task.running(),
+            task_running: running,
             upid: task.upid.to_string(),
         },
-        _ => Ownership::Foreign,
     };
-    if matches!(ownership, Ownership::HalfMade { task_running: true, .. }) {
+    if running {
         return Ok((ownership, config));
     }
     // The create may have ended between the two looks, and a whole VM must not be called stuck: only a config read

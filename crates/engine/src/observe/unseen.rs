@@ -1,5 +1,6 @@
-//! Half-made VMs that the token may not see: a VM joins its pool only when its create or clone ends, so that a token whose rights
-//! come through the pool neither lists nor reads one whose task runs or died. Its task and its number are seen all the same.
+//! Half-made VMs and templates that the token may not see: a VM joins its pool only when its create or clone ends, so that a token
+//! whose rights come through the pool neither lists nor reads one whose task runs or died. Its task and its number are seen all the
+//! same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,22 +12,39 @@ use futures::future::join_all;
 use crate::observe::guests::by_us_and_unfinished;
 use crate::observe::{UnobservedList, clones};
 
-/// Those of the nodes, none of whose VMs is in any list, that a create or clone of ours left half-made.
-pub(crate) async fn look<'n>(
+/// Whose VMID it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner<'a> {
+    /// A declared node's.
+    Node(&'a Node),
+    /// That of a role's template.
+    Template(Role),
+}
+
+/// Every VMID that the inventory gives out.
+pub(crate) fn vmids(cluster: &Cluster) -> impl Iterator<Item = (u32, Owner<'_>)> {
+    let templates = cluster.templates().map(|(vmid, role, _)| (vmid, Owner::Template(role)));
+    cluster.nodes.iter().map(|node| (node.vmid, Owner::Node(node))).chain(templates)
+}
+
+/// Those of the VMIDs, none of which is in any list, that a create or clone of ours left half-made.
+pub(crate) async fn look<'a>(
     proxmox: &Client,
     cluster: &Cluster,
     hosts: &[&str],
-    unlisted: impl Iterator<Item = &'n Node>,
+    unlisted: impl Iterator<Item = (u32, Owner<'a>)>,
     unobserved: &UnobservedList,
 ) -> Vec<GuestView> {
-    let nodes: BTreeMap<u32, &Node> = unlisted.map(|node| (node.vmid, node)).collect();
-    if cluster.proxmox.pool.is_none() || nodes.is_empty() {
+    let owners: BTreeMap<u32, Owner<'_>> = unlisted.collect();
+    if cluster.proxmox.pool.is_none() || owners.is_empty() {
         return Vec::new();
     }
-    let mut makers = creates(proxmox, hosts, &nodes, unobserved).await;
+    let mut makers = creates(proxmox, hosts, &owners, unobserved).await;
     for (role, task) in unfinished_clones(proxmox, cluster, hosts, unobserved).await {
-        for node in nodes.values().filter(|node| node.role == role) {
-            makers.entry(node.vmid).or_insert_with(|| task.clone());
+        // Templates are created and never cloned.
+        let of_role = |owner: &Owner<'_>| matches!(owner, Owner::Node(node) if node.role == role);
+        for (vmid, _) in owners.iter().filter(|(_, owner)| of_role(owner)) {
+            makers.entry(*vmid).or_insert_with(|| task.clone());
         }
     }
     // A task is remembered long after somebody took its VM away.
@@ -39,19 +57,23 @@ pub(crate) async fn look<'n>(
             Err(error) => unobserved.add(Aspect::Vm { vmid, host: None }, &error),
         }
     }
-    let half_made =
-        makers.into_iter().filter(|(vmid, _)| taken.contains(vmid)).map(|(vmid, task)| GuestView {
+    let half_made = makers.into_iter().filter(|(vmid, _)| taken.contains(vmid)).filter_map(|(vmid, task)| {
+        Some(GuestView {
             vmid,
             host: task.upid.node().to_owned(),
             lock: Some(lock_of(&task).to_owned()),
             unseen: true,
-            ownership: Ownership::HalfMade {
-                node: nodes.get(&vmid).map(|node| node.name.clone()).unwrap_or_default(),
-                task_running: task.running(),
-                upid: task.upid.to_string(),
+            ownership: match owners.get(&vmid)? {
+                Owner::Node(node) => Ownership::HalfMade {
+                    node: node.name.clone(),
+                    task_running: task.running(),
+                    upid: task.upid.to_string(),
+                },
+                Owner::Template(role) => Ownership::unmade_template(*role, !task.running()),
             },
             ..GuestView::default()
-        });
+        })
+    });
     half_made.collect()
 }
 
@@ -64,14 +86,14 @@ fn lock_of(task: &TaskRow) -> &'static str {
 async fn creates(
     proxmox: &Client,
     hosts: &[&str],
-    nodes: &BTreeMap<u32, &Node>,
+    owners: &BTreeMap<u32, Owner<'_>>,
     unobserved: &UnobservedList,
 ) -> BTreeMap<u32, TaskRow> {
     let filter = TaskFilter { kind: Some("qmcreate".to_owned()), limit: Some(500), ..TaskFilter::default() };
     let lists = join_all(hosts.iter().map(|host| proxmox.tasks(host, &filter))).await;
     let mut newest: BTreeMap<u32, TaskRow> = BTreeMap::new();
     for task in heard(hosts, lists, unobserved) {
-        let Some(vmid) = task.upid.vmid().filter(|vmid| nodes.contains_key(vmid)) else { continue };
+        let Some(vmid) = task.upid.vmid().filter(|vmid| owners.contains_key(vmid)) else { continue };
         let later = |known: &TaskRow| known.upid.start_time() < task.upid.start_time();
         if newest.get(&vmid).is_none_or(later) {
             newest.insert(vmid, task);

@@ -61,10 +61,15 @@ impl<'w> Planner<'w> {
         let subject = Subject { node: None, host: Some(host) };
         if let Some(guest) = self.world.guests.get(&vmid) {
             let who = full_name(guest);
+            if guest.is_dead_template() {
+                let (text, fix) = guest.died_half_way();
+                self.notes.problem(about, format!("{text}, and nothing is cloned."), Some(fix.into()));
+                return None;
+            }
             let elsewhere = "give the templates other VMIDs: `boot: {template: …}`";
             let obstacle = match &guest.ownership {
                 _ if guest.host != host => Some(format!("{who} has its VMID, but belongs on {host}.")),
-                Ownership::Template { role: of, digest: made } if *of == role && *made == digest => {
+                Ownership::Template { role: of, digest: made, .. } if *of == role && *made == digest => {
                     match (&guest.lock, guest.template) {
                         (None, true) => return Some((clone, None)),
                         // The task that makes it may still run, which the step finds out.

@@ -376,7 +376,8 @@ fn every_advised_destroy_takes_unreferenced_disks_along() {
 #[test]
 fn destroy_calls_what_may_be_of_this_cluster_a_problem() {
     let cluster = fixture::home();
-    let template = || Ownership::Template { role: daedal_inventory::Role::Worker, digest: "ab".into() };
+    let template =
+        || Ownership::Template { role: daedal_inventory::Role::Worker, digest: "ab".into(), dead: false };
     let like = |likeness| Ownership::LookAlike { why: "it is another".into(), likeness };
     for (what, vmid, running, ownership, level) in [
         ("a copy", 900, true, like(Likeness::Copy), Level::Problem),

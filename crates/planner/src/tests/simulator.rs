@@ -274,7 +274,7 @@ impl Sim {
             Action::MakeTemplate { vmid, role, image, digest, .. } => {
                 self.assert_image(&host, image);
                 assert!(!self.world.guests.contains_key(vmid), "VM {vmid} already exists");
-                let ownership = Ownership::Template { role: *role, digest: digest.clone() };
+                let ownership = Ownership::Template { role: *role, digest: digest.clone(), dead: false };
                 let (vmid, template) = (*vmid, true);
                 let guest =
                     GuestView { vmid, host: host.clone(), template, ownership, ..GuestView::default() };

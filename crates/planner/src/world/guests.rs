@@ -48,6 +48,11 @@ impl GuestView {
         self.config.as_ref().map_or(self.disk, |config| config.disk)
     }
 
+    /// Whether it is a template whose create died, so that only root on the host can free it.
+    pub fn is_dead_template(&self) -> bool {
+        matches!(self.ownership, Ownership::Template { dead: true, .. })
+    }
+
     /// What is known of it once the task that made it died, and the command that frees it.
     pub fn died_half_way(&self) -> (String, String) {
         let (vmid, host) = (self.vmid, &self.host);
@@ -114,14 +119,24 @@ pub enum Ownership {
     Template {
         /// The role it is for.
         role: Role,
-        /// Digest of what it is made of.
+        /// Digest of what it is made of; empty while its create shows nothing.
         digest: String,
+        /// Whether the task that creates it died, so that only root on the host can free it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        dead: bool,
     },
     /// Its config could not be read.
     Unreadable {
         /// Why.
         why: String,
     },
+}
+
+impl Ownership {
+    /// A template whose create runs or died, and which shows nothing of itself yet.
+    pub fn unmade_template(role: Role, dead: bool) -> Self {
+        Self::Template { role, digest: String::new(), dead }
+    }
 }
 
 /// How a guest looks like ours without being proven so.
