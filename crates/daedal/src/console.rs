@@ -5,7 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cli::Color;
-use crate::escape;
+use crate::{advice, escape};
 
 /// Whether our own colours may reach the terminal.
 static COLORED: AtomicBool = AtomicBool::new(false);
@@ -45,15 +45,31 @@ pub fn json<T: serde::Serialize>(value: &T) {
     }
 }
 
+/// Prints sentences as a result, fitted to the terminal's width.
+pub fn answer(text: &str) {
+    result(&fitted(text));
+}
+
+/// Says what goes on, or what deserves attention, fitted to the terminal's width.
+pub fn say(text: &str) {
+    progress(&fitted(text));
+}
+
 /// Prints a line about what goes on.
 pub fn progress(line: &str) {
     let mut err = std::io::stderr().lock();
     let _ = writeln!(err, "{}", shown(line.trim_end_matches('\n')));
 }
 
-/// How wide the terminal is that results go to; none if they go elsewhere.
+/// How wide the terminal is that results go to. Elsewhere it is what `COLUMNS` says; none if nothing does.
 pub fn columns() -> Option<usize> {
-    ::console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns))
+    let terminal = ::console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    terminal.or_else(declared_columns)
+}
+
+/// What `watch` and others tell a program whose output they show.
+fn declared_columns() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0)
 }
 
 /// How wide text may be: as the terminal, if that is narrower than is good to read.
@@ -66,7 +82,7 @@ fn terminal_width() -> Option<usize> {
     let columns = [::console::Term::stdout(), ::console::Term::stderr()]
         .iter()
         .find_map(|terminal| Some(usize::from(terminal.size_checked()?.1)));
-    Some(columns?.clamp(NARROWEST, WIDEST))
+    Some(columns.or_else(declared_columns)?.clamp(NARROWEST, WIDEST))
 }
 
 /// More columns are not easier to read.
@@ -74,19 +90,31 @@ const WIDEST: usize = 110;
 /// With fewer nothing can be laid out.
 const NARROWEST: usize = 40;
 
-/// On a terminal, breaks a line at blanks so that it fits; what follows the first break is indented. Elsewhere a line stays one.
-pub fn wrapped(line: &str, indent: usize) -> String {
-    match terminal_width() {
-        Some(width) => wrapped_at(line, indent, width),
-        None => line.to_owned(),
-    }
+/// On a terminal, breaks lines at blanks so that they fit; what follows a break is indented. Elsewhere a line stays one. Commands to
+/// paste are never broken.
+pub fn wrapped(text: &str, indent: usize) -> String {
+    let Some(width) = terminal_width() else { return text.to_owned() };
+    let lines: Vec<String> = text.split('\n').map(|line| wrapped_at(line, indent, width)).collect();
+    lines.join("\n")
+}
+
+/// The same for a text of several lines: each goes on below its own beginning, and a bit further in if that is a label or is
+/// indented itself.
+pub fn fitted(text: &str) -> String {
+    let Some(width) = terminal_width() else { return text.to_owned() };
+    let fit = |line: &str| {
+        let lead = line.len() - line.trim_start_matches(' ').len();
+        let label = line.split(' ').next().is_some_and(|word| word.ends_with(':'));
+        wrapped_at(line, if lead > 0 || label { lead + 2 } else { 0 }, width)
+    };
+    text.split('\n').map(fit).collect::<Vec<_>>().join("\n")
 }
 
 fn wrapped_at(line: &str, indent: usize, width: usize) -> String {
     let words = line.trim_start_matches(' ');
     let mut text = " ".repeat(line.len() - words.len());
     let mut column = text.len();
-    for (at, word) in words.split(' ').enumerate() {
+    for (at, word) in daedal_planner::pieces(words).into_iter().enumerate() {
         let length = ::console::measure_text_width(word);
         if at > 0 && column > indent && column + 1 + length > width {
             text.push('\n');
@@ -100,6 +128,15 @@ fn wrapped_at(line: &str, indent: usize, width: usize) -> String {
         column += length;
     }
     text
+}
+
+/// What could not be seen, a line each.
+pub fn unseen(all: &[daedal_planner::Unobserved]) -> String {
+    let line = |one: &daedal_planner::Unobserved| {
+        let fix = one.fix.as_ref().map(|fix| wrapped(&format!("\n    fix: {}", advice::told(fix)), 9));
+        format!("{}{}\n", wrapped(&format!("  {}: {}", one.what, one.why), 4), fix.unwrap_or_default())
+    };
+    all.iter().map(line).collect()
 }
 
 /// Whether colours are wanted on standard error and output.
@@ -169,5 +206,11 @@ mod tests {
         assert!(wrapped.lines().all(|line| line.chars().count() <= 40), "{wrapped}");
         assert_eq!(wrapped.replace("\n ", ""), line);
         assert_eq!(wrapped_at("  because: short", 4, 40), "  because: short");
+        let help = "  help: To go on from here: daedal apply --lab --lab-dir /tmp/lab -f cluster.yaml";
+        let wrapped = wrapped_at(help, 4, 40);
+        assert_eq!(
+            wrapped,
+            "  help: To go on from here:\n    daedal apply --lab --lab-dir /tmp/lab -f cluster.yaml"
+        );
     }
 }

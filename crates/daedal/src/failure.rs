@@ -94,9 +94,8 @@ impl Failure {
         for cause in &self.causes {
             let _ = writeln!(text, "{}", wrapped(&format!("  because: {}", visible(cause)), 4));
         }
-        // Commands are there to be copied: they are left in one piece.
         for hint in &self.hints {
-            let _ = writeln!(text, "  {cyan}help:{off} {}", visible(hint));
+            let _ = writeln!(text, "{}", wrapped(&format!("  {cyan}help:{off} {}", visible(hint)), 4));
         }
         text
     }

@@ -46,7 +46,7 @@ impl Silence {
                 let longest =
                     silence.longest(Instant::now()).filter(|_| !silence.in_run.load(Ordering::Relaxed));
                 if let Some(line) = due(&silence.whom, longest, &mut told) {
-                    console::progress(&line);
+                    console::say(&line);
                 }
             }
         });
@@ -164,7 +164,7 @@ pub async fn while_asking<T>(whom: &str, answer: impl Future<Output = T>) -> T {
             biased;
             answer = &mut answer => return answer,
             () = tokio::time::sleep_until(began + next) => {
-                console::progress(&sentence(whom, began.elapsed()));
+                console::say(&sentence(whom, began.elapsed()));
                 next += AGAIN;
             }
         }

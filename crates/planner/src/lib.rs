@@ -78,5 +78,5 @@ pub use slots::{Seat, Seats, disk_serial, disk_slots, seat};
 pub use stays::{Staying, StayingGuard, staying};
 pub use storages::{Leftover, StorageWarning, leftovers, storage_warnings};
 pub use templates::{TemplateRow, templates};
-pub use text::{RenderOptions, differing, left_out, not_seen, outcome, render, summary};
+pub use text::{RenderOptions, differing, left_out, not_seen, outcome, pieces, render, summary};
 pub use world::*;

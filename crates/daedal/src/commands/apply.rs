@@ -100,7 +100,7 @@ pub async fn run(mut target: Target, options: &Options, format: Format, color: b
             let found = follow_up.as_ref().map_or(&world, |after| &after.world);
             let more = follow_up.as_ref().and_then(|after| Some((&after.plan, after.report.as_ref()?)));
             let runs: Vec<(&Plan, &Report)> = [Some((&plan, &report)), more].into_iter().flatten().collect();
-            console::result(&summary(&session, &target, &Ended { found, last, runs: &runs }).await);
+            console::answer(&summary(&session, &target, &Ended { found, last, runs: &runs }).await);
         }
     }
     drawn?;
@@ -140,7 +140,7 @@ async fn follow_up(
     if plan.finds_all_as_declared() && !plan::has_problems(&plan) {
         return Ok(FollowUp { world, plan, report: None });
     }
-    console::progress("\nThe nodes that were started differ from the inventory:");
+    console::say("\nThe nodes that were started differ from the inventory:");
     if format == Format::Text {
         plan::show(&plan, options.full, format, color);
     }

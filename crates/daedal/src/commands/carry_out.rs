@@ -51,7 +51,7 @@ pub async fn run(
             json["counts"] = serde_json::json!(daedal_planner::counts(plan));
             console::json(&json);
         }
-        Format::Text => console::result(&format!(
+        Format::Text => console::answer(&format!(
             "\nCluster {}: {}, {} in {:.1} s.\n",
             plan.cluster,
             daedal_planner::outcome(plan),

@@ -40,7 +40,7 @@ pub async fn run(target: &Target, options: Options, format: Format, color: bool)
         }
         match format {
             Format::Json => console::json(&end.in_json(plan::unchanged(&plan))),
-            Format::Text => end.text(&plan).lines().for_each(console::result),
+            Format::Text => end.text(&plan).lines().for_each(console::answer),
         }
         return Ok(end.exit());
     }
@@ -65,7 +65,7 @@ pub async fn run(target: &Target, options: Options, format: Format, color: bool)
         Format::Json => console::json(&end.in_json(execute::as_json(&plan, &report))),
         Format::Text => {
             let summary = summary(&plan, &report, end.left.is_empty(), forgotten);
-            console::result(format!("{summary}{}", end.text(&after)).trim_end());
+            console::answer(format!("{summary}{}", end.text(&after)).trim_end());
         }
     }
     Ok(end.exit())

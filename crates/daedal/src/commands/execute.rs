@@ -76,7 +76,7 @@ static HEARD: OnceLock<Exit> = OnceLock::new();
 async fn listen_for_interrupts(run: Run, mut interrupts: Interrupts) {
     let first = interrupts.next().await;
     let _ = HEARD.set(first);
-    console::progress(
+    console::say(
         "\nStopping: nothing new begins, what is in flight is seen through. Press Ctrl-C again to abandon it.",
     );
     run.stop.cancel();

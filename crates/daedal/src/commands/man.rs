@@ -58,7 +58,7 @@ fn write_all(root: &Command, folder: &Path, format: Format) -> Outcome {
     match format {
         Format::Json => console::json(&files),
         Format::Text => {
-            console::result(&format!("{} manual pages are in {}.", files.len(), folder.display()));
+            console::answer(&format!("{} manual pages are in {}.", files.len(), folder.display()));
         }
     }
     Ok(Exit::Done)

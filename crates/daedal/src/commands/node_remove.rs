@@ -82,7 +82,7 @@ pub async fn run(
                 removed.iter().map(|(name, remains)| (*name, serde_json::json!(remains))).collect();
             console::json(&json);
         }
-        Format::Text => console::result(&ending(&plan, &report, &removed, &apply::command(target, "apply"))),
+        Format::Text => console::answer(&ending(&plan, &report, &removed, &apply::command(target, "apply"))),
     }
     Ok(if all_gone { verdict } else { Exit::Failed })
 }

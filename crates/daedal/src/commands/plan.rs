@@ -37,7 +37,7 @@ pub async fn run(target: &Target, options: &Options, format: Format, color: bool
         if format == Format::Text {
             let id = daedal_planner::plan_id(&plan);
             let file = path.display();
-            console::progress(&format!(
+            console::say(&format!(
                 "Saved as plan {id}. Execute exactly this: daedal apply {file} --expect {id}"
             ));
         }
@@ -58,7 +58,7 @@ pub fn show_saved(path: &Path, full: bool, format: Format, color: bool) -> Outco
         Format::Text => {
             console::result(&daedal_planner::render(&saved.plan, rendering(color, full)));
             let (id, inventory) = (saved.id(), saved.inventory.display());
-            console::progress(&format!(
+            console::say(&format!(
                 "Plan {id}, made by daedal {} from {inventory}. Execute exactly this: daedal apply {} --expect {id}",
                 saved.daedal,
                 path.display()
@@ -80,7 +80,7 @@ fn as_json(plan: &Plan) -> serde_json::Value {
 pub fn vet(session: &Session, color: bool) -> Outcome<()> {
     let doubts = documents::vet(&session.cluster, &session.inventory)?;
     say_warnings(session, color);
-    doubts.iter().for_each(|doubt| console::progress(&documents::mind(doubt)));
+    doubts.iter().for_each(|doubt| console::say(&documents::mind(doubt)));
     Ok(())
 }
 
@@ -102,7 +102,7 @@ pub async fn buildable(session: &Session, plan: &Plan) -> Outcome<()> {
     };
     let missing = missing.unwrap_or_else(|why| {
         let text = format!("warning: the Image Factory at {factory} could not be asked what it has: {why}");
-        console::progress(&text);
+        console::say(&text);
         Vec::new()
     });
     let missing: Vec<NotInFactory> = missing.into_iter().filter(|missing| !missing.harmless).collect();

@@ -49,7 +49,7 @@ pub async fn show(mut events: UnboundedReceiver<Event>, silence: &Silence) {
             }
         };
         for line in lines {
-            crate::console::progress(&format!("{} {line}", clock()));
+            crate::console::progress(&crate::console::wrapped(&format!("{} {line}", clock()), 9));
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::size;
 use layout::{Paint, Style, wrap};
 
 pub use ending::{differing, left_out, not_seen, outcome, summary};
+pub use layout::pieces;
 
 /// How the text should look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

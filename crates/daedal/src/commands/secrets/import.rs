@@ -106,7 +106,7 @@ pub async fn run(source: &Path, target: &Target, how: How, format: Format, color
 fn say(format: Format, cluster: &str, imported: bool, text: &str) {
     match format {
         Format::Json => console::json(&serde_json::json!({"cluster": cluster, "imported": imported})),
-        Format::Text => console::result(text),
+        Format::Text => console::answer(text),
     }
 }
 

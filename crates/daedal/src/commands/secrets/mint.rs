@@ -68,7 +68,7 @@ pub async fn rotate_admin(target: &Target, ttl: SignedDuration, format: Format, 
         }
         Format::Text => {
             let ends = credentials.iter().map(|credential| credential.ends).min().unwrap_or(now);
-            console::result(&format!(
+            console::answer(&format!(
                 "New talosconfig and kubeconfig in {}, good until {}.\n\
                  Those handed out before stay good until they end: there is no revocation but a new authority \
                  (docs/talos.md).",

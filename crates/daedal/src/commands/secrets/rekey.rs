@@ -37,7 +37,7 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
         Format::Json => console::json(
             &serde_json::json!({"key": key, "kept": kept, "outputs": {"written": written, "left": left}}),
         ),
-        Format::Text => console::result(&format!(
+        Format::Text => console::answer(&format!(
             "{} and {} are encrypted for {key} now{}.\n{}\
              Copies that were made before, in backups or in Git, still open with the old key.",
             count(kept.len(), "kept file"),
