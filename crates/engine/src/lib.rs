@@ -71,7 +71,11 @@ pub use event::{Event, StepRef, stage};
 pub use limits::Limits;
 pub use live::{Check, CheckVerdict, LiveReport, NotInFactory};
 pub use marking::LostMark;
-pub use node_details::{EtcdDetails, KubernetesDetails, NodeDetails, ProxmoxDetails, Side, TalosDetails};
+pub use node_details::{
+    AddressDetails, ConditionDetails, DiskDetails, EtcdDetails, ExtensionDetails, KubernetesAddress,
+    KubernetesDetails, LinkDetails, NicDetails, NodeDetails, ProxmoxDetails, ServiceDetails, Side,
+    TaintDetails, TalosDetails, UnmetCondition, Unread, VolumeDetails,
+};
 pub use observe::RunsOn;
 pub use outputs::{Outputs, Rekeyed};
 pub use privileges::{Grant, Scope, Use, vnet_zones};

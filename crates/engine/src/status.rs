@@ -81,8 +81,10 @@ pub struct NodeStatus {
     pub vmid: u32,
     /// Address without prefix length.
     pub address: String,
-    /// `running`, `stopped`, `absent`, `foreign`, `creating`, `stuck in lock: create` …
+    /// `running`, `stopped`, `absent`, `foreign`, `creating`, `stuck in lock: create` … `unknown` where a host did not list its VMs.
     pub vm: String,
+    /// Whether a VM of this node runs; nothing if that could not be seen.
+    pub running: Option<bool>,
     /// `v1.12.0 running`, `maintenance`, `unreachable`, `other cluster` or `not asked`; nothing where no VM runs.
     pub talos: Option<String>,
     /// `member`, `learner`, `not joined`, `unknown` or `not asked`; nothing for workers.
@@ -110,10 +112,9 @@ impl StatusReport {
         let nodes: Vec<_> = cluster.nodes.iter().map(|node| row(node, world, &unasked)).collect();
         let nodes_healthy = all(nodes.iter().map(|node| node.healthy));
         let kubernetes = unasked.iter().find(|unasked| unasked.side == Side::Kubernetes);
-        let endpoint_answers = match kubernetes {
-            Some(unasked) if unasked.because == Hindrance::NoSecrets => None,
-            _ => Some(world.endpoint_answers),
-        };
+        // Where no VM runs, nobody asks it.
+        let asked = world.endpoint_answers || world.endpoint_unreached.is_some();
+        let endpoint_answers = asked.then_some(world.endpoint_answers);
         Self {
             cluster: cluster.name.clone(),
             nodes,
@@ -220,6 +221,11 @@ fn row(node: &Node, world: &World, unasked: &[Unasked]) -> NodeStatus {
     // A migrated VM keeps its VMID, so the VMID finds it wherever it is.
     let guest = world.guests.get(&node.vmid);
     let running = guest.is_some_and(|guest| guest.running && is_its(guest, node));
+    let vm_unseen = match guest {
+        Some(guest) => matches!(guest.ownership, Ownership::Unreadable { .. }),
+        // It may be on a host that did not list its VMs.
+        None => !world.unlisted_hosts.is_empty(),
+    };
     let not_asked = |side| {
         let hit = |unasked: &&Unasked| unasked.side == side && unasked.because == Hindrance::NoSecrets;
         (running && unasked.iter().any(|unasked| hit(&unasked))).then_some("not asked")
@@ -234,13 +240,19 @@ fn row(node: &Node, world: &World, unasked: &[Unasked]) -> NodeStatus {
         host: guest.map(|guest| guest.host.clone()),
         vmid: node.vmid,
         address: node.shown_address(),
-        vm: guest.map_or_else(|| "absent".to_owned(), |guest| vm_word(guest, node)),
+        vm: match guest {
+            Some(guest) => vm_word(guest, node),
+            None if vm_unseen => "unknown".to_owned(),
+            None => "absent".to_owned(),
+        },
+        running: (!vm_unseen).then_some(running),
         talos: view.map(|view| view.talos.to_string()).or_else(|| not_asked(Side::Talos).map(str::to_owned)),
         etcd: etcd.filter(|_| is_control_plane).map(str::to_owned),
         ready: ready.map(str::to_owned),
-        healthy: match running && !unasked.is_empty() {
-            true => None,
-            false => Some(running && view.is_some_and(|view| is_well(view, is_control_plane))),
+        healthy: match (vm_unseen, running, view) {
+            (true, ..) | (_, true, None) => None,
+            (_, true, _) if !unasked.is_empty() => None,
+            (.., view) => Some(running && view.is_some_and(|view| is_well(view, is_control_plane))),
         },
         differences: Vec::new(),
     }

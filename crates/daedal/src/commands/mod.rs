@@ -18,6 +18,7 @@ pub(crate) mod node;
 mod node_list;
 mod node_mark;
 mod node_remove;
+mod node_show;
 mod outputs;
 mod plan;
 pub(crate) mod proxmox;

@@ -59,7 +59,12 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
             let mut text = render(&rows);
             if !names.is_empty() {
                 let remove = apply::command(target, &format!("node remove {}", names.join(" ")));
-                text.push_str(&format!("\nTo remove what is no longer declared: {remove}\n"));
+                let advice = format!("\nTo remove what is no longer declared: {remove}\n");
+                text.push_str(&console::fitted(&advice));
+            }
+            if !world.unobserved.is_empty() {
+                text.push_str("\nNot everything was seen:\n");
+                text.push_str(&console::unseen(&world.unobserved));
             }
             console::result(&text);
         }
@@ -84,6 +89,7 @@ fn former(world: &World, cluster: &Cluster) -> Vec<Row> {
             vm: match guest.map(|guest| guest.running) {
                 Some(true) => word("running"),
                 Some(false) => word("stopped"),
+                None if !world.unlisted_hosts.is_empty() => word("unknown"),
                 None => word("absent"),
             },
             talos: Some(view.talos.to_string()),

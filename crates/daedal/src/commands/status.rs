@@ -38,7 +38,7 @@ pub async fn run(target: &Target, detailed_exitcode: bool, format: Format, color
 }
 
 /// Why there are no secrets to ask the nodes with, and what helps; none if they are there.
-async fn lack(session: &Session, target: &Target) -> Option<Failure> {
+pub(super) async fn lack(session: &Session, target: &Target) -> Option<Failure> {
     match session.engine.has_secrets().await {
         Ok(true) => None,
         Ok(false) => {
@@ -86,11 +86,14 @@ fn way(because: Hindrance, reach: &Reach, network: &str) -> String {
              `reach: {{proxy: URL}}` in the inventory."
         ),
         (Hindrance::NoRoute | Hindrance::Silent, Reach::Proxy(proxy)) => {
-            format!("Check that the proxy {} (`reach.proxy`) has a way to {network}.", without_login(proxy))
+            format!("Check that the proxy {} (`reach.proxy`) has a route to {network}.", without_login(proxy))
         }
         (_, Reach::Direct) => "See what the nodes print on their consoles in Proxmox.".to_owned(),
         (_, Reach::Proxy(proxy)) => {
-            format!("Check that the proxy {} (`reach.proxy`) runs and lets us through.", without_login(proxy))
+            format!(
+                "Check that the proxy {} (`reach.proxy`) runs and allows the connection.",
+                without_login(proxy)
+            )
         }
     }
 }
@@ -142,14 +145,16 @@ fn render(status: &StatusReport, renewal: &str) -> String {
     if !status.undeclared.is_empty() {
         let (names, are) =
             (status.undeclared.join(", "), if status.undeclared.len() == 1 { "is" } else { "are" });
-        text.push_str(&format!("Besides, {names} {are} there and not declared: see `daedal node list`.\n"));
+        let besides = format!("{names} {are} there and not declared: see `daedal node list`.\n");
+        text.push_str(&console::fitted(&besides));
     }
     for credential in status.credentials.iter().filter(|credential| credential.due) {
         let ends = credential.ends.strftime("%Y-%m-%d %H:%M UTC");
-        text.push_str(&format!("The client certificate in {} ends on {ends}: {renewal}\n", credential.file));
+        let due = format!("The client certificate in {} ends on {ends}: {renewal}\n", credential.file);
+        text.push_str(&console::fitted(&due));
     }
     for StorageWarning { about, text: why, fix } in &status.storages {
-        text.push_str(&format!("Warning: {about}: {why}\n  {fix}\n"));
+        text.push_str(&console::fitted(&format!("Warning: {about}: {why}\n  fix: {fix}\n")));
     }
     for unobserved in &status.unobserved {
         text.push_str(&console::wrapped(&format!("Not seen: {}: {}\n", unobserved.what, unobserved.why), 2));
@@ -167,6 +172,9 @@ fn endpoint(status: &StatusReport) -> String {
         (Some(true), _) => format!("{at} answers."),
         (Some(false), Some(why)) => format!("{at} does not answer: {why}."),
         (Some(false), None) => format!("{at} does not answer."),
+        (None, _) if status.nodes.iter().all(|node| node.running == Some(false)) => {
+            format!("{at} was not asked: no VM of the cluster runs.")
+        }
         (None, _) => format!("{at} was not asked."),
     }
 }
@@ -174,18 +182,32 @@ fn endpoint(status: &StatusReport) -> String {
 /// How many nodes are as they should be, and of how many that is not known.
 fn verdict(status: &StatusReport) -> String {
     let all = status.nodes.len();
-    let well = status.nodes.iter().filter(|node| node.is_well() == Some(true)).count();
-    let unknown = status.nodes.iter().filter(|node| node.is_well().is_none()).count();
-    let seen = if status.partly { ", as far as was seen" } else { "" };
+    let so = |is: Option<bool>| status.nodes.iter().filter(|node| node.is_well() == is).count();
+    let (well, ill, unknown) = (so(Some(true)), so(Some(false)), so(None));
+    let compared = !status.partly && status.as_declared.is_some();
+    let seen = if compared || well == 0 { "" } else { ", as far as was seen" };
     match (unknown, well, all) {
-        (0, 1, 1) => format!("The one node is as it should be{seen}."),
-        (0, 1, _) => format!("1 of {all} nodes is as it should be{seen}."),
-        (0, ..) => format!("{well} of {} are as they should be{seen}.", count(all, "node")),
-        _ => {
-            let (vms, run) = (count(all, "VM"), if unknown == 1 { "runs" } else { "run" });
-            format!("{unknown} of {vms} {run}; whether their nodes are as they should be is not known.")
-        }
+        (0, 1, 1) => return format!("The one node is as it should be{seen}."),
+        (0, 1, _) => return format!("1 of {all} nodes is as it should be{seen}."),
+        (0, ..) => return format!("{well} of {} are as they should be{seen}.", count(all, "node")),
+        _ => {}
     }
+    let running = status.nodes.iter().filter(|node| node.running == Some(true)).count();
+    let unseen = status.nodes.iter().filter(|node| node.running.is_none()).count();
+    let runs = if running == 1 { "runs" } else { "run" };
+    let hidden = match unseen {
+        0 => String::new(),
+        _ => format!(", {unseen} could not be seen"),
+    };
+    let are = |number: usize, not: &str| match number {
+        0 => None,
+        1 => Some(format!("1 node is{not} as it should be")),
+        _ => Some(format!("{number} nodes are{not} as they should be")),
+    };
+    let checked = format!("{} could not be checked", count(unknown, "node"));
+    let parts = [are(well, ""), are(ill, " not"), Some(checked)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("{running} of {} {runs}{hidden}. {}.", count(all, "VM"), parts.join(", "))
 }
 
 /// What is not as declared, each once with all the nodes that it is true of.
