@@ -1,6 +1,7 @@
 //! `check --live`: what can be proven against the real Proxmox before anything is created.
 
 mod factory;
+mod quorum;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,6 +45,9 @@ pub struct Check {
     pub found: String,
     /// The exact command or edit that mends it.
     pub fix: Option<Fix>,
+    /// Whether an apply may succeed although it could not be checked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 }
 
 /// How a check went.
@@ -61,9 +65,10 @@ pub enum CheckVerdict {
 }
 
 impl LiveReport {
-    /// Whether everything could be checked and nothing stands in the way of an apply.
+    /// Whether nothing stands in the way of an apply: no check failed, and all that an apply needs could be checked.
     pub fn passed(&self) -> bool {
-        self.count(CheckVerdict::Bad) == 0 && self.count(CheckVerdict::Unknown) == 0
+        let unknown = |check: &Check| check.verdict == CheckVerdict::Unknown && !check.optional;
+        self.count(CheckVerdict::Bad) == 0 && !self.checks.iter().any(unknown)
     }
 
     /// How many checks went that way.
@@ -78,8 +83,15 @@ impl LiveReport {
         found: impl Into<String>,
         fix: Option<impl Into<Fix>>,
     ) {
-        let fix = fix.map(Into::into);
-        self.checks.push(Check { what: what.into(), verdict, found: found.into(), fix });
+        let (what, found, fix) = (what.into(), found.into(), fix.map(Into::into));
+        self.checks.push(Check { what, verdict, found, fix, optional: false });
+    }
+
+    /// Something that could not be checked, and that an apply may do without.
+    fn unasked(&mut self, what: impl Into<String>, found: impl Into<String>, fix: Option<Fix>) {
+        let (what, found) = (what.into(), found.into());
+        let check = Check { what, verdict: CheckVerdict::Unknown, found, fix, optional: true };
+        self.checks.push(check);
     }
 
     fn good(&mut self, what: impl Into<String>, found: impl Into<String>) {
@@ -120,7 +132,7 @@ impl Engine {
         self.factory(&mut report, cluster).await;
         self.addresses(&mut report, cluster, &world).await;
         self.clocks(&mut report, &world).await;
-        quorum(&mut report, proxmox).await;
+        quorum::look(&mut report, proxmox).await;
         for unobserved in &world.unobserved {
             report.add(
                 CheckVerdict::Unknown,
@@ -162,7 +174,7 @@ impl Engine {
             );
         }
         if taken == 0 && count > 0 {
-            report.good("addresses", format!("nothing answers on the {count} that are still to be used"));
+            report.good("addresses", format!("nothing answers on the {count} that new nodes will use"));
         }
     }
 
@@ -172,8 +184,9 @@ impl Engine {
             let told = self.parts.proxmox.node_time(name).await;
             (name, told, self.parts.clock.now().as_second())
         });
-        let mut right = true;
-        for (name, told, here) in join_all(asked).await {
+        let asked = join_all(asked).await;
+        let mut right = !asked.is_empty();
+        for (name, told, here) in asked {
             let what = format!("clock of {name}");
             match told {
                 Ok(there) if (there - here).abs() <= CLOCK_SLACK => {}
@@ -181,8 +194,8 @@ impl Engine {
                     right = false;
                     let way = if there > here { "ahead of" } else { "behind" };
                     let found = format!(
-                        "it is {} s {way} this machine's; certificates that are not valid yet, or no longer, are \
-                         refused until the nodes have found a time server",
+                        "it is {} s {way} this machine's. New nodes may refuse certificates until they reach a time \
+                         server",
                         (there - here).abs()
                     );
                     let fix = format!("on {name}: chronyc makestep   (and here, if this machine's is wrong)");
@@ -194,7 +207,7 @@ impl Engine {
                 }
             }
         }
-        if right && !world.hosts.is_empty() {
+        if right {
             report.good("clocks", format!("within {CLOCK_SLACK} s of this machine's"));
         }
     }
@@ -217,24 +230,6 @@ const CLOCK_SLACK: i64 = 30;
 
 /// Room for an image and the nodes' config media, where the image's size is not known yet.
 const IMAGE_ROOM: u64 = 4 << 30;
-
-/// Without a quorum of its hosts a Proxmox cluster writes nothing. Told to whoever may see the cluster's status.
-async fn quorum(report: &mut LiveReport, proxmox: &Client) {
-    let Ok(members) = proxmox.cluster_status().await else { return };
-    let lost = members.iter().any(|member| member.kind == "cluster" && !member.quorate);
-    if lost {
-        let off: Vec<&str> = members
-            .iter()
-            .filter(|member| member.kind == "node" && !member.online)
-            .map(|member| member.name.as_str())
-            .collect();
-        let found = format!(
-            "the Proxmox cluster has no quorum, so nothing can be changed; offline: {}",
-            off.join(", ")
-        );
-        report.add(CheckVerdict::Bad, "quorum", found, Some("bring the hosts back; pvecm status".to_owned()));
-    }
-}
 
 /// Only a host that is up refuses a connection; but a proxy says the same of an address where nothing is.
 fn proves_a_host(reach: &Reach, error: &std::io::Error) -> bool {
@@ -284,7 +279,7 @@ fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, plan: Resu
             return taken_vmids(report, cluster, world);
         }
     };
-    report.good("capacity", "every node that can be made has a place");
+    report.good("capacity", "every new node fits on a host");
     for note in plan.notes.into_iter().filter(|note| note.level == Level::Problem) {
         report.add(CheckVerdict::Bad, note.about, note.text, note.fix);
     }
@@ -369,7 +364,7 @@ async fn privileges(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client
         );
     }
     if all {
-        report.good("privileges", format!("the token {token} may do everything that is needed"));
+        report.good("privileges", format!("the token {token} has all that are needed"));
     }
 }
 
@@ -418,12 +413,12 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
         let Some(view) = world.hosts.get(name) else {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let fix = (!known.is_empty()).then(|| format!("hosts that exist: {}", known.join(", ")));
-            report.add(CheckVerdict::Bad, format!("host {name}"), "Proxmox knows no such host", fix);
+            report.add(CheckVerdict::Bad, format!("host {name}"), "Proxmox has no such host", fix);
             continue;
         };
         if !view.online {
             let fix = format!(
-                "bring it back, or take it out of `hosts`; on another host: pvecm status; ping {name}"
+                "bring it back, or remove it from `hosts`; on another host: pvecm status; ping {name}"
             );
             report.add(CheckVerdict::Bad, format!("host {name}"), "it is offline", Some(fix));
             continue;
@@ -470,7 +465,7 @@ fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTre
                 report.add(
                     CheckVerdict::Bad,
                     what,
-                    format!("it does not take the content {}", missing.join(" and ")),
+                    format!("it does not take the content type {}", missing.join(" and ")),
                     Some(format!("pvesm set {storage} --content {}", all.join(","))),
                 );
             }

@@ -219,7 +219,8 @@ impl Scope {
         if self.hosts.len() != 1 {
             // Only here: propagated, it would show every host and every task of everybody to whoever has the token.
             let tasks = grant("/", "DaedalTasks", TASKS);
-            let loss = Some("the tasks of each host are asked for one by one");
+            let loss =
+                Some("the tasks of each host are asked for one by one, and nobody can ask for the quorum");
             grants.push(Grant { propagate: false, loss, ..tasks });
         }
         grants

@@ -52,15 +52,12 @@ fn offline(target: &Target, format: Format, color: bool) -> Outcome {
             for warning in &inventory.loaded.warnings {
                 console::progress(&documents::render(warning, color));
             }
-            doubts.iter().for_each(|doubt| console::progress(&documents::mind(doubt)));
+            doubts.iter().for_each(|doubt| console::say(&documents::mind(doubt)));
             if let Some(path) = &missing {
-                console::progress(&format!(
-                    "warning: the CA certificate {} is not there yet",
-                    path.display()
-                ));
+                console::say(&format!("warning: the CA certificate {} does not exist yet", path.display()));
             }
-            console::result(&format!(
-                "{} is good: cluster {} with {} and {}, Talos v{}, Kubernetes v{}.\n\
+            console::answer(&format!(
+                "{} is valid: cluster {} with {} and {}, Talos v{}, Kubernetes v{}.\n\
                  `daedal check --live` also asks Proxmox and the Image Factory.",
                 inventory.path.display(),
                 cluster.name,
@@ -87,39 +84,42 @@ fn render(report: &LiveReport, color: bool) -> String {
     for check in &report.checks {
         let (sign, paint) = match check.verdict {
             CheckVerdict::Good => ("ok   ", "\x1b[32m"),
-            CheckVerdict::Warning => ("look ", "\x1b[33m"),
+            CheckVerdict::Warning => ("warn ", "\x1b[33m"),
             CheckVerdict::Bad => ("BAD  ", "\x1b[31m"),
             CheckVerdict::Unknown => ("?    ", "\x1b[33m"),
         };
         let (paint, off) = if color { (paint, "\x1b[0m") } else { ("", "") };
-        text.push_str(&format!("{paint}{sign}{off} {}: {}\n", check.what, check.found));
+        let line = format!("{paint}{sign}{off} {}: {}", check.what, check.found);
+        text.push_str(&format!("{}\n", console::wrapped(&line, 6)));
         if let Some(fix) = &check.fix {
-            text.push_str(&format!("      fix: {fix}\n"));
+            text.push_str(&format!("{}\n", console::wrapped(&format!("      fix: {fix}"), 11)));
         }
     }
-    text.push_str(&format!("\n{}\n", conclusion(report)));
+    text.push_str(&format!("\n{}\n", console::fitted(&conclusion(report))));
     text
 }
 
-/// No more than was seen: what could not be checked may be wrong, too.
+/// Every check counted, and what follows; no more than was seen.
 fn conclusion(report: &LiveReport) -> String {
-    let (bad, unknown) = (report.count(CheckVerdict::Bad), report.count(CheckVerdict::Unknown));
-    let mend = match bad {
-        0 => None,
-        1 => Some("One thing must be mended before an apply can succeed.".to_owned()),
-        n => Some(format!("{n} things must be mended before an apply can succeed.")),
-    };
-    let unseen = match unknown {
-        0 => None,
-        1 => Some("One thing could not be checked (marked ?).".to_owned()),
-        n => Some(format!("{n} things could not be checked (marked ?).")),
-    };
-    match (mend, unseen) {
-        (None, None) => "Everything an apply needs is there.".to_owned(),
-        (None, Some(unseen)) => format!("Nothing bad was found, but not everything was seen. {unseen}"),
-        (Some(mend), None) => mend,
-        (Some(mend), Some(unseen)) => format!("{mend} {unseen}"),
+    use CheckVerdict::{Bad, Good, Unknown, Warning};
+    let (good, warnings) = (report.count(Good), report.count(Warning));
+    let (bad, unknown) = (report.count(Bad), report.count(Unknown));
+    let all = report.checks.len();
+    if good == all {
+        return format!("All {} passed. Everything an apply needs is there.", count(all, "check"));
     }
+    let parts = [
+        (warnings > 0).then(|| count(warnings, "warning")),
+        (bad > 0).then(|| format!("{bad} failed")),
+        (unknown > 0).then(|| format!("{unknown} could not be made (marked ?)")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let so = match (bad, report.passed()) {
+        (0, true) => "Nothing was found that stops an apply.",
+        (0, false) => "Whether an apply can succeed is not known.",
+        _ => "An apply fails until that is corrected.",
+    };
+    format!("{good} of {} passed, {}. {so}", count(all, "check"), parts.join(", "))
 }
 
 #[cfg(test)]
@@ -134,26 +134,41 @@ mod tests {
             verdict: *verdict,
             found: "as it is".into(),
             fix: None,
+            optional: false,
         };
         LiveReport { checks: verdicts.iter().map(check).collect(), blocked: None }
     }
 
     #[test]
-    fn what_could_not_be_checked_is_neither_good_nor_forgotten() {
+    fn every_check_is_counted_and_no_more_is_claimed() {
         use CheckVerdict::{Bad, Good, Unknown, Warning};
-        let everything = "Everything an apply needs is there.";
         for (verdicts, passed, words) in [
-            (&[Good, Warning][..], true, everything),
-            (&[Good, Unknown], false, "One thing could not be checked"),
-            (&[Unknown, Unknown], false, "2 things could not be checked"),
-            (&[Bad, Unknown], false, "One thing must be mended"),
+            (&[Good, Good][..], true, "All 2 checks passed. Everything an apply needs is there."),
+            (
+                &[Good, Warning],
+                true,
+                "1 of 2 checks passed, 1 warning. Nothing was found that stops an apply.",
+            ),
+            (
+                &[Good, Unknown],
+                false,
+                "1 of 2 checks passed, 1 could not be made (marked ?). Whether an apply can succeed is not known.",
+            ),
+            (
+                &[Bad, Unknown],
+                false,
+                "0 of 2 checks passed, 1 failed, 1 could not be made (marked ?). An apply fails",
+            ),
         ] {
             let report = report(verdicts);
-            let said = render(&report, false);
+            let said = conclusion(&report);
             assert_eq!(report.passed(), passed, "{verdicts:?}");
-            assert!(said.contains(words), "{said}");
-            assert_eq!(said.contains(everything), passed, "{said}");
-            assert_eq!(said.contains("could not be checked"), verdicts.contains(&Unknown), "{said}");
+            assert!(said.starts_with(words), "{said}");
         }
+        let mut optional = report(&[Good, Unknown]);
+        optional.checks[1].optional = true;
+        assert!(optional.passed());
+        let said = conclusion(&optional);
+        assert!(said.contains("could not be made") && said.ends_with("stops an apply."), "{said}");
     }
 }

@@ -34,7 +34,7 @@ impl Engine {
             // An image that is on the storage already needs no factory, so that this alone stops nothing.
             Err(error) => {
                 let found = format!("it could not be asked what it has: {}", chain(&error));
-                return report.add(CheckVerdict::Warning, what, found, None::<daedal_planner::Fix>);
+                return report.unasked(what, found, None);
             }
         };
         // An image of one's own may be what no factory builds; only upgrades ask for it there.
