@@ -105,6 +105,11 @@ impl Session {
         self.engine.observe(&self.cluster).await.map_err(|e| engine_failure(&e))
     }
 
+    /// Looks at Proxmox alone: nodes are not asked.
+    pub async fn observe_proxmox(&self) -> Outcome<World> {
+        self.engine.observe_proxmox(&self.cluster).await.map_err(|e| engine_failure(&e))
+    }
+
     /// Looks at the world without the stored secrets: which ones a mark names does not matter then.
     pub async fn observe_unproven(&self) -> Outcome<World> {
         self.engine.observe_with(&self.cluster, None).await.map_err(|e| engine_failure(&e))
@@ -141,7 +146,7 @@ pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
     }
     keys::ensure(store, false).await?;
     if store.encrypt_plain_secrets().await.map_err(refused)? {
-        console::progress(&format!(
+        console::say(&format!(
             "The secrets in {} were kept in plain by an older version; they are encrypted now, with the key {}.",
             store.place().display(),
             store.keys().place()

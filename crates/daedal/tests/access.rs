@@ -26,10 +26,7 @@ fn without_the_secrets_a_healthy_cluster_is_not_called_dead() {
         2 + 2 + 1 + 1,
         "Talos, Kubernetes, etcd, endpoint: {table}"
     );
-    assert!(
-        table.contains("2 of 2 VMs run; whether their nodes are as they should be is not known"),
-        "{table}"
-    );
+    assert!(table.contains("2 of 2 VMs run. 2 nodes could not be checked."), "{table}");
     for lie in ["does not answer", "0 of 2", "unreachable", "NotReady"] {
         assert!(!table.contains(lie), "{lie}: {table}");
     }
@@ -49,6 +46,72 @@ fn without_the_secrets_a_healthy_cluster_is_not_called_dead() {
     assert_eq!(json["unasked"][0]["because"], "no-secrets", "{json:#}");
     assert_eq!(json["unasked"][1]["side"], "Kubernetes", "{json:#}");
     assert!(json["nodes"].as_array().unwrap().iter().all(|node| node["healthy"].is_null()), "{json:#}");
+}
+
+/// What is not seen of one node is told as that, with why, and with the exit code that says the same.
+#[test]
+fn a_node_without_its_secrets_is_shown_as_far_as_it_can_be_seen() {
+    let lab = Lab::new();
+    let small = Changed::new("home", SMALL);
+    let show = ["node", "show", "cp-1"];
+    let empty = lab.dir().with_file_name("empty").display().to_string();
+    // Where nothing was made yet, there are no secrets, and nothing to ask.
+    let said = good(&small.run(&lab, &show));
+    assert!(
+        said.contains("There is no VM 300.") && said.contains("the secrets of cluster home are not in"),
+        "{said}"
+    );
+    good(&small.run(&lab, &["apply", "--yes"]));
+
+    let no_key = lab.dir().with_file_name("no-key.txt").display().to_string();
+    for (flags, why) in
+        [(["--state", &empty], "the secrets of cluster home are not in"), (["--key", &no_key], "no-key.txt")]
+    {
+        let ran = small.run(&lab, &[&show[..], &flags].concat());
+        let (page, help) = (text(&ran.stdout), text(&ran.stderr));
+        assert_eq!(ran.status.code(), Some(78), "{page}{help}");
+        assert!(page.contains("300 (cp-1) on atlas, running"), "what Proxmox says is still said: {page}");
+        assert!(page.contains("ours (its mark was not compared with the secrets)"), "{page}");
+        assert_eq!(page.matches("could not be asked: ").count(), 2, "{page}");
+        assert_eq!(page.matches(why).count(), 2, "{page}");
+        for lie in ["has no secrets yet", "There is no VM"] {
+            assert!(!page.contains(lie), "{lie}: {page}");
+        }
+        assert!(help.contains("error: Talos and Kubernetes could not be asked: "), "{help}");
+        let ran = small.run(&lab, &[&show[..], &flags, &["-o", "json"]].concat());
+        let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(ran.status.code(), Some(78), "{json:#}");
+        assert!(json["talos"]["unseen"].as_str().unwrap().contains(why), "{json:#}");
+        assert_eq!(json["proxmox"]["seen"]["secretsCompared"], false, "{json:#}");
+    }
+}
+
+/// Only VMs that run are counted as running, and only nodes that were seen are judged.
+#[test]
+fn status_counts_what_was_seen_and_nothing_else() {
+    let lab = Lab::new();
+    let hosts = ("hosts: [atlas] ", "hosts: [atlas, boreas] ");
+    let two = Changed::new("home", &[("count: 3 ", "count: 1 "), hosts]);
+    // Nobody asked an endpoint behind which nothing runs.
+    let said = good(&two.run(&lab, &["status"]));
+    assert!(said.contains("was not asked: no VM of the cluster runs. 0 of 3 nodes are"), "{said}");
+    assert!(two.json(&lab, &["status"])["endpointAnswers"].is_null());
+    good(&two.run(&lab, &["apply", "--yes"]));
+    let json = two.json(&lab, &["status"]);
+    let on =
+        |host: &str| json["nodes"].as_array().unwrap().iter().filter(|node| node["host"] == host).count();
+    let (here, there) = (on("atlas"), on("boreas"));
+    assert!(here == 2 && there == 1, "{json:#}");
+    lab.tamper(|world| world["datacenter"]["hosts"]["boreas"]["online"] = false.into());
+    let ran = two.run(&lab, &["status", "--detailed-exitcode"]);
+    let said = text(&ran.stdout);
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert!(said.contains("2 of 3 VMs run, 1 could not be seen."), "{said}");
+    assert!(said.contains("1 node could not be checked."), "{said}");
+    let json = two.json(&lab, &["status"]);
+    let running: Vec<_> = json["nodes"].as_array().unwrap().iter().map(|node| &node["running"]).collect();
+    assert_eq!(running.iter().filter(|running| running.is_null()).count(), 1, "{json:#}");
+    assert!(json["healthy"] != true, "{json:#}");
 }
 
 /// A typo must not look like success.
@@ -104,9 +167,18 @@ fn a_missing_secret_blocks_only_what_needs_it() {
     // Not all was compared, so that not all is known to be well.
     let ran = cluster.run(&lab, &["status", "--detailed-exitcode"]);
     assert_eq!(ran.status.code(), Some(2), "{}", text(&ran.stdout));
-    for words in
-        [&["outputs"][..], &["outputs", "kubeconfig"], &["env"], &["node", "list"], &["node", "show", "cp-1"]]
-    {
+    for words in [
+        &["outputs"][..],
+        &["outputs", "kubeconfig"],
+        &["env"],
+        &["node", "list"],
+        &["node", "show", "cp-1"],
+        &["node", "mark", "cp-1"],
+        &["templates", "list"],
+        &["templates", "prune"],
+        &["volumes", "list"],
+        &["volumes", "prune"],
+    ] {
         good(&cluster.run(&lab, words));
     }
     assert!(good(&cluster.run(&lab, &["destroy", "--confirm", "home"])).contains("Cluster home is gone"));

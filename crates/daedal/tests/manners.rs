@@ -23,7 +23,7 @@ fn a_ca_that_is_not_there_is_told_before_it_is_needed() {
     let file = common::root().join("examples/enterprise/cluster.yaml").display().to_string();
     let run = daedal(["check", "-f", &file]);
     assert_eq!(run.status.code(), Some(0));
-    assert!(text(&run.stderr).contains("pve-root-ca.pem is not there"), "{}", text(&run.stderr));
+    assert!(text(&run.stderr).contains("pve-root-ca.pem does not exist yet"), "{}", text(&run.stderr));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn plans_pictures_and_outputs_follow_the_cluster() {
     assert_eq!(home.run(&lab, &["outputs", "kubeconfig"]).status.code(), Some(66));
     good(&home.run(&lab, &["secrets", "show"]));
     let page = home.json(&lab, &["node", "show", "cp-1"]);
-    assert!(page["proxmox"]["unseen"].as_str().unwrap().contains("there is no VM 300"), "{page}");
+    assert_eq!(page["proxmox"]["absent"], "There is no VM 300.", "{page}");
 }
 
 /// M21: a changed inventory changes running nodes: told field by field, carried out, and then there is nothing left to do.

@@ -32,7 +32,9 @@ fn templates_are_listed_and_go_when_somebody_says_so() {
     let newer = ("version: v1.12.0", "version: v1.12.1");
     let after = Changed::new("home", &[SMALL, &[CLONES, ON_ZFS, newer]].concat());
     let rows = after.json(&lab, &["templates", "list"]);
-    let told: Vec<_> = rows.as_array().unwrap().iter().map(|row| (&row["vmid"], &row["current"])).collect();
+    assert_eq!(rows["blind"], serde_json::json!([]), "{rows:#}");
+    let told: Vec<_> =
+        rows["templates"].as_array().unwrap().iter().map(|row| (&row["vmid"], &row["current"])).collect();
     assert_eq!(told, [(&998.into(), &false.into()), (&999.into(), &false.into())]);
     let said = good(&after.run(&lab, &["templates", "prune", "--all", "--yes"]));
     for line in [
@@ -89,7 +91,7 @@ fn templates_are_listed_and_go_when_somebody_says_so() {
     let run = after.run(&lab, &["templates", "prune", "--yes", "--state", &empty]);
     assert_eq!(run.status.code(), Some(1), "{}", text(&run.stdout));
     assert!(text(&run.stderr).contains("nothing proves"), "{}", text(&run.stderr));
-    assert_eq!(after.json(&lab, &["templates", "list"]).as_array().unwrap().len(), 2);
+    assert_eq!(after.json(&lab, &["templates", "list"])["templates"].as_array().unwrap().len(), 2);
     let gone = guarded.json(&lab, &["templates", "prune", "--yes", "--protected"]);
     assert_eq!(gone["counts"]["templates"]["destroy"], 2, "{gone:#}");
     let states: Vec<_> = gone["steps"].as_array().unwrap().iter().map(|step| &step["state"]["is"]).collect();
@@ -114,13 +116,13 @@ fn volumes_that_were_left_are_listed_and_go_when_somebody_says_so() {
     let row =
         |said: &str| said.lines().find(|line| line.starts_with("local-lvm:vm-303-disk-7")).map(str::to_owned);
     let said = good(&small.run(&lab, &["volumes", "list"]));
-    assert!(row(&said).unwrap().contains("a VM has this number"), "{said}");
+    assert!(row(&said).unwrap().contains("a VM has this VMID"), "{said}");
     let said = good(&small.run(&lab, &["volumes", "prune", "--yes"]));
     assert!(said.contains("local-lvm:vm-303-disk-7 on atlas: It stays: VM 303 has its number"), "{said}");
 
     good(&small.run(&lab, &["destroy", "--confirm", "home"]));
     let said = good(&small.run(&lab, &["volumes", "list"]));
-    assert!(row(&said).unwrap().contains("no VM has this number"), "{said}");
+    assert!(row(&said).unwrap().contains("no VM has this VMID"), "{said}");
     // The advice leads to this very cluster, for people and programs; what is saved is the plan all the same.
     let advised =
         format!("volumes prune --lab --lab-dir {} -f {}", lab.dir().display(), small.file().display());
@@ -150,10 +152,40 @@ fn volumes_that_were_left_are_listed_and_go_when_somebody_says_so() {
     let run = guarded.run(&lab, &["volumes", "prune", "--yes"]);
     assert!(!run.status.success() && text(&run.stderr).contains("--protected"), "{}", text(&run.stderr));
     let listed = small.json(&lab, &["volumes", "list"]);
-    assert_eq!(listed[0]["volid"], "local-lvm:vm-303-disk-7", "{listed:#}");
+    assert_eq!(listed["volumes"][0]["volid"], "local-lvm:vm-303-disk-7", "{listed:#}");
     let said = good(&small.run(&lab, &["volumes", "prune", "--yes"]));
     let last = said.trim_end().lines().last().unwrap();
     assert!(last.starts_with("Cluster home: 1 volume deleted, 1 step in "), "{said}");
     let said = good(&small.run(&lab, &["volumes", "list"]));
     assert_eq!(said.trim(), "There are no volumes left over.");
+}
+
+/// A host or a storage that could not be listed may hold some: that is said, to people and to programs.
+#[test]
+fn none_is_said_only_where_everything_was_seen() {
+    let lab = Lab::new();
+    let two = Changed::new("home", &[SMALL, &[("hosts: [atlas] ", "hosts: [atlas, boreas] ")]].concat());
+    good(&two.run(&lab, &["plan"]));
+    lab.tamper(|world| world["datacenter"]["hosts"]["boreas"]["online"] = false.into());
+    for (what, none) in
+        [("templates", "No template of this cluster was found"), ("volumes", "No volumes left over")]
+    {
+        let said = good(&two.run(&lab, &[what, "list"]));
+        assert!(said.contains(none) && said.contains("not everything was seen:"), "{said}");
+        assert!(said.contains("  host boreas: it is offline or unknown"), "{said}");
+        let json = two.json(&lab, &[what, "list"]);
+        assert_eq!(json[what], serde_json::json!([]), "{json:#}");
+        assert_eq!(json["blind"][0]["what"], "host boreas", "{json:#}");
+        let said = good(&two.run(&lab, &[what, "prune", "--yes"]));
+        assert!(said.contains("host boreas: Could not be seen: it is offline or unknown"), "{said}");
+        assert!(said.trim_end().ends_with("Not seen: host boreas."), "{said}");
+    }
+    lab.tamper(|world| {
+        world["datacenter"]["hosts"]["boreas"]["online"] = true.into();
+        world["datacenter"]["stores"]["atlas/local-lvm"]["lost"] = 1.into();
+    });
+    let said = good(&two.run(&lab, &["volumes", "list"]));
+    assert!(said.contains("  storage local-lvm on host atlas: it is not active there"), "{said}");
+    let said = good(&two.run(&lab, &["templates", "list"]));
+    assert_eq!(said.trim(), "There are no templates of this cluster.");
 }

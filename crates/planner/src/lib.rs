@@ -76,7 +76,7 @@ pub use remove::{Removal, plan_remove};
 pub use size::asked_size;
 pub use slots::{Seat, Seats, disk_serial, disk_slots, seat};
 pub use stays::{Staying, StayingGuard, staying};
-pub use storages::{Leftover, StorageWarning, leftovers, storage_warnings};
+pub use storages::{Leftover, StorageWarning, leftovers, storage_warnings, unlisted_disks};
 pub use templates::{TemplateRow, templates};
 pub use text::{RenderOptions, differing, left_out, not_seen, outcome, pieces, render, summary};
 pub use world::*;

@@ -5,11 +5,11 @@ use daedal_inventory::Cluster;
 use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
 use crate::names::Images;
-use crate::plan::{Action, Impact, Plan, Purpose};
-use crate::storages::leftovers;
+use crate::plan::{Action, Impact, Level, Plan, Purpose};
+use crate::storages::{leftovers, unlisted_disks};
 use crate::survey::{Notes, full_name};
 use crate::templates::{TemplateRow, templates};
-use crate::world::World;
+use crate::world::{Unobserved, World};
 
 /// Which templates go, and what somebody agreed to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,15 @@ pub fn plan_prune_templates(
         let text = format!("It stays: the disks of {} are linked to it.", row.linked.join(", "));
         notes.info(format!("template {} on {}", row.vmid, row.host), text);
     }
+    unlisted(world, "templates of this cluster may be there", &mut notes);
+    let hidden = world.unobserved.iter().filter(|one| one.what.hides_guests()).cloned().collect();
+    let not_seen = not_seen(hidden, &mut notes);
     for row in going {
+        if let Some(problem) = row.problem {
+            let about = format!("template {} on {}", row.vmid, row.host);
+            notes.problem(about, format!("{problem}."), row.fix.map(Into::into));
+            continue;
+        }
         if let Some(lock) = world.guests.get(&row.vmid).and_then(|guest| guest.lock.as_ref()) {
             let text = format!("It is locked ({lock}) and cannot be destroyed now.");
             let fix = Some("run again when the lock is gone".into());
@@ -65,6 +73,8 @@ pub fn plan_prune_templates(
     Ok(Plan {
         steps: graph.steps,
         notes: notes.sorted(),
+        unseen: !not_seen.is_empty(),
+        not_seen,
         without_secrets: pruning.without_secrets,
         despite_protection: pruning.protected,
         ..plan
@@ -78,6 +88,8 @@ pub fn plan_prune_volumes(cluster: &Cluster, world: &World, protected: bool) -> 
         leftovers(cluster, world).into_iter().partition(|volume| volume.beside_vm);
     allowed(cluster, !going.is_empty(), protected)?;
     let (mut graph, mut notes) = (Graph::default(), Notes::default());
+    unlisted(world, "a VM there may use a volume, so that none is deleted", &mut notes);
+    let not_seen = not_seen(unlisted_disks(cluster, world), &mut notes);
     for volume in &staying {
         let text = format!(
             "It stays: VM {} has its number, and Proxmox deletes it only once that VM is gone.",
@@ -92,7 +104,26 @@ pub fn plan_prune_volumes(cluster: &Cluster, world: &World, protected: bool) -> 
         graph.add_with(subject, action, reason, [], Impact::Destroy);
     }
     let plan = Plan::empty(Purpose::PruneVolumes, cluster, world);
-    Ok(Plan { steps: graph.steps, notes: notes.sorted(), despite_protection: protected, ..plan })
+    let (steps, notes, unseen) = (graph.steps, notes.sorted(), !not_seen.is_empty());
+    Ok(Plan { steps, notes, unseen, not_seen, despite_protection: protected, ..plan })
+}
+
+/// Warns of what could not be seen, and gives its names.
+fn not_seen(all: Vec<Unobserved>, notes: &mut Notes) -> Vec<String> {
+    let told = |one: Unobserved| {
+        let what = one.what.to_string();
+        notes.add(Level::Warning, what.clone(), format!("Could not be seen: {}", one.why), one.fix);
+        what
+    };
+    all.into_iter().map(told).collect()
+}
+
+/// Names the hosts whose guests could not be listed, and what follows.
+fn unlisted(world: &World, so: &str, notes: &mut Notes) {
+    for host in &world.unlisted_hosts {
+        let text = format!("Its guests could not be listed: {so}.");
+        notes.problem(format!("host {host}"), text, Some("run again when it can be seen".into()));
+    }
 }
 
 /// A protected cluster loses nothing, unless somebody says so.

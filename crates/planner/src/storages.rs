@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::some_of;
 use crate::size;
-use crate::world::{DiskView, GuestView, Ownership, StorageView, World};
+use crate::world::{Aspect, DiskView, GuestView, Ownership, StorageView, Unobserved, World};
 
 /// A storage is nearly full when less than a tenth of it is free, and less than this.
 const SCARCE: u64 = 100 << 30;
@@ -154,6 +154,30 @@ pub fn leftovers(cluster: &Cluster, world: &World) -> Vec<Leftover> {
             }
             let (host, volid) = (list.host.clone(), disk.volid.clone());
             found.push(Leftover { host, volid, vmid: disk.vmid, size: disk.size, beside_vm });
+        }
+    }
+    found
+}
+
+/// What may hide volumes that are left over: guests that could not be seen, hosts and storages that could not be listed.
+pub fn unlisted_disks(cluster: &Cluster, world: &World) -> Vec<Unobserved> {
+    let seen = |one: &&Unobserved| one.what.hides_guests() || one.what.hides_disks();
+    let mut found: Vec<Unobserved> = world.unobserved.iter().filter(seen).cloned().collect();
+    for storage in cluster.proxmox.storages_of_disks() {
+        let online = world.hosts.iter().filter(|(_, host)| host.online);
+        let views: Vec<(&String, &StorageView)> =
+            online.filter_map(|(name, host)| Some((name, host.storages.get(storage)?))).collect();
+        if views.is_empty() {
+            let what = Aspect::Storage { storage: storage.clone(), host: None };
+            found.push(Unobserved::new(what, "no host that is online has it, or the token may not see it"));
+        }
+        // Of shared storage, one host that answers tells all.
+        if views.iter().any(|(_, view)| view.shared && view.active) {
+            continue;
+        }
+        for (host, view) in views {
+            let Some((why, _)) = view.fault(storage, host) else { continue };
+            found.push(Unobserved::new(Aspect::storage_on(storage, host), format!("it {why}")));
         }
     }
     found

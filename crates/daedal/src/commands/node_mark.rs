@@ -12,7 +12,7 @@ use crate::{console, documents};
 
 /// Runs the command.
 pub async fn run(name: &str, target: &Target, yes: bool, format: Format, color: bool) -> Outcome {
-    let inventory = documents::of(target, color)?;
+    let inventory = documents::of_lacking(target, color)?;
     let node: Node = node::declared(&inventory.loaded.cluster, name)?.clone();
     let session = Session::with(inventory, target).await?;
     let _lock = session.lock("node mark").await?;
@@ -20,12 +20,12 @@ pub async fn run(name: &str, target: &Target, yes: bool, format: Format, color: 
     let Some(lost) = session.engine.lost_mark(&session.cluster, &node).await.map_err(failed)? else {
         match format {
             Format::Json => console::json(&serde_json::json!({"changed": false})),
-            Format::Text => console::result(&format!("VM {} has the mark of {name} already.", node.vmid)),
+            Format::Text => console::answer(&format!("VM {} already has the mark of {name}.", node.vmid)),
         }
         return Ok(Exit::Done);
     };
     if format == Format::Text {
-        console::result(&proof(&lost));
+        console::answer(&proof(&lost));
     }
     if !yes {
         apply::consent(&session, "Give --yes.")?;
@@ -33,7 +33,7 @@ pub async fn run(name: &str, target: &Target, yes: bool, format: Format, color: 
     session.engine.give_mark(&lost).await.map_err(failed)?;
     match format {
         Format::Json => console::json(&serde_json::json!({"changed": true, "vm": lost})),
-        Format::Text => console::result(&format!("VM {} is marked as {name} again.", lost.vmid)),
+        Format::Text => console::answer(&format!("VM {} is marked as {name} again.", lost.vmid)),
     }
     Ok(Exit::Done)
 }
@@ -42,7 +42,7 @@ pub async fn run(name: &str, target: &Target, yes: bool, format: Format, color: 
 fn proof(lost: &LostMark) -> String {
     let LostMark { node, vmid, host, name, uuid, mac, talos, mark, .. } = lost;
     format!(
-        "VM {vmid} \"{name}\" on {host} has everything of {node} but its mark:\n  \
+        "VM {vmid} \"{name}\" on {host} matches {node} in everything but the mark:\n  \
          VMID         {vmid}\n  \
          SMBIOS uuid  {uuid}\n  \
          MAC          {mac}\n  \

@@ -1,45 +1,46 @@
 //! `daedal templates list|prune`: what VMs are cloned from, and how what is left over goes.
 
 use clap::Subcommand;
+use daedal_engine::TemplateList;
 use daedal_inventory::Role;
 use daedal_planner::{Plan, PlanError, Pruning, TemplateRow, plan_prune_templates};
 
 use crate::cli::{Format, Target};
 use crate::commands::carry_out::{self, Manner};
 use crate::commands::plan;
-use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
 use crate::table;
+use crate::{advice, console};
 
-/// Templates.
+/// Manage templates.
 #[derive(Debug, Subcommand)]
 pub enum TemplatesCommand {
-    /// List the templates that this cluster has made.
+    /// List the templates of this cluster.
     List {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
     },
-    /// Destroy templates that are incomplete, or made of something else than is declared now. One that disks are linked to stays.
+    /// Destroy templates that are incomplete or outdated; keep those that disks are linked to.
     Prune {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// Also those that are current.
+        /// Also destroy templates that are current.
         #[arg(long)]
         all: bool,
-        /// Also in a cluster that says `protect: true`.
+        /// Also if the cluster has `protect: true`.
         #[arg(long)]
         protected: bool,
         /// Destroy templates although no secrets prove that they are yours; asks for their number unless it is given.
         #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
         without_secrets: Option<Option<usize>>,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
-        /// Only show what would be done.
+        /// Only show the plan.
         #[arg(long)]
         plan_only: bool,
     },
@@ -50,12 +51,12 @@ pub async fn run(command: &TemplatesCommand, format: Format, color: bool) -> Out
     match command {
         TemplatesCommand::List { target } => {
             let session = Session::open_lacking(target, color).await?;
-            let rows =
+            let mut found =
                 session.engine.templates(&session.cluster).await.map_err(|error| engine_failure(&error))?;
+            found.unobserved.iter_mut().for_each(|one| advice::complete(&mut one.fix));
             match format {
-                Format::Json => console::json(&rows),
-                Format::Text if rows.is_empty() => console::result("There are no templates of this cluster."),
-                Format::Text => console::result(render(&rows).trim_end()),
+                Format::Json => console::json(&found),
+                Format::Text => console::result(&listed(&found)),
             }
             Ok(Exit::Done)
         }
@@ -98,14 +99,14 @@ impl Consent {
 }
 
 async fn prune(target: &Target, pruning: Pruning, consent: &Consent, format: Format, color: bool) -> Outcome {
-    let session = Session::open(target, color).await?;
+    let session = Session::open_lacking(target, color).await?;
     let _lock = match consent.plan_only {
         true => None,
         false => Some(session.lock("templates prune").await?),
     };
     let world = match pruning.without_secrets {
         true => session.observe_unproven().await?,
-        false => session.observe().await?,
+        false => session.observe_proxmox().await?,
     };
     let plan = plan_prune_templates(&session.cluster, &session.image, &world, pruning);
     let otherwise = match &plan {
@@ -124,6 +125,29 @@ async fn prune(target: &Target, pruning: Pruning, consent: &Consent, format: For
     carry_out::run(&session, &world, &plan, &manner, |plan| consent.to(plan)).await
 }
 
+/// The templates, and what could not be seen: none is said only where all was.
+fn listed(found: &TemplateList) -> String {
+    let TemplateList { templates, unobserved } = found;
+    let mut text = match (templates.is_empty(), unobserved.is_empty()) {
+        (true, true) => return "There are no templates of this cluster.".to_owned(),
+        (true, false) => {
+            return "No template of this cluster was found, but not everything was seen:\n".to_owned()
+                + &console::unseen(unobserved);
+        }
+        (false, _) => render(templates),
+    };
+    for row in templates {
+        let (Some(problem), Some(fix)) = (&row.problem, &row.fix) else { continue };
+        text.push_str(&format!("\n{}\n", console::wrapped(&format!("{}: {problem}.", row.vmid), 2)));
+        text.push_str(&format!("{}\n", console::wrapped(&format!("  fix: {fix}"), 7)));
+    }
+    if !unobserved.is_empty() {
+        text.push_str("\nNot everything was seen:\n");
+        text.push_str(&console::unseen(unobserved));
+    }
+    text
+}
+
 fn render(rows: &[TemplateRow]) -> String {
     let row = |row: &TemplateRow| {
         let role = match row.role {
@@ -131,6 +155,7 @@ fn render(rows: &[TemplateRow]) -> String {
             Role::Worker => "worker",
         };
         let state = match (row.current, row.complete, row.running) {
+            _ if row.problem.is_some() => "stuck: its create task died",
             (true, ..) => "current",
             (_, true, _) => "old",
             (_, false, false) => "incomplete",

@@ -76,14 +76,37 @@ impl Engine {
         self.look(cluster, secrets, None).await
     }
 
-    async fn look(
+    /// Looks at Proxmox alone: hosts, guests and storages. Nodes are not asked.
+    pub async fn observe_proxmox(&self, cluster: &Cluster) -> Result<World, Error> {
+        self.look_at_proxmox_alone(cluster, self.secrets_id().await?).await
+    }
+
+    /// The same where the secrets may be unreadable: which ones a mark names does not matter then, which is said.
+    pub(crate) async fn list_proxmox(&self, cluster: &Cluster) -> Result<World, Error> {
+        match self.secrets_id().await {
+            Ok(id) => self.look_at_proxmox_alone(cluster, id).await,
+            Err(error) => {
+                let mut world = self.look_at_proxmox_alone(cluster, None).await?;
+                let why = format!("marks were not compared with them: {}", chain(&error));
+                world.unobserved.push(Unobserved::new(Aspect::Secrets, why));
+                Ok(world)
+            }
+        }
+    }
+
+    async fn look_at_proxmox_alone(&self, cluster: &Cluster, id: Option<SecretsId>) -> Result<World, Error> {
+        let unobserved = UnobservedList::default();
+        let world = self.look_at_proxmox(cluster, id, &unobserved).await?;
+        Ok(World { unobserved: unobserved.take(), ..world })
+    }
+
+    async fn look_at_proxmox(
         &self,
         cluster: &Cluster,
-        secrets: Option<SecretsBundle>,
         id: Option<SecretsId>,
+        unobserved: &UnobservedList,
     ) -> Result<World, Error> {
         let proxmox = &self.parts.proxmox;
-        let unobserved = UnobservedList::default();
         let (version, resources) = tokio::try_join!(proxmox.version(), proxmox.resources())?;
         let cannot_import = !imports_disk_images(&version.version);
         let mut world = World { proxmox_version: version.version, cannot_import, ..World::default() };
@@ -93,8 +116,8 @@ impl Engine {
 
         let judge = Judge::knowing(cluster, id.clone());
         let (guests::Found { guests, unlisted, applied }, contents) = tokio::join!(
-            guests::look(proxmox, &judge, cluster, &resources, &self.parts.limits, &unobserved),
-            storages::look(proxmox, cluster, &world.hosts, &unobserved),
+            guests::look(proxmox, &judge, cluster, &resources, &self.parts.limits, unobserved),
+            storages::look(proxmox, cluster, &world.hosts, unobserved),
         );
         world.disks = contents.disks;
         world.guests = guests;
@@ -109,6 +132,19 @@ impl Engine {
         world.hosts.extend(hosts(&resources, &seen));
         world.unlisted_hosts = unlisted;
         world.volumes = contents.volumes;
+        world.secrets_stored = id.is_some();
+        world.secrets_id = id;
+        Ok(world)
+    }
+
+    async fn look(
+        &self,
+        cluster: &Cluster,
+        secrets: Option<SecretsBundle>,
+        id: Option<SecretsId>,
+    ) -> Result<World, Error> {
+        let unobserved = UnobservedList::default();
+        let mut world = self.look_at_proxmox(cluster, id, &unobserved).await?;
         let incomplete = cluster.nodes.iter().any(|node| {
             let guest = world.guests.get(&node.vmid);
             !guest.is_some_and(
@@ -126,7 +162,6 @@ impl Engine {
             }));
         }
         world.secrets_stored = secrets.is_some();
-        world.secrets_id = id;
         world.known = self.parts.store.generation().await?;
         world.addresses = self.find(cluster, &world).await;
         let cluster = &*cluster.located(&world.addresses);

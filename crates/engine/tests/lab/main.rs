@@ -33,4 +33,5 @@ mod story;
 mod strangers;
 mod support;
 mod templates;
+mod views;
 mod waits;

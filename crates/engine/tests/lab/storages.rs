@@ -31,7 +31,7 @@ async fn what_proxmox_left_is_named_and_goes_when_asked_for() {
     let said = warnings(&bench, "volumes on").await;
     assert!(said.len() == 1 && said[0].text.contains(&volid), "{said:#?}");
     let engine = bench.engine();
-    let found = engine.leftovers(&bench.cluster).await.unwrap();
+    let found = engine.leftovers(&bench.cluster).await.unwrap().volumes;
     assert!(found.len() == 1 && found[0].beside_vm && found[0].volid == volid, "{found:#?}");
     let prunable = async || {
         let world = bench.look().await.0;
@@ -49,7 +49,7 @@ async fn what_proxmox_left_is_named_and_goes_when_asked_for() {
     let volume = Action::DeleteVolume { volid: volid.clone(), vmid };
     assert_eq!(plan.steps.iter().map(|step| &step.action).collect::<Vec<_>>(), [&volume]);
     assert_done(&bench.execute(&world, &plan).await, "prune");
-    assert_eq!(engine.leftovers(&bench.cluster).await.unwrap(), []);
+    assert_eq!(engine.leftovers(&bench.cluster).await.unwrap().volumes, []);
     assert!(bench.lab.datacenter().volumes().iter().all(|volume| !volume.ends_with(&volid)));
 }
 

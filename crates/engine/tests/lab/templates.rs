@@ -126,7 +126,7 @@ async fn a_thin_pool_lets_a_template_go_before_its_clones() {
 async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
     let mut bench = on_storage("zfspool", TEMPLATE, 1, 1);
     assert_done(&bench.apply().await, "apply");
-    let rows = bench.engine().templates(&bench.cluster).await.unwrap();
+    let rows = bench.engine().templates(&bench.cluster).await.unwrap().templates;
     let told: Vec<(u32, bool, usize)> =
         rows.iter().map(|row| (row.vmid, row.current, row.linked.len())).collect();
     assert_eq!(told.iter().map(|row| row.2).sum::<usize>(), 2, "{rows:#?}");
@@ -138,7 +138,7 @@ async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
     assert!(kept.iter().all(|why| why.contains("are linked to it")), "{kept:#?}");
     // A new version: what is there is old, stays under its clones, and goes with them.
     bench.cluster.talos.version = "1.12.1".parse().unwrap();
-    let rows = bench.engine().templates(&bench.cluster).await.unwrap();
+    let rows = bench.engine().templates(&bench.cluster).await.unwrap().templates;
     assert!(rows.iter().all(|row| !row.current), "{rows:#?}");
     assert_eq!(prune(&bench, Pruning::default()).await.0, 0);
     assert_done(&bench.destroy().await, "destroy");
@@ -187,7 +187,7 @@ async fn an_incomplete_template_is_listed_stopped_and_pruned() {
         () = installing => {}
         _ = engine.execute(&bench.cluster, &world, &plan, &run) => unreachable!("it is still being installed"),
     }
-    let rows = bench.engine().templates(&bench.cluster).await.unwrap();
+    let rows = bench.engine().templates(&bench.cluster).await.unwrap().templates;
     assert_eq!(
         rows.iter().map(|row| (row.vmid, row.current, row.complete)).collect::<Vec<_>>(),
         [(998, false, false)]
@@ -284,7 +284,7 @@ async fn what_changed_between_the_look_and_the_answer_stays() {
     let report = bench.execute(&world, &plan).await;
     let failed = errors(&report);
     assert!(failed.len() == 1 && failed[0].contains("changed after the plan was made"), "{failed:#?}");
-    let rows = bench.engine().templates(&bench.cluster).await.unwrap();
+    let rows = bench.engine().templates(&bench.cluster).await.unwrap().templates;
     assert_eq!(rows.iter().map(|row| row.vmid).collect::<Vec<_>>(), [998, 999]);
 }
 
@@ -301,7 +301,7 @@ async fn a_protected_cluster_keeps_its_templates() {
     assert!(findings.iter().any(|one| one.text.contains("is protected")), "{findings:#?}");
     let asked = prunable(&bench, Pruning { protected: true, ..ALL }).await;
     assert_done(&bench.execute(&asked.0, &asked.1.unwrap()).await, "prune");
-    assert_eq!(bench.engine().templates(&bench.cluster).await.unwrap(), []);
+    assert_eq!(bench.engine().templates(&bench.cluster).await.unwrap().templates, []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -325,7 +325,7 @@ async fn every_death_while_pruning_templates_is_survived() {
             "{after}: it went on"
         );
         assert_done(&run(&bench, Effects::default()).await, &after);
-        assert_eq!(bench.engine().templates(&bench.cluster).await.unwrap(), [], "{after}");
+        assert_eq!(bench.engine().templates(&bench.cluster).await.unwrap().templates, [], "{after}");
         bench.assert_converged(&after).await;
     }
 }

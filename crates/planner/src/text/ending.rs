@@ -121,6 +121,7 @@ impl Page<'_> {
     pub(super) fn nothing_to_do(&mut self) {
         let Plan { cluster, nodes, quorum, purpose, .. } = self.plan;
         let problems = self.plan.notes.iter().any(|note| note.level == Level::Problem);
+        let not_seen = not_seen(self.plan).map(|which| format!(" {which}")).unwrap_or_default();
         let line = match (purpose, problems) {
             (Purpose::Apply, false) => {
                 let all = format!(
@@ -130,7 +131,6 @@ impl Page<'_> {
                     quorum.after,
                     if quorum.after == 1 { "" } else { "s" },
                 );
-                let not_seen = not_seen(self.plan).map(|which| format!(" {which}")).unwrap_or_default();
                 match (differing(self.plan), self.plan.unseen) {
                     (Some(differences), _) => format!(
                         "No changes, but cluster {cluster} is not as declared: {differences} (see Warnings).{not_seen}"
@@ -148,10 +148,10 @@ impl Page<'_> {
                 format!("No changes: nothing of this is left in cluster {cluster}.")
             }
             (Purpose::PruneTemplates, false) => {
-                format!("No changes: no template of cluster {cluster} is to be destroyed.")
+                format!("No changes: no template of cluster {cluster} is to be destroyed.{not_seen}")
             }
             (Purpose::PruneVolumes, false) => {
-                format!("No changes: no volume of cluster {cluster} is to be deleted.")
+                format!("No changes: no volume of cluster {cluster} is to be deleted.{not_seen}")
             }
             (Purpose::Ha, false) => {
                 format!("No changes: high availability of cluster {cluster} is as asked for.")

@@ -37,6 +37,8 @@ pub enum Aspect {
     HighAvailability,
     /// Backup jobs.
     BackupJobs,
+    /// The stored secrets, which marks are compared with.
+    Secrets,
     /// A host and all that is on it.
     Host(String),
     /// The guests of a host.
@@ -94,6 +96,16 @@ impl Aspect {
     pub fn storage_on(storage: &str, host: &str) -> Self {
         Self::Storage { storage: storage.to_owned(), host: Some(host.to_owned()) }
     }
+
+    /// Whether guests may be there that nobody saw.
+    pub fn hides_guests(&self) -> bool {
+        matches!(self, Self::Host(_) | Self::Guests(_) | Self::Tasks(_) | Self::Vm { .. })
+    }
+
+    /// Whether disks of guests may be there that nobody saw.
+    pub fn hides_disks(&self) -> bool {
+        matches!(self, Self::Host(_) | Self::Disks { .. })
+    }
 }
 
 impl fmt::Display for Aspect {
@@ -103,6 +115,7 @@ impl fmt::Display for Aspect {
             Self::Permissions => f.write_str("the token's permissions"),
             Self::HighAvailability => f.write_str("high availability"),
             Self::BackupJobs => f.write_str("backup jobs"),
+            Self::Secrets => f.write_str("secrets"),
             Self::Host(host) => write!(f, "host {host}"),
             Self::Guests(host) => write!(f, "virtual machines of host {host}"),
             Self::Bridges(host) => write!(f, "bridges of host {host}"),
