@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::keys::KeyArgs;
 
-/// Takes a declared inventory to a running Talos Linux cluster on Proxmox VE and keeps it there.
+/// Create and maintain Talos Linux clusters on Proxmox VE from a declared inventory.
 #[derive(Debug, Parser)]
 #[command(name = "daedal", version, max_term_width = 110, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -21,11 +21,11 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
-    1  failed; what was done stands, and running again goes on from there
-    2  `--detailed-exitcode`: not all is as declared, or not all of it could be seen
+    1  failed; completed steps stay done, and running again continues from there
+    2  `--detailed-exitcode`: not all is as declared, or could not be seen
    64  the command line is wrong
    65  the inventory or another document is wrong
-   66  a file that was named cannot be read, or no node has the name that was given
+   66  a named file, node or output does not exist or cannot be read
    69  Proxmox or a service cannot be reached
    73  an output file cannot be written
    75  somebody else holds the lock; try again later
@@ -34,21 +34,22 @@ Exit codes:
   129  ended by SIGHUP, as when its terminal closes
   130  interrupted by Ctrl-C (SIGINT)
   143  ended by SIGTERM
-A run that is ended by a signal begins nothing new and sees through what is in flight; a second signal abandons that, too.";
+After a signal, a run starts no new steps and finishes those in progress; a
+second signal abandons them.";
 
 /// What every command understands.
 #[derive(Clone, Debug, Args)]
 pub struct Global {
-    /// Text for people or JSON for programs.
+    /// Print text or JSON.
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Text)]
     pub output: Format,
-    /// Say more of what is happening (-v, -vv); secrets never show.
+    /// Log more (-v, -vv, -vvv); secrets are never logged.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// When to use colours.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
-    /// Treat the inventory as somebody else's: only variables and endpoints that your settings list (docs/ci.md).
+    /// Do not trust the inventory: allow only variables and endpoints that your settings list (docs/ci.md).
     #[arg(long, global = true, env = "DAEDAL_UNTRUSTED", value_parser = clap::builder::FalseyValueParser::new())]
     pub untrusted: bool,
 }
@@ -79,14 +80,14 @@ pub struct Target {
     /// The inventory, or the folder with its cluster.yaml [default: cluster.yaml].
     #[arg(short, long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Use the built-in lab instead of the Proxmox named in the inventory; it is started if it does not run.
+    /// Use the built-in lab instead of Proxmox; start it if it does not run.
     #[arg(long)]
     pub lab: bool,
     /// The lab's options.
     #[command(flatten)]
     pub lab_options: LabOptions,
-    /// Where secrets, lock and outputs are kept [default: .daedal/<cluster> beside the inventory; inside the lab's
-    /// folder with --lab].
+    /// The store: the folder of secrets, lock and outputs [default: .daedal/<cluster> beside the inventory; inside the
+    /// lab's folder with --lab].
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// The key to the secrets.
@@ -149,34 +150,34 @@ pub enum Command {
         /// Exit with 2 if there are changes or differences, or if something could not be seen; with 0 if all is as declared.
         #[arg(long)]
         detailed_exitcode: bool,
-        /// Write the plan to a file that `apply FILE` executes as exactly that.
+        /// Save the plan to a file; `apply FILE` executes exactly this plan.
         #[arg(long, value_name = "FILE")]
         save: Option<PathBuf>,
-        /// Show every node in full, also those that are alike.
+        /// Show every node in full; do not fold nodes that are alike.
         #[arg(long)]
         full: bool,
     },
-    /// Make the world what the inventory says.
+    /// Create the cluster, or change it to match the inventory.
     Apply {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// A plan saved by `plan --save`; refused when the world no longer fits it.
+        /// A plan saved by `plan --save`; refused if the cluster has changed since.
         #[arg(value_name = "PLAN")]
         saved: Option<PathBuf>,
         /// Execute the saved plan only if this is its id, as `plan --save` and `plan show` print it.
         #[arg(long, value_name = "ID", requires = "saved")]
         expect: Option<String>,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(short, long)]
         yes: bool,
-        /// Go on from this generation of the cluster although this store has not seen it.
+        /// Continue from this generation of the cluster although this store has not seen it.
         #[arg(long, value_name = "GENERATION")]
         onto: Option<u32>,
-        /// Draw which step ran when, with the critical path marked, as SVG.
+        /// Write a timeline of the steps as SVG, with the critical path marked.
         #[arg(long, value_name = "FILE")]
         timeline: Option<PathBuf>,
-        /// Show every node in full, also those that are alike.
+        /// Show every node in full; do not fold nodes that are alike.
         #[arg(long)]
         full: bool,
     },
@@ -185,13 +186,13 @@ pub enum Command {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// The cluster's name, instead of being asked for it.
+        /// Confirm with the cluster's name instead of being asked for it.
         #[arg(long, value_name = "NAME")]
         confirm: Option<String>,
-        /// Go on from this generation of the cluster although this store has not seen it.
+        /// Continue from this generation of the cluster although this store has not seen it.
         #[arg(long, value_name = "GENERATION")]
         onto: Option<u32>,
-        /// Show every node in full, also those that are alike.
+        /// Show every node in full; do not fold nodes that are alike.
         #[arg(long)]
         full: bool,
         /// Destroy VMs although no secrets prove that they are yours; asks for the number of VMs unless it is given.
@@ -203,7 +204,7 @@ pub enum Command {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// Exit with 2 if not every node is as it should be.
+        /// Exit with 2 if a node is not as it should be, or could not be checked.
         #[arg(long)]
         detailed_exitcode: bool,
     },
@@ -225,31 +226,31 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = ShellSyntax::Posix)]
         shell: ShellSyntax,
     },
-    /// Single nodes.
+    /// Manage single nodes: list, show, mark, remove.
     #[command(subcommand)]
     Node(crate::commands::node::NodeCommand),
-    /// Snapshots of etcd: take, list, restore.
+    /// Manage snapshots of etcd: create, list, restore.
     #[command(subcommand)]
     Backup(crate::commands::backup::BackupCommand),
-    /// The cluster's secrets: bring in, take out, look at; mint talosconfig and kubeconfig.
+    /// Manage the cluster's secrets: import, export, show; issue talosconfig and kubeconfig.
     #[command(subcommand)]
     Secrets(crate::commands::secrets::SecretsCommand),
-    /// Look at the inventory itself.
+    /// Print the inventory or its JSON Schema.
     #[command(subcommand)]
     Inventory(InventoryCommand),
-    /// Helm charts, rendered without Helm.
+    /// Render Helm charts, without Helm.
     #[command(subcommand)]
     Helm(crate::commands::helm::HelmCommand),
-    /// What VMs are cloned from: list it, and prune what is left over.
+    /// Manage the templates that VMs are cloned from: list, prune.
     #[command(subcommand)]
     Templates(crate::commands::templates::TemplatesCommand),
-    /// Volumes that Proxmox left behind: list them, and delete them.
+    /// Manage volumes that Proxmox left behind: list, prune.
     #[command(subcommand)]
     Volumes(crate::commands::volumes::VolumesCommand),
-    /// Prepare Proxmox itself: the account and its privileges.
+    /// Prepare Proxmox: accounts and privileges; firewall, high availability, backup jobs.
     #[command(subcommand)]
     Proxmox(crate::commands::proxmox::ProxmoxCommand),
-    /// The built-in lab: a datacenter in a process.
+    /// Manage the built-in lab, a simulated datacenter.
     #[command(subcommand)]
     Lab(LabCommand),
     /// Print a completion script; nodes, outputs and roles are completed, too (bash, zsh, fish).
@@ -284,7 +285,7 @@ pub enum PlanCommand {
         /// The saved plan.
         #[arg(value_name = "PLAN")]
         file: PathBuf,
-        /// Show every node in full, also those that are alike.
+        /// Show every node in full; do not fold nodes that are alike.
         #[arg(long)]
         full: bool,
     },
@@ -307,7 +308,7 @@ pub enum InventoryCommand {
         /// The inventory.
         #[arg(short, long, value_name = "FILE", default_value = "cluster.yaml")]
         file: PathBuf,
-        /// With every default, name, number and address decided.
+        /// Fill in every default, name, VMID and address.
         #[arg(long)]
         resolved: bool,
     },
@@ -318,25 +319,25 @@ pub enum InventoryCommand {
 /// The lab's commands.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Whether it runs, since when, and what is in it.
+    /// Show whether the lab runs, since when, and what it contains.
     Status {
         /// The lab's options.
         #[command(flatten)]
         lab: LabOptions,
     },
-    /// Stop it; its world stays on disk.
+    /// Stop the lab; its world stays on disk.
     Stop {
         /// The lab's options.
         #[command(flatten)]
         lab: LabOptions,
     },
-    /// Stop it and forget its world.
+    /// Stop the lab and delete its world.
     Reset {
         /// The lab's options.
         #[command(flatten)]
         lab: LabOptions,
     },
-    /// Add to its world what an inventory names and the world lacks: hosts, storages, bridges, pools, tokens.
+    /// Add what an inventory names and the lab lacks: hosts, storages, bridges, pools, tokens.
     Extend {
         /// The lab's options.
         #[command(flatten)]
@@ -345,15 +346,15 @@ pub enum LabCommand {
         #[arg(short, long, value_name = "FILE")]
         file: PathBuf,
     },
-    /// Run it in the foreground, for other clients.
+    /// Run the lab in the foreground, for other clients.
     Serve {
         /// The lab's options.
         #[command(flatten)]
         lab: LabOptions,
-        /// An inventory whose hosts, storages and bridges a new world has.
+        /// The inventory that names the hosts, storages and bridges of a new lab.
         #[arg(short, long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// End after so many idle minutes; 0 means never.
+        /// Stop after so many idle minutes (0 = never).
         #[arg(long, value_name = "MINUTES", default_value_t = 0)]
         idle: u64,
     },

@@ -20,10 +20,10 @@ const FIRST_CONTACT: Duration = Duration::from_secs(20);
 /// Where Proxmox is and how it proves that it is it.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ContactArgs {
-    /// Where Proxmox answers, such as https://atlas.lan:8006.
+    /// The URL of Proxmox, such as https://atlas.lan:8006.
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
-    /// The SHA-256 fingerprint of its certificate (`pvenode cert info` shows it); asked for at the first contact.
+    /// The SHA-256 fingerprint of its certificate (`pvenode cert info` shows it) [default: a prompt].
     #[arg(long, value_name = "AB:CD:…", conflicts_with_all = ["ca", "insecure"])]
     pub fingerprint: Option<String>,
     /// A file with the CA that signed its certificate.
@@ -32,7 +32,7 @@ pub struct ContactArgs {
     /// Do not verify the certificate (insecure).
     #[arg(long)]
     pub insecure: bool,
-    /// Reach it through a proxy (http:// or socks5://).
+    /// Connect through a proxy (http:// or socks5://).
     #[arg(long, value_name = "URL")]
     pub proxy: Option<String>,
 }
@@ -105,8 +105,8 @@ impl ContactArgs {
 
 /// Shows the fingerprint and has somebody compare it; where nobody can, it must be given.
 fn confirm(endpoint: &str, shown: Fingerprint) -> Outcome<()> {
-    console::progress(&format!(
-        "The certificate of {endpoint} is signed by no CA that this machine trusts. Its SHA-256 fingerprint is\n\n  \
+    console::say(&format!(
+        "This machine trusts no CA that signed the certificate of {endpoint}. Its SHA-256 fingerprint is\n\n  \
          {shown}\n\nCompare it with what `pvenode cert info` prints on the host, or with Certificates in the web \
          interface."
     ));
@@ -141,7 +141,7 @@ fn normal(endpoint: &str) -> String {
 }
 
 fn target(endpoint: &str) -> Outcome<Target> {
-    let wrong = || Failure::new(Exit::Usage, format!("'{endpoint}' is not where a Proxmox can be"));
+    let wrong = || Failure::new(Exit::Usage, format!("'{endpoint}' is not the URL of a Proxmox"));
     let url = url::Url::parse(endpoint).map_err(|_| wrong())?;
     url.host_str().ok_or_else(wrong)?;
     Ok(Target::from(&url))

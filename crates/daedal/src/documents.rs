@@ -38,9 +38,7 @@ pub fn of_lacking(target: &Target, color: bool) -> Outcome<Inventory> {
     let (path, text) = text_of(&target.inventory())?;
     let inventory = parse_with(path, text, &target.keys, color, daedal_inventory::load_lacking)?;
     for lack in &inventory.loaded.cluster.lacks {
-        console::progress(&format!(
-            "warning: {lack}: machine configs cannot be made or compared without it."
-        ));
+        console::say(&format!("warning: {lack}: machine configs cannot be made or compared without it."));
     }
     Ok(inventory)
 }
@@ -167,8 +165,7 @@ pub fn vet(cluster: &Cluster, path: &Path) -> Outcome<Vec<SecondLook>> {
         let mut failure = Failure::from_error(Exit::BadDocument, &error);
         failure.message = format!("{}: {}", path.display(), failure.message);
         let failure = failure.advise(error.fix().as_ref());
-        failure
-            .hint("Nothing was done. Change the patch or the setting; `daedal check` says when it is good.")
+        failure.hint("Nothing was done. Change the patch or the setting; `daedal check` verifies it.")
     })
 }
 

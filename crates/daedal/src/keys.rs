@@ -18,9 +18,8 @@ const KEY_FILE: &str = "DAEDAL_KEY_FILE";
 /// Where the key is.
 #[derive(Clone, Debug, Default, Args)]
 pub struct KeyArgs {
-    /// The file with the age key that secrets are encrypted with, made when it is first needed [default: the key itself in
-    /// DAEDAL_KEY, the file that DAEDAL_KEY_FILE names, or daedal/key.txt in your configuration folder; with --lab the
-    /// lab's own].
+    /// The file with the age key that encrypts the secrets; created when first needed [default: the key in DAEDAL_KEY, the
+    /// file that DAEDAL_KEY_FILE names, or daedal/key.txt in your configuration folder; with --lab the lab's own].
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 }
@@ -64,8 +63,8 @@ pub fn make(keys: &Keyring) -> Outcome<()> {
 
 fn tell(made: bool, keys: &Keyring) -> Outcome<()> {
     if made {
-        console::progress(&format!(
-            "Made the key {}, with which secrets are encrypted. Keep a copy of it elsewhere.",
+        console::say(&format!(
+            "Created the key {}, which encrypts the secrets. Keep a copy of it elsewhere.",
             keys.place()
         ));
     }
@@ -76,7 +75,7 @@ fn tell(made: bool, keys: &Keyring) -> Outcome<()> {
 pub fn warn_if_exposed(keys: &Keyring) {
     if let Some(path) = keys.exposed() {
         let path = path.display();
-        console::progress(&format!("warning: others than you can read the key {path}: chmod 600 {path}"));
+        console::say(&format!("warning: other users can read the key {path}: chmod 600 {path}"));
     }
 }
 

@@ -89,7 +89,8 @@ fn tokens_and_certificates_are_encrypted_at_rest() {
     assert!(text(&env.stderr).contains("outputs: plain"), "{}", text(&env.stderr));
     // Certificates are read where they are, and nothing is a change.
     assert!(
-        good(&bench.run(&["secrets", "show"])).contains("The kubeconfig among the outputs is good until")
+        good(&bench.run(&["secrets", "show"]))
+            .contains("The client certificate in kubeconfig is valid until")
     );
     good(&bench.run(&["secrets", "rotate-admin"]));
     assert_ne!(good(&bench.run(&["outputs", "kubeconfig"])), kubeconfig);

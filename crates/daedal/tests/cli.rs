@@ -34,6 +34,7 @@ mod story;
 mod talosctl;
 mod templates;
 mod trust;
+mod width;
 
 /// Only what is named above is built: a file that is not would never run.
 #[test]

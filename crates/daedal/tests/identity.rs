@@ -51,12 +51,12 @@ fn a_vm_whose_notes_were_overwritten_is_left_told_and_can_be_marked_again() {
     );
     hands.set(303, "net0", &net);
     let said = good(&small.run(&lab, &["node", "mark", "worker-1", "--yes"]));
-    assert!(said.contains("has everything of worker-1 but its mark"), "{said}");
+    assert!(said.contains("matches worker-1 in everything but the mark"), "{said}");
     let notes = hands.notes(303);
     assert!(notes.starts_with("rack 4, ask Ann\n") && notes.contains("daedal-mark cluster="), "{notes}");
     assert!(!marked.contains("rack 4"));
     let again = good(&small.run(&lab, &["node", "mark", "worker-1"]));
-    assert!(again.contains("has the mark of worker-1 already"), "{again}");
+    assert!(again.contains("already has the mark of worker-1"), "{again}");
 
     let said = good(&small.run(&lab, &["destroy", "--confirm", "home"]));
     assert!(said.contains("Cluster home is gone") && hands.vm(303).is_none(), "{said}");

@@ -409,7 +409,7 @@ pub fn lacks_linked_clones(cluster: &Cluster, storage: &str, kind: &str) -> Opti
 /// Why a host cannot take new nodes, and what would help.
 fn judge_host(cluster: &Cluster, world: &World, name: &str) -> Option<(String, Option<String>)> {
     let Some(view) = world.hosts.get(name) else {
-        return Some(("Proxmox knows no such host".to_owned(), Some("correct `proxmox.hosts`".to_owned())));
+        return Some(("Proxmox has no such host".to_owned(), Some("correct `proxmox.hosts`".to_owned())));
     };
     if !view.online {
         return Some(("it is offline".to_owned(), None));

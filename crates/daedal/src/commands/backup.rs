@@ -13,10 +13,10 @@ use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
 use crate::{console, table};
 
-/// Snapshots of etcd.
+/// Manage snapshots of etcd.
 #[derive(Debug, Subcommand)]
 pub enum BackupCommand {
-    /// Take a snapshot of etcd from a control plane, verify it, and keep it with a description beside it.
+    /// Take a snapshot of etcd from a control plane, verify it, and store it with a description.
     Create {
         /// Which inventory.
         #[command(flatten)]
@@ -31,7 +31,8 @@ pub enum BackupCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Make the world what the inventory says, with an etcd that begins with a snapshot. Refused where an etcd lives.
+    /// Create the cluster, or change it to match the inventory, with an etcd restored from a snapshot; refused if its etcd
+    /// is alive.
     Restore {
         /// The snapshot.
         #[arg(value_name = "FILE")]
@@ -39,13 +40,13 @@ pub enum BackupCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(short, long)]
         yes: bool,
-        /// Go on from this generation of the cluster although this store has not seen it.
+        /// Continue from this generation of the cluster although this store has not seen it.
         #[arg(long, value_name = "GENERATION")]
         onto: Option<u32>,
-        /// Only show what would be done.
+        /// Only show the plan.
         #[arg(long)]
         plan_only: bool,
     },
@@ -95,7 +96,7 @@ async fn create(target: &Target, to: Option<&Path>, format: Format, color: bool)
                     backup.revision, backup.keys
                 )
             });
-            console::result(&format!("{}{told}\n", kept.file.display()));
+            console::answer(&format!("{}{told}\n", kept.file.display()));
         }
     }
     Ok(Exit::Done)
@@ -108,7 +109,7 @@ async fn list(target: &Target, format: Format, color: bool) -> Outcome {
         Format::Json => console::json(&all),
         Format::Text if all.is_empty() => {
             let command = apply::command(target, "backup create");
-            console::result(&format!("There are none. To take one: {command}\n"));
+            console::answer(&format!("There are none. To take one: {command}\n"));
         }
         Format::Text => console::result(&render(&all)),
     }
@@ -157,7 +158,7 @@ async fn restore(file: &Path, target: &Target, options: &Restoring, format: Form
     plan::buildable(&session, &plan).await?;
     if format == Format::Text || plan_only {
         if let (Format::Text, Some(backup)) = (format, &backup) {
-            console::progress(&format!(
+            console::say(&format!(
                 "The snapshot was taken on {} from {}: what happened since is not in it.",
                 backup.taken.strftime("%Y-%m-%d %H:%M UTC"),
                 backup.node
@@ -179,7 +180,7 @@ async fn restore(file: &Path, target: &Target, options: &Restoring, format: Form
         Format::Json => console::json(&execute::as_json(&plan, &report)),
         Format::Text => {
             let ended = Ended { found: &world, last: &plan, runs: &[(&plan, &report)] };
-            console::result(&apply::summary(&session, target, &ended).await);
+            console::answer(&apply::summary(&session, target, &ended).await);
         }
     }
     Ok(plan::verdict(&plan))

@@ -16,7 +16,7 @@ use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 
-/// Working with charts.
+/// Render charts.
 #[derive(Debug, Subcommand)]
 pub enum HelmCommand {
     /// Render a chart and print its manifests in installation order, as `helm template` does.
@@ -29,13 +29,13 @@ pub struct TemplateArgs {
     /// The release's name and the chart, or the chart alone: a folder, a .tgz, an oci:// address, or with --repo a name.
     #[arg(value_name = "[NAME] CHART", num_args = 1..=2, required = true)]
     chart: Vec<String>,
-    /// A repository to take the chart from.
+    /// The repository of the chart.
     #[arg(long, value_name = "URL")]
     repo: Option<String>,
-    /// The chart's version, or a range of them.
+    /// The chart's version, or a range of versions.
     #[arg(long, value_name = "VERSION", default_value = "")]
     version: String,
-    /// Consider development versions, too, as --version '>0.0.0-0' does; without effect if --version is given.
+    /// Also use development versions, as --version '>0.0.0-0' does; no effect with --version.
     #[arg(long)]
     devel: bool,
     /// User name for the repository or registry.
@@ -47,28 +47,28 @@ pub struct TemplateArgs {
     /// Read values from files or, with -, from standard input; later ones win.
     #[arg(short = 'f', long = "values", value_name = "FILE", value_delimiter = ',')]
     values: Vec<PathBuf>,
-    /// Values such as a.b=c,d[0]=e.
+    /// Set values, such as a.b=c,d[0]=e.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// The same, always strings.
+    /// Set values that are strings.
     #[arg(long, value_name = "KEY=VALUE")]
     set_string: Vec<String>,
-    /// The same, values are JSON.
+    /// Set values that are JSON.
     #[arg(long, value_name = "KEY=JSON")]
     set_json: Vec<String>,
-    /// The same, values are names of files.
+    /// Set values to the content of files.
     #[arg(long, value_name = "KEY=FILE")]
     set_file: Vec<String>,
-    /// One key, and its text taken as it is.
+    /// Set one key to a literal text.
     #[arg(long, value_name = "KEY=TEXT")]
     set_literal: Vec<String>,
     /// The release's namespace.
     #[arg(short, long, default_value = "default")]
     namespace: String,
-    /// The Kubernetes version templates see.
+    /// The Kubernetes version that templates see.
     #[arg(long, value_name = "VERSION")]
     kube_version: Option<String>,
-    /// Further API versions templates find.
+    /// Additional API versions that templates find.
     #[arg(short, long, value_name = "VERSION", value_delimiter = ',')]
     api_versions: Vec<String>,
     /// Print the chart's CRDs first.
@@ -124,10 +124,10 @@ pub struct TemplateArgs {
     /// Accepted as helm does; notes are never printed.
     #[arg(long)]
     hide_notes: bool,
-    /// Ask an OCI registry without TLS.
+    /// Connect to an OCI registry without TLS.
     #[arg(long)]
     plain_http: bool,
-    /// Where fetched charts are kept.
+    /// The folder of fetched charts.
     #[arg(long, value_name = "DIR", default_value = ".daedal/charts")]
     chart_cache: PathBuf,
 }
@@ -216,7 +216,7 @@ async fn template(args: &TemplateArgs, format: Format) -> Outcome {
         }
         Format::Text => {
             for warning in &rendered.warnings {
-                console::progress(&format!("warning: {warning}"));
+                console::say(&format!("warning: {warning}"));
             }
             console::document(&text);
         }
@@ -240,7 +240,7 @@ async fn rendered(
             Err(Error::SchemaReference { url, .. }) if options.schemas.len() < MAX_SCHEMAS => {
                 let (document, stale) = schema(args, &url).await?;
                 if let Some(reason) = stale {
-                    console::progress(&format!("warning: {reason}; using what was fetched before"));
+                    console::say(&format!("warning: {reason}; using what was fetched before"));
                 }
                 options.schemas.insert(url, document);
             }
@@ -352,7 +352,7 @@ async fn load(args: &TemplateArgs, chart: &str) -> Outcome<Chart> {
     let fetched = fetcher.chart(&reference).await.map_err(|e| failure(&e))?;
     if let Some(reason) = &fetched.stale {
         let version = &fetched.chart.metadata.version;
-        console::progress(&format!("warning: {reason}; using version {version}, which was fetched before"));
+        console::say(&format!("warning: {reason}; using version {version}, which was fetched before"));
     }
     Ok(fetched.chart)
 }

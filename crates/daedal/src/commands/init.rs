@@ -28,7 +28,7 @@ const SECRET: &str = "PROXMOX_TOKEN_SECRET";
 /// What `init` understands. What is not given is looked up in Proxmox, or asked for on a terminal.
 #[derive(Debug, Args)]
 pub struct InitArgs {
-    /// The inventory to write; one that exists is never overwritten.
+    /// The inventory to write; an existing file is never overwritten.
     #[arg(short, long, value_name = "FILE", default_value = "cluster.yaml")]
     file: PathBuf,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct InitArgs {
     /// The API token's id.
     #[arg(long, value_name = "USER@REALM!NAME")]
     token: Option<String>,
-    /// A file with the token's secret; else PROXMOX_TOKEN_SECRET, else it is asked for.
+    /// A file with the token's secret [default: PROXMOX_TOKEN_SECRET, or a prompt].
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub struct InitArgs {
     /// The cluster's name.
     #[arg(long, default_value = "home")]
     name: String,
-    /// Hosts to use [default: all that are online].
+    /// Hosts to use [default: all online hosts].
     #[arg(long = "host", value_name = "HOST")]
     hosts: Vec<String>,
     /// Storage for VM disks.
@@ -59,19 +59,19 @@ pub struct InitArgs {
     /// Resource pool.
     #[arg(long)]
     pool: Option<String>,
-    /// The nodes' network [default: the hosts' own on the bridge].
+    /// The nodes' network [default: that of the hosts on the bridge].
     #[arg(long, value_name = "CIDR")]
     network: Option<Ipv4Net>,
-    /// Its gateway [default: the hosts' own].
+    /// The network's gateway [default: that of the hosts].
     #[arg(long, value_name = "ADDRESS")]
     gateway: Option<Ipv4Addr>,
-    /// Resolvers.
+    /// DNS servers.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', default_values_t = ["1.1.1.1".to_owned(), "8.8.8.8".to_owned()])]
     dns: Vec<String>,
-    /// Control planes [default: 3 on three hosts or more, else 1].
+    /// The number of control planes [default: 3 on three or more hosts, else 1].
     #[arg(long, value_name = "N")]
     control_planes: Option<u32>,
-    /// Workers.
+    /// The number of workers.
     #[arg(long, value_name = "N", default_value_t = 2)]
     workers: u32,
     /// Talos version.
@@ -117,7 +117,7 @@ pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
             Ok(Exit::Done)
         }
         Format::Text => {
-            console::result(&said(args, &draft, &fixes));
+            console::answer(&said(args, &draft, &fixes));
             check(args, color).await
         }
     }

@@ -23,7 +23,7 @@ pub async fn run(command: &LabCommand, format: Format, color: bool) -> Outcome {
             let cluster = documents::read(file, &KeyArgs::default(), color)?.loaded.cluster;
             let link = crate::lab::extend(lab, &cluster).await?;
             crate::lab::keep(&link.handle).await?;
-            say(format, "The lab's world has what the inventory names.", true);
+            say(format, "The lab has everything that the inventory names.", true);
             Ok(Exit::Done)
         }
         LabCommand::Serve { lab, file, idle } => {
@@ -40,7 +40,7 @@ async fn status(lab: &LabOptions, format: Format) -> Outcome {
     let Some(handle) = Handle::find(&lab.lab_dir).await.map_err(|e| trouble(&e))? else {
         match format {
             Format::Json => console::json(&serde_json::json!({"running": false})),
-            Format::Text => console::result(&format!("No lab runs for {}.", lab.lab_dir.display())),
+            Format::Text => console::answer(&format!("No lab runs in {}.", lab.lab_dir.display())),
         }
         return Ok(Exit::Done);
     };
@@ -52,12 +52,12 @@ async fn status(lab: &LabOptions, format: Format) -> Outcome {
                 Some(seconds) => format!("idle for {seconds} s"),
                 None => "in use".to_owned(),
             };
-            console::result(&format!(
-                "The lab for {} runs as process {} since {}, {} times as fast as life, {idle}.\n\
+            console::answer(&format!(
+                "The lab in {} runs as process {} since {}, at {} times real time, {idle}.\n\
                  Proxy (HTTP CONNECT and SOCKS5): {}\n\
                  Hosts: {}\n\
                  VMs: {} ({} running)\n\
-                 Answering: {}",
+                 Addresses that answer: {}",
                 lab.lab_dir.display(),
                 status.pid,
                 status.started.strftime("%Y-%m-%d %H:%M:%S UTC"),
@@ -91,7 +91,7 @@ async fn reset(lab: &LabOptions, format: Format) -> Outcome {
     forget(&lab.lab_dir).map_err(|error| {
         Failure::new(Exit::CannotWrite, format!("cannot remove {}", lab.lab_dir.display())).because(&error)
     })?;
-    say(format, "The lab's world is forgotten.", true);
+    say(format, "The lab's world is deleted.", true);
     Ok(Exit::Done)
 }
 
@@ -100,7 +100,7 @@ async fn stopped(lab: &LabOptions) -> Outcome<bool> {
         Some(handle) => {
             handle.stop().await.map_err(|e| match e {
                 HandleError::Unkept { .. } => Failure::from_error(Exit::CannotWrite, &e).hint(
-                    "It still runs. Free some space and stop it again, or forget its world: daedal lab reset",
+                    "It still runs. Free some space and stop it again, or delete its world: daedal lab reset",
                 ),
                 e => Failure::from_error(Exit::Unavailable, &e),
             })?;
@@ -113,7 +113,7 @@ async fn stopped(lab: &LabOptions) -> Outcome<bool> {
 fn say(format: Format, text: &str, changed: bool) {
     match format {
         Format::Json => console::json(&serde_json::json!({"changed": changed})),
-        Format::Text => console::result(text),
+        Format::Text => console::answer(text),
     }
 }
 
@@ -161,7 +161,7 @@ async fn serve(
                 "pid": announcement.pid,
             })),
             Format::Text => {
-                console::progress(&format!("The lab answers through the proxy {proxy} (Ctrl-C ends it)."));
+                console::say(&format!("The lab answers through the proxy {proxy} (Ctrl-C ends it)."));
             }
         }
     })

@@ -25,11 +25,11 @@ pub(super) const TOKEN_FILE: &str = "proxmox-token.age";
 /// Preparing Proxmox itself.
 #[derive(Debug, Subcommand)]
 pub enum ProxmoxCommand {
-    /// Make the account that Daedal uses: roles with the least privileges, user, API token, access control list, pool.
-    /// Run again, it mends what differs and leaves the rest alone.
+    /// Create the account that Daedal uses: roles with the least privileges, user, API token, ACL entries, pool. A second
+    /// run corrects what differs and leaves the rest.
     Setup(Box<SetupArgs>),
-    /// Make the account of the Proxmox cloud-controller-manager: it may see VMs, and nothing else. Its configuration, token
-    /// and all, is kept in the cluster's store.
+    /// Create the account of the Proxmox cloud-controller-manager, which may only see VMs, and store its configuration and
+    /// token in the cluster's store.
     Ccm(Box<CcmArgs>),
     /// Turn the VMs' firewall on: the cluster itself, the Talos API, on control planes the Kubernetes API, nothing else.
     Firewall(Box<FirewallArgs>),
@@ -42,33 +42,33 @@ pub enum ProxmoxCommand {
 /// What `proxmox setup` understands.
 #[derive(Debug, Args)]
 pub struct SetupArgs {
-    /// An inventory: its endpoint, token, hosts, storages, bridge and pool are used, and nothing else is allowed.
+    /// The inventory; the account gets access to its hosts, storages, bridge and pool only.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
     contact: ContactArgs,
-    /// The token to make [default: daedal@pve!cli, or the inventory's].
+    /// The token to create [default: daedal@pve!cli, or the inventory's].
     #[arg(long, value_name = "USER@REALM!NAME")]
     token: Option<String>,
-    /// Only VMs in this resource pool, which is made if it is missing.
+    /// Allow only VMs in this resource pool; it is created if it does not exist.
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
-    /// Only these hosts.
+    /// Allow only these hosts.
     #[arg(long = "host", value_name = "HOST")]
     hosts: Vec<String>,
-    /// Only these storages for VM disks.
+    /// Allow only these storages for VM disks.
     #[arg(long, value_name = "STORAGE")]
     disks: Vec<String>,
-    /// Only these storages for images and config media.
+    /// Allow only these storages for images and config media.
     #[arg(long, value_name = "STORAGE")]
     images: Vec<String>,
-    /// Only these bridges; a VNet of an SDN zone as ZONE/VNET if --print is to know the zone.
+    /// Allow only these bridges; with --print, write a VNet of an SDN zone as ZONE/VNET.
     #[arg(long = "bridge", value_name = "BRIDGE")]
     bridges: Vec<String>,
     /// What else the token is used for.
     #[arg(long = "with", value_name = "USE", value_delimiter = ',', value_parser = uses())]
     uses: Vec<Use>,
-    /// Where the token's secret goes, readable by you alone and encrypted if it is called NAME.age [default: the
+    /// The file for the token's secret, readable only by you; encrypted if it is called NAME.age [default: the
     /// inventory's file, or proxmox-token.age].
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
@@ -79,10 +79,10 @@ pub struct SetupArgs {
     keys: KeyArgs,
     #[command(flatten)]
     admin: AdminArgs,
-    /// Change nothing: print the commands that do the same in a shell on a Proxmox host.
+    /// Change nothing; print the commands that do the same in a shell on a Proxmox host.
     #[arg(long)]
     print: bool,
-    /// Release of Proxmox VE that --print is for.
+    /// The release of Proxmox VE for --print.
     #[arg(long, value_name = "MAJOR", default_value_t = 9, value_parser = clap::value_parser!(u32).range(8..=9))]
     release: u32,
 }
@@ -93,7 +93,7 @@ pub struct AdminArgs {
     /// Administrator to log in as: a user with a password, or an API token.
     #[arg(long, value_name = "USER@REALM[!NAME]", default_value = "root@pam")]
     admin: String,
-    /// A file with the administrator's password or token secret; else PROXMOX_ADMIN_SECRET, else it is asked for.
+    /// A file with the administrator's password or token secret [default: PROXMOX_ADMIN_SECRET, or a prompt].
     #[arg(long, value_name = "FILE")]
     admin_secret_file: Option<PathBuf>,
 }
@@ -192,7 +192,7 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
             "version": version,
             "steps": done,
         })),
-        Format::Text => console::result(&render(&done, &account, file)),
+        Format::Text => console::answer(&render(&done, &account, file)),
     }
     Ok(Exit::Done)
 }

@@ -29,10 +29,10 @@ pub struct CcmArgs {
     file: PathBuf,
     #[command(flatten)]
     contact: ContactArgs,
-    /// The token to make [default: CLUSTER-ccm@pve!ccm].
+    /// The token to create [default: CLUSTER-ccm@pve!ccm].
     #[arg(long, value_name = "USER@REALM!NAME")]
     token: Option<String>,
-    /// Where the cluster's secrets are kept [default: .daedal/CLUSTER beside the inventory].
+    /// The cluster's store [default: .daedal/CLUSTER beside the inventory].
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Re-create the token if it exists; the old secret stops working.

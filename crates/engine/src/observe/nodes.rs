@@ -145,7 +145,7 @@ fn running<'c>(cluster: &'c Cluster, world: &World, unobserved: &UnobservedList)
     let running = cluster.nodes.iter().filter(|node| up.contains(node.name.as_str()));
     let (running, hidden): (Vec<&Node>, Vec<&Node>) = running.partition(|node| node.address.is_some());
     for node in hidden.into_iter().filter(|node| !awaits_config(world, node)) {
-        unobserved.say(Aspect::Node(node.name.clone()), "its guest agent does not say where it is");
+        unobserved.say(Aspect::Node(node.name.clone()), "its guest agent reports no address");
     }
     running
 }

@@ -26,17 +26,17 @@ use crate::{console, documents, keys, lab, session};
 /// Secrets and what is minted from them. Only `import` asks Proxmox and the nodes anything.
 #[derive(Debug, Subcommand)]
 pub enum SecretsCommand {
-    /// Show fingerprints, subjects, ends and kinds of keys; never a secret.
+    /// Show the fingerprint, subject, key type and end of each authority; never a secret.
     Show {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
     },
-    /// Keep the secrets of a file for this cluster: what `talosctl gen secrets` or another store wrote, or a control
+    /// Store the secrets of a file for this cluster: from `talosctl gen secrets`, from another store, or from a control
     /// plane's machine config.
     ///
-    /// Refused when others are kept already, or when a node of the cluster runs on others. With --replace they take the place of the
-    /// kept ones, which stay under another name, once every node runs on them: the end of changing an authority.
+    /// Refused if the store has other secrets, or if a node of the cluster runs on others. --replace replaces the stored ones, once
+    /// every node runs on the new ones; the old ones stay under another name. This is the last step of changing an authority.
     Import {
         /// The file.
         #[arg(value_name = "SECRETS")]
@@ -44,10 +44,10 @@ pub enum SecretsCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// Do not ask Proxmox and the nodes whether the cluster already runs on other secrets.
+        /// Do not ask Proxmox and the nodes whether the cluster runs on other secrets.
         #[arg(long, conflicts_with = "replace")]
         unchecked: bool,
-        /// Take the place of the kept secrets, if every node runs on these already.
+        /// Replace the stored secrets, if every node already runs on these.
         #[arg(long)]
         replace: bool,
     },
@@ -56,11 +56,11 @@ pub enum SecretsCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// Where to.
+        /// Where to write it.
         #[command(flatten)]
         to: Destination,
     },
-    /// Mint a talosconfig: offline, for a role, for as long as you say.
+    /// Issue a talosconfig with a role and a lifetime; works offline.
     Talosconfig {
         /// Which inventory.
         #[command(flatten)]
@@ -68,37 +68,37 @@ pub enum SecretsCommand {
         /// What its holder may do: os:admin, os:operator, os:reader or os:etcd:backup.
         #[arg(long, default_value = "os:admin", value_parser = role)]
         role: ApiRole,
-        /// How long it is good for: 90m, 8h, 30d, 1y.
+        /// Lifetime: 90m, 8h, 30d, 1y.
         #[arg(long, default_value = "1y", value_parser = lifetime)]
         ttl: SignedDuration,
-        /// Where to.
+        /// Where to write it.
         #[command(flatten)]
         to: Destination,
     },
-    /// Mint an admin kubeconfig: offline, for as long as you say.
+    /// Issue an admin kubeconfig with a lifetime; works offline.
     Kubeconfig {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// How long it is good for: 90m, 8h, 30d, 1y.
+        /// Lifetime: 90m, 8h, 30d, 1y.
         #[arg(long, default_value = "1y", value_parser = lifetime)]
         ttl: SignedDuration,
-        /// Where to.
+        /// Where to write it.
         #[command(flatten)]
         to: Destination,
     },
-    /// Re-encrypt everything that is kept with the first key in the key's file; keep the old key below it until then.
+    /// Re-encrypt the store with the first key in the key file; keep the old key below it until then.
     Rekey {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
     },
-    /// Write a new admin talosconfig and kubeconfig over those among the outputs.
+    /// Replace the admin talosconfig and kubeconfig in the outputs by new ones.
     RotateAdmin {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// How long they are good for: 90m, 8h, 30d, 1y.
+        /// Lifetime: 90m, 8h, 30d, 1y.
         #[arg(long, default_value = "1y", value_parser = lifetime)]
         ttl: SignedDuration,
     },
@@ -109,13 +109,13 @@ pub enum SecretsCommand {
 #[group(skip)]
 #[command(group = ArgGroup::new("destination").args(["to", "stdout"]).required(true))]
 pub struct Destination {
-    /// Write to this file, readable by nobody else (0600).
+    /// Write to this file, readable only by you (0600).
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
-    /// Replace the file if there is one.
+    /// Overwrite the file if it exists.
     #[arg(long, conflicts_with = "stdout")]
     force: bool,
-    /// Print it: keys and all.
+    /// Print it, including the keys.
     #[arg(long)]
     stdout: bool,
 }
@@ -237,7 +237,7 @@ fn hand_out(content: &Secret, what: &str, to: &Destination, format: Format) -> O
             write(path, content, what)?;
             match format {
                 Format::Json => console::json(&serde_json::json!({"written": path})),
-                Format::Text => console::progress(&format!("Wrote {what} to {}", path.display())),
+                Format::Text => console::say(&format!("Wrote {what} to {}", path.display())),
             }
         }
         (None, Format::Json) => console::json(&serde_json::json!({"content": content.expose()})),

@@ -24,7 +24,7 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
         })),
         Format::Text => {
             console::result(&format!(
-                "Cluster {}, kept in {}\n{}",
+                "Cluster {}, stored in {}\n{}",
                 kept.cluster.name,
                 kept.store.place().display(),
                 render(&summary, &credentials)
@@ -53,18 +53,20 @@ fn render(summary: &BundleSummary, credentials: &[Credential]) -> String {
     let name = "service account key".to_owned();
     rows.push(vec![name, none(), account.key.clone(), none(), account.fingerprint.clone()]);
     let mut text = table::render(&["WHAT", "SUBJECT", "KEY", "ENDS", "SHA-256"], &rows);
-    text.push_str(&format!(
-        "\nCluster id {}; bootstrap token, trustd token and cluster secret are there; Kubernetes secrets are \
+    let also = format!(
+        "\nCluster id {}. The bootstrap token, the trustd token and the cluster secret are stored. Kubernetes secrets are \
          encrypted in etcd by {}.\n",
         summary.cluster_id, summary.encryption
-    ));
+    );
+    text.push_str(&console::fitted(&also));
     for credential in credentials {
         let due = if credential.due { "; the next apply renews it" } else { "" };
-        text.push_str(&format!(
-            "The {} among the outputs is good until {}{due}.\n",
+        let valid = format!(
+            "The client certificate in {} is valid until {}{due}.\n",
             credential.file,
             day(credential.ends)
-        ));
+        );
+        text.push_str(&console::fitted(&valid));
     }
     text
 }
