@@ -181,6 +181,8 @@ fn a_missing_secret_blocks_only_what_needs_it() {
     ] {
         good(&cluster.run(&lab, words));
     }
+    let said = good(&cluster.run(&lab, &["proxmox", "firewall", "--yes"]));
+    assert!(said.contains("2 firewalls turned on"), "{said}");
     assert!(good(&cluster.run(&lab, &["destroy", "--confirm", "home"])).contains("Cluster home is gone"));
 }
 

@@ -22,6 +22,15 @@ fn a_vm_whose_notes_were_overwritten_is_left_told_and_can_be_marked_again() {
         "{said}"
     );
 
+    // Its firewall is not touched either; that is told, and the others' is turned on.
+    let firewall = small.run(&lab, &["proxmox", "firewall", "--yes"]);
+    let said = text(&firewall.stdout);
+    assert_eq!(firewall.status.code(), Some(1), "{said}");
+    assert!(said.contains("worker-1: Its VMID 303 is taken by") && said.contains("1 blocked"), "{said}");
+    assert!(said.contains("1 firewall turned on, 4 rules created, 1 IP set created"), "{said}");
+    let filtered = |vmid| hands.vm(vmid).unwrap().1.nics["net0"].firewall;
+    assert!(filtered(300) && !filtered(303));
+
     let destroy = small.run(&lab, &["destroy", "--confirm", "home"]);
     let said = text(&destroy.stdout);
     assert_eq!(destroy.status.code(), Some(1), "{said}");
@@ -78,6 +87,12 @@ fn a_strangers_cluster_of_the_same_name_is_not_destroyed() {
 
     // With an empty store nothing proves whose they are.
     let empty = elsewhere(&lab, "empty");
+    for guard in [&["firewall"][..], &["firewall", "--off"]] {
+        let refused = small.run(&lab, &[&["proxmox"], guard, &["--yes", "--state", &empty]].concat());
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains("nothing proves that 2 VMs are this store's"), "{said}");
+    }
     let destroy = ["destroy", "--confirm", "home", "--state", &empty];
     let refused = small.run(&lab, &destroy);
     let said = text(&refused.stderr);

@@ -45,79 +45,17 @@ pub struct Ensured {
     pub what: String,
     /// What was done about it; none if it was right already.
     pub done: Option<&'static str>,
-    /// Why it was left out, where it was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<String>,
-    /// The objects in Proxmox that it consists of, where they are counted.
-    #[serde(skip_serializing_if = "Tally::is_empty")]
-    pub counts: Tally,
-    /// What it is if nothing was done about it.
-    #[serde(skip)]
-    pub(crate) as_it_was: &'static str,
-}
-
-/// How many objects in Proxmox became what.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Tally {
-    /// Made.
-    pub created: usize,
-    /// There before, and other now.
-    pub changed: usize,
-    /// There before, and gone now.
-    pub removed: usize,
-    /// There before, and the same now.
-    pub left: usize,
-}
-
-impl Tally {
-    /// Whether there is no object.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Whether nothing was done.
-    pub(crate) fn unchanged(&self) -> bool {
-        Self { left: 0, ..*self }.is_empty()
-    }
-}
-
-impl std::iter::Sum for Tally {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            created: sum.created + one.created,
-            changed: sum.changed + one.changed,
-            removed: sum.removed + one.removed,
-            left: sum.left + one.left,
-        })
-    }
-}
-
-impl std::fmt::Display for Tally {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { created, changed, removed, left } = self;
-        write!(f, "{created} created, {changed} changed, {removed} removed, {left} left as found")
-    }
 }
 
 impl Ensured {
     /// A thing, and what was done about it.
     pub fn new(what: impl Into<String>, done: Option<&'static str>) -> Self {
-        let (left_out, counts) = (None, Tally::default());
-        Self { what: what.into(), done, left_out, counts, as_it_was: "there" }
-    }
-
-    /// The same with its objects counted. Nothing was done about it: then this is what it is.
-    pub(crate) fn counted(self, counts: Tally, as_it_was: &'static str) -> Self {
-        Self { counts, as_it_was, ..self }
+        Self { what: what.into(), done }
     }
 
     /// In one line, for people.
     pub fn line(&self) -> String {
-        match &self.left_out {
-            Some(why) => format!("{:<10} {}: {why}", "left out", self.what),
-            None => format!("{:<10} {}", self.done.unwrap_or(self.as_it_was), self.what),
-        }
+        format!("{:<10} {}", self.done.unwrap_or("there"), self.what)
     }
 }
 

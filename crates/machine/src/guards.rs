@@ -31,3 +31,19 @@ pub fn backup_job(cluster: &Cluster) -> String {
 pub fn backup_comment(cluster: &Cluster) -> String {
     format!("Talos cluster {}, kept by daedal", cluster.name)
 }
+
+/// The IP set on a VM that holds the addresses of everything in its cluster.
+pub const IP_SET: &str = "cluster";
+
+/// How the comments of our rules on a VM begin.
+pub const RULE_COMMENT: &str = "daedal: ";
+
+/// The source that names the IP set in a rule.
+pub fn from_set() -> String {
+    format!("+{IP_SET}")
+}
+
+/// Whether a rule on a VM is ours: its comment says so.
+pub fn is_our_rule(comment: Option<&str>) -> bool {
+    comment.is_some_and(|comment| comment.starts_with(RULE_COMMENT))
+}

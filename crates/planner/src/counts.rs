@@ -20,6 +20,8 @@ pub struct Counts {
     pub files: FileCounts,
     /// Volumes without a VM that are deleted.
     pub volumes: usize,
+    /// Firewalls of VMs.
+    pub firewalls: FirewallCounts,
     /// Objects that Proxmox keeps for the datacenter.
     pub objects: ObjectCounts,
     /// What is not as declared and stays so.
@@ -62,6 +64,34 @@ pub struct FileCounts {
     pub delete: usize,
 }
 
+/// Firewalls of VMs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FirewallCounts {
+    /// VMs whose network card is filtered from now on.
+    pub turn_on: usize,
+    /// VMs whose network card is filtered no more.
+    pub turn_off: usize,
+    /// VMs whose firewall is changed otherwise.
+    pub change: usize,
+    /// Our rules.
+    pub rules: PartCounts,
+    /// Our IP sets.
+    pub sets: PartCounts,
+}
+
+/// Parts of a firewall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartCounts {
+    /// Made.
+    pub create: usize,
+    /// There already, and changed.
+    pub change: usize,
+    /// Deleted.
+    pub delete: usize,
+}
+
 /// Objects that Proxmox keeps for the datacenter: of high availability, and backup jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -93,9 +123,48 @@ pub fn counts(plan: &Plan) -> Counts {
         },
         files: FileCounts { delete: deleted_files(plan).count() },
         volumes: deleted_volumes(plan).len(),
+        firewalls: firewalls(plan),
         objects: objects(plan, |_| true),
         differences: plan.differences.len(),
     }
+}
+
+fn firewalls(plan: &Plan) -> FirewallCounts {
+    let mut counts = FirewallCounts::default();
+    let (mut touched, mut turned) = (HashSet::new(), HashSet::new());
+    for step in &plan.steps {
+        let vmid = match &step.action {
+            Action::FillIpSet { vmid, before, .. } => {
+                match before {
+                    None => counts.sets.create += 1,
+                    Some(_) => counts.sets.change += 1,
+                }
+                vmid
+            }
+            Action::DropIpSet { vmid } => {
+                counts.sets.delete += 1;
+                vmid
+            }
+            Action::SetFirewallRules { vmid, rules, before } => {
+                counts.rules.create += rules.len();
+                counts.rules.delete += before.len();
+                vmid
+            }
+            Action::SetFirewallOptions { vmid, .. } => vmid,
+            Action::FilterCard { vmid, on } => {
+                match on {
+                    true => counts.turn_on += 1,
+                    false => counts.turn_off += 1,
+                }
+                turned.insert(*vmid);
+                vmid
+            }
+            _ => continue,
+        };
+        touched.insert(*vmid);
+    }
+    counts.change = touched.difference(&turned).count();
+    counts
 }
 
 /// Objects of such kinds that a plan makes, changes or removes.

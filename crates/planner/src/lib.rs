@@ -48,7 +48,9 @@ mod world;
 pub use apply::{plan_apply, plan_restore};
 pub use capacity::{CLONE_FULL, lacks_linked_clones, storages_needed};
 pub use check::{Finding, Rule, check};
-pub use counts::{Counts, FileCounts, ObjectCounts, TemplateCounts, VmCounts, counts};
+pub use counts::{
+    Counts, FileCounts, FirewallCounts, ObjectCounts, PartCounts, TemplateCounts, VmCounts, counts,
+};
 pub use daedal_machine::digest::{intent, node_digest, template_digest};
 pub use daedal_machine::guards;
 pub use daedal_machine::names;
@@ -63,7 +65,7 @@ pub use error::{
 pub use fit::{Unfit, fits, plan_id};
 pub use fix::{Command, Fix};
 pub use generation::{Generation, Unseen};
-pub use guard::{BackupWish, plan_backup_job, plan_ha};
+pub use guard::{BackupWish, FirewallWish, plan_backup_job, plan_firewall, plan_ha};
 pub use judge::{Identity, Judge};
 pub use mark::{
     CloneMark, FoundMark, Mark, SecretsId, Stamp, TemplateMark, description, first_description, remark,

@@ -33,6 +33,8 @@ pub enum Purpose {
     PruneTemplates,
     /// Delete volumes that Proxmox left behind.
     PruneVolumes,
+    /// Set the firewall of the VMs, or turn it off.
+    Firewall,
     /// Put the control planes under high availability, or take them out.
     Ha,
     /// Keep a job that backs up the VMs, or remove it.

@@ -17,7 +17,8 @@ use crate::names;
 
 pub(crate) use guards::object_has;
 pub use guards::{
-    AvailabilityView, BackupStorage, BackupView, ObjectKind, ObjectOptions, Objects, object_differs,
+    AvailabilityView, BackupStorage, BackupView, FirewallView, FirewallsView, ObjectKind, ObjectOptions,
+    Objects, VmRule, object_differs,
 };
 pub use guests::{GuestView, Likeness, Ownership, VmConfig};
 pub use nodes::{ConfigView, EtcdView, FormerView, MemberView, NodeView, TalosView, readiness};
@@ -92,6 +93,9 @@ pub struct World {
     /// The disks of guests on the storages that ours are on, where they could be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<DiskList>,
+    /// The firewalls of VMs, where the purpose needs them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firewalls: Option<FirewallsView>,
     /// High availability, where the purpose needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability: Option<AvailabilityView>,

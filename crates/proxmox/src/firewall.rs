@@ -40,6 +40,9 @@ pub struct FirewallRule {
     /// In force.
     #[serde(deserialize_with = "lenient::flag")]
     pub enable: bool,
+    /// Digest of all rules of the VM, when it was read.
+    #[serde(deserialize_with = "lenient::opt_text")]
+    pub digest: Option<String>,
 }
 
 impl FirewallRule {
@@ -81,12 +84,20 @@ impl Client {
         self.ask::<Value>(ask.form(rule.params())).await.map(drop)
     }
 
-    /// `DELETE …/firewall/rules/P` of a VM. The rules behind it move up.
-    pub async fn delete_firewall_rule(&self, node: &str, vmid: u32, pos: u64) -> Result<(), Error> {
+    /// `DELETE …/firewall/rules/P` of a VM, unless its rules are no longer those of the digest. The rules behind it move up.
+    pub async fn delete_firewall_rule(
+        &self,
+        node: &str,
+        vmid: u32,
+        pos: u64,
+        digest: Option<&str>,
+    ) -> Result<(), Error> {
+        let mut form = Params::new();
+        form.set_some("digest", digest);
         let operation = format!("delete rule {pos} of the firewall of VM {vmid}");
         let ask =
             Ask::change(Method::DELETE, path(node, vmid, &format!("/rules/{pos}")), Repeat::Once, operation);
-        self.ask::<Value>(ask).await.map(drop)
+        self.ask::<Value>(ask.query(form)).await.map(drop)
     }
 
     /// `GET …/firewall/ipset` of a VM: the names of its IP sets.

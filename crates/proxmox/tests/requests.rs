@@ -132,6 +132,7 @@ async fn call_everything(server: &Server) -> BTreeSet<&'static str> {
         source: Some("+cluster".into()),
         comment: Some("why".into()),
         enable: true,
+        digest: None,
     };
     let set = |pairs: &[(&str, &str)]| -> Options {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -156,7 +157,7 @@ async fn call_everything(server: &Server) -> BTreeSet<&'static str> {
     ]);
     called.extend(every! { client;
         firewall_options("atlas", 300) set_firewall_options("atlas", 300, &options) firewall_rules("atlas", 300)
-        add_firewall_rule("atlas", 300, &rule) delete_firewall_rule("atlas", 300, 2) ipsets("atlas", 300)
+        add_firewall_rule("atlas", 300, &rule) delete_firewall_rule("atlas", 300, 2, Some("ab")) ipsets("atlas", 300)
         create_ipset("atlas", 300, "cluster") delete_ipset("atlas", 300, "cluster") ipset("atlas", 300, "cluster")
         add_to_ipset("atlas", 300, "cluster", "10.0.0.0/24") take_from_ipset("atlas", 300, "cluster", "10.0.0.0/24")
         kept(ClusterObject::HaResource) kept(ClusterObject::HaRule) kept(ClusterObject::HaGroup) kept(ClusterObject::BackupJob)

@@ -17,6 +17,8 @@ pub struct Manner<'a> {
     pub words: &'a str,
     /// Only show what would be done.
     pub plan_only: bool,
+    /// Tell every node in full.
+    pub full: bool,
     /// How to say it.
     pub format: Format,
     /// Whether to colour it.
@@ -31,9 +33,9 @@ pub async fn run(
     manner: &Manner<'_>,
     consent: impl FnOnce(&Plan) -> Outcome<()>,
 ) -> Outcome {
-    let Manner { target, words, plan_only, format, color } = *manner;
+    let Manner { target, words, plan_only, full, format, color } = *manner;
     if format == Format::Text || plan_only {
-        plan::show(plan, false, format, color);
+        plan::show(plan, full, format, color);
     }
     if plan_only {
         return Ok(plan::verdict(plan));

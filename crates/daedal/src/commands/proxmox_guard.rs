@@ -1,14 +1,15 @@
 //! `daedal proxmox firewall|ha|backup-job`: what is done for a cluster's VMs on request, and undone with --off.
 
 use clap::Args;
-use daedal_engine::{Ensured, Tally, Use};
+use daedal_engine::Use;
 use daedal_inventory::Cluster;
-use daedal_planner::{BackupWish, Plan, PlanError, Purpose, World, plan_backup_job, plan_ha};
+use daedal_planner::{
+    BackupWish, FirewallWish, Plan, PlanError, Purpose, World, plan_backup_job, plan_firewall, plan_ha,
+};
 
 use crate::cli::{Format, Target};
 use crate::commands::carry_out::{self, Manner};
 use crate::commands::plan;
-use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
@@ -22,8 +23,10 @@ pub struct FirewallArgs {
     #[arg(long)]
     off: bool,
     /// TCP ports that the nodes take besides the Talos and the Kubernetes API, such as 80,443.
-    #[arg(long, value_name = "PORT", value_delimiter = ',')]
+    #[arg(long, value_name = "PORT", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     allow: Vec<u16>,
+    #[command(flatten)]
+    consent: ConsentArgs,
 }
 
 /// Whether a command that guards VMs asks, and does anything.
@@ -35,6 +38,9 @@ pub struct ConsentArgs {
     /// Only show what would be done.
     #[arg(long)]
     plan_only: bool,
+    /// Show every node in full, also those that are alike.
+    #[arg(long)]
+    full: bool,
 }
 
 /// What `proxmox ha` understands.
@@ -72,13 +78,22 @@ pub struct BackupArgs {
 
 /// The firewall.
 pub async fn firewall(args: &FirewallArgs, format: Format, color: bool) -> Outcome {
-    let session = Session::open(&args.target, color).await?;
-    let done = session.engine.firewall(&session.cluster, !args.off, &args.allow).await;
-    let hint = (!args.off).then_some(
-        "It filters once the datacenter's firewall is on, too: Datacenter → Firewall → Options, or `pvesh set \
-         /cluster/firewall/options --enable 1`.",
-    );
-    say(done, hint, format)
+    let wish = (!args.off).then(|| FirewallWish { ports: args.allow.iter().copied().collect() });
+    let ports: Vec<String> = args.allow.iter().map(ToString::to_string).collect();
+    let words = match (args.off, ports.is_empty()) {
+        (true, _) => "proxmox firewall --off".to_owned(),
+        (false, true) => "proxmox firewall".to_owned(),
+        (false, false) => format!("proxmox firewall --allow {}", ports.join(",")),
+    };
+    let guard = Guard {
+        target: &args.target,
+        consent: &args.consent,
+        purpose: Purpose::Firewall,
+        usage: None,
+        words,
+    };
+    let plan = |cluster: &Cluster, world: &World| plan_firewall(cluster, world, wish.as_ref());
+    guard.run(plan, format, color).await
 }
 
 /// High availability.
@@ -87,7 +102,7 @@ pub async fn ha(args: &HaArgs, format: Format, color: bool) -> Outcome {
         target: &args.target,
         consent: &args.consent,
         purpose: Purpose::Ha,
-        usage: Use::Ha,
+        usage: Some(Use::Ha),
         words: if args.off { "proxmox ha --off" } else { "proxmox ha" }.to_owned(),
     };
     let plan = |cluster: &Cluster, world: &World| plan_ha(cluster, world, !args.off);
@@ -112,7 +127,7 @@ pub async fn backup(args: &BackupArgs, format: Format, color: bool) -> Outcome {
         target: &args.target,
         consent: &args.consent,
         purpose: Purpose::BackupJob,
-        usage: Use::Backup,
+        usage: Some(Use::Backup),
         words,
     };
     let plan = |cluster: &Cluster, world: &World| plan_backup_job(cluster, world, wish.as_ref());
@@ -124,8 +139,8 @@ struct Guard<'a> {
     target: &'a Target,
     consent: &'a ConsentArgs,
     purpose: Purpose,
-    /// What the token must be allowed for it.
-    usage: Use,
+    /// What the token must be allowed for it, besides the usual.
+    usage: Option<Use>,
     /// The command without its target.
     words: String,
 }
@@ -156,42 +171,19 @@ impl Guard<'_> {
             Some(fix) => failure.hint(fix),
             None => failure,
         })?;
-        let manner = Manner { target, words, plan_only: consent.plan_only, format, color };
+        let manner =
+            Manner { target, words, plan_only: consent.plan_only, full: consent.full, format, color };
         let done = carry_out::run(&session, &world, &plan, &manner, carry_out::asking(consent.yes)).await;
         done.map_err(|failure| self.denied(failure))
     }
 
     /// A token that may not do it is allowed to by `setup`.
     fn denied(&self, failure: Failure) -> Failure {
-        let (usage, _) = self.usage.told();
         let file = self.target.inventory();
-        match failure.exit {
-            Exit::Denied => failure
+        match (failure.exit, self.usage.map(Use::told)) {
+            (Exit::Denied, Some((usage, _))) => failure
                 .hint(format!("`daedal proxmox setup --with {usage} -f {}` allows it.", file.display())),
             _ => failure,
         }
     }
-}
-
-/// Says how it went.
-fn say(done: Result<Vec<Ensured>, daedal_engine::Error>, hint: Option<&str>, format: Format) -> Outcome {
-    let done = done.map_err(|error| engine_failure(&error))?;
-    if done.is_empty() {
-        return Err(Failure::new(Exit::Failed, "none of the cluster's VMs is there")
-            .hint("`daedal apply` makes them."));
-    }
-    let counts: Tally = done.iter().map(|one| one.counts).sum();
-    match format {
-        Format::Json => console::json(&serde_json::json!({"steps": done, "counts": counts})),
-        Format::Text => {
-            for one in &done {
-                console::result(&one.line());
-            }
-            console::result(&format!("{counts}."));
-            if let Some(hint) = hint {
-                console::progress(hint);
-            }
-        }
-    }
-    Ok(Exit::Done)
 }

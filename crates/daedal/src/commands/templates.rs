@@ -121,7 +121,7 @@ async fn prune(target: &Target, pruning: Pruning, consent: &Consent, format: For
         None => failure,
     })?;
     let words = if pruning.all { "templates prune --all" } else { "templates prune" };
-    let manner = Manner { target, words, plan_only: consent.plan_only, format, color };
+    let manner = Manner { target, words, plan_only: consent.plan_only, full: false, format, color };
     carry_out::run(&session, &world, &plan, &manner, |plan| consent.to(plan)).await
 }
 

@@ -78,7 +78,7 @@ async fn prune(
         true => failure.hint("To prune them all the same: --protected"),
         false => failure,
     })?;
-    let manner = Manner { target, words: "volumes prune", plan_only, format, color };
+    let manner = Manner { target, words: "volumes prune", plan_only, full: false, format, color };
     carry_out::run(&session, &world, &plan, &manner, carry_out::asking(yes)).await
 }
 

@@ -69,6 +69,11 @@ impl HostLimits {
             | Action::DeleteMedia { .. } => Place::Tasks(host),
             Action::UploadMedia { .. } => Place::Uploads(host),
             Action::UpdateVm { .. }
+            | Action::FillIpSet { .. }
+            | Action::DropIpSet { .. }
+            | Action::SetFirewallRules { .. }
+            | Action::SetFirewallOptions { .. }
+            | Action::FilterCard { .. }
             | Action::AttachMedia { .. }
             | Action::EjectMedia { .. }
             | Action::MarkConfigured { .. } => Place::Configs(host),

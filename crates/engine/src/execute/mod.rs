@@ -6,6 +6,7 @@ mod cluster;
 mod config;
 mod console;
 mod create;
+mod firewall;
 mod give;
 mod graph;
 mod guard;
@@ -203,6 +204,11 @@ impl<'a> Executor<'a> {
             }
             Action::DropTemplate { vmid, digest } => self.drop_template(step, *vmid, digest).await,
             Action::DeleteVolume { volid, vmid } => self.delete_leftover(step, volid, *vmid).await,
+            Action::FillIpSet { vmid, members, .. } => self.fill_set(step, *vmid, members).await,
+            Action::DropIpSet { vmid } => self.drop_set(step, *vmid).await,
+            Action::SetFirewallRules { vmid, rules, .. } => self.set_rules(step, *vmid, rules).await,
+            Action::SetFirewallOptions { vmid, options, .. } => self.set_options(step, *vmid, options).await,
+            Action::FilterCard { vmid, on } => self.filter_card(step, *vmid, *on).await,
             Action::PutClusterObject { kind, id, vms, options, .. } => {
                 self.put_object(step, *kind, id, vms, options).await
             }

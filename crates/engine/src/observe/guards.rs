@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::Cluster;
+use daedal_planner::guards::IP_SET;
 use daedal_planner::{
-    Aspect, AvailabilityView, BackupStorage, BackupView, Judge, Ownership, Purpose, Unobserved, World,
+    Aspect, AvailabilityView, BackupStorage, BackupView, FirewallView, FirewallsView, Judge, Ownership,
+    Purpose, Unobserved, VmRule, World,
 };
-use daedal_proxmox::{Client, ClusterObject, Resource, release};
+use daedal_proxmox::{Client, ClusterObject, FirewallRule, Resource, release};
+use futures::stream::{self, StreamExt};
 
 use super::{UnobservedList, guests, hosts};
 use crate::engine::{Engine, secrets_id};
@@ -18,6 +21,11 @@ impl Engine {
     pub async fn observe_for(&self, cluster: &Cluster, purpose: Purpose) -> Result<World, Error> {
         let proxmox = &self.parts.proxmox;
         match purpose {
+            Purpose::Firewall => {
+                let (mut world, _) = self.look_at_guests(cluster).await?;
+                world.firewalls = Some(self.firewalls(&world).await);
+                Ok(world)
+            }
             Purpose::Ha => {
                 let (mut world, resources) = self.look_at_guests(cluster).await?;
                 world.availability = Some(availability(proxmox, &world.proxmox_version, &resources).await?);
@@ -56,6 +64,25 @@ impl Engine {
         }
     }
 
+    /// The firewalls of all VMs that are ours.
+    async fn firewalls(&self, world: &World) -> FirewallsView {
+        let vms: Vec<(u32, String)> =
+            world.ours().map(|(_, guest)| (guest.vmid, guest.host.clone())).collect();
+        let looks = vms
+            .into_iter()
+            .map(|(vmid, host)| async move { (vmid, firewall(&self.parts.proxmox, &host, vmid).await) });
+        let looks: Vec<_> = looks.collect();
+        let mut looks = stream::iter(looks).buffer_unordered(self.parts.limits.probes);
+        let mut all = FirewallsView::default();
+        while let Some((vmid, looked)) = looks.next().await {
+            match looked {
+                Ok(view) => drop(all.seen.insert(vmid, view)),
+                Err(error) => drop(all.unread.insert(vmid, chain(&error))),
+            }
+        }
+        all
+    }
+
     /// All guests and whose they are; nothing inside of nodes and storages.
     async fn look_at_guests(&self, cluster: &Cluster) -> Result<(World, Vec<Resource>), Error> {
         let (proxmox, unobserved) = (&self.parts.proxmox, UnobservedList::default());
@@ -85,6 +112,26 @@ impl Engine {
         };
         Ok((world, resources))
     }
+}
+
+/// The firewall of a VM.
+async fn firewall(proxmox: &Client, host: &str, vmid: u32) -> Result<FirewallView, daedal_proxmox::Error> {
+    let (options, rules, sets) = tokio::try_join!(
+        proxmox.firewall_options(host, vmid),
+        proxmox.firewall_rules(host, vmid),
+        proxmox.ipsets(host, vmid)
+    )?;
+    let members = match sets.iter().any(|name| name == IP_SET) {
+        true => Some(proxmox.ipset(host, vmid, IP_SET).await?.into_iter().collect()),
+        false => None,
+    };
+    Ok(FirewallView { options, rules: rules.iter().map(seen_rule).collect(), members })
+}
+
+/// A rule as it was read, but for its place.
+pub(crate) fn seen_rule(rule: &FirewallRule) -> VmRule {
+    let FirewallRule { direction, action, proto, dport, source, comment, enable, .. } = rule.clone();
+    VmRule { direction, action, proto, dport, source, comment, enable }
 }
 
 /// Everything under high availability, and what keeps it apart in this release.

@@ -3,7 +3,7 @@
 pub(crate) mod clones;
 mod config;
 mod etcd;
-mod guards;
+pub(crate) mod guards;
 pub(crate) mod guests;
 mod identity;
 mod nodes;

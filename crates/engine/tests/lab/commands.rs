@@ -5,10 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use daedal_engine::{Account, Effects, Engine, Ensured, Error, Run, Scope, Secret};
+use daedal_engine::{Account, Effects, Engine, Error, Run, Scope, Secret};
 use daedal_inventory::Cluster;
 use daedal_lab::proxmox::{Grant, TokenSpec};
-use daedal_planner::{BackupWish, Plan, Purpose, World, plan_backup_job, plan_ha};
+use daedal_planner::{
+    BackupWish, FirewallWish, Plan, Purpose, World, plan_backup_job, plan_firewall, plan_ha,
+};
 use daedal_proxmox::{Call, Client, ClusterObject, Fault, Observer, Seen, Token, Trust, Verdict};
 use tokio::sync::Notify;
 
@@ -139,12 +141,6 @@ async fn carried_out(
     }
 }
 
-/// The same of a command that ensures.
-fn ensured(done: Result<Vec<Ensured>, Error>) -> Result<Vec<String>, String> {
-    let done = done.map_err(|error| daedal_engine::chain(&error))?;
-    Ok(done.iter().filter(|one| one.done.is_some()).map(Ensured::line).collect())
-}
-
 /// Runs a command on copies of a bench, and lets everything befall every change that it makes.
 async fn sweep<F>(from: &Bench, name: &str, command: impl Fn(Engine) -> F)
 where
@@ -182,20 +178,19 @@ where
 async fn whatever_befalls_the_firewall_command_is_survived() {
     let bench = saved(1).await;
     let cluster = &bench.cluster;
-    let on = |engine: Engine| async move { ensured(engine.firewall(cluster, true, &[]).await) };
-    sweep(&bench, "firewall", on).await;
-    on(bench.engine()).await.unwrap();
+    let firewall = |ports: Option<&'static [u16]>| {
+        move |engine: Engine| {
+            let wish = ports.map(|ports| FirewallWish { ports: ports.iter().copied().collect() });
+            carried_out(engine, cluster, Purpose::Firewall, move |world| {
+                plan_firewall(cluster, world, wish.as_ref()).unwrap()
+            })
+        }
+    };
+    sweep(&bench, "firewall", firewall(Some(&[]))).await;
+    firewall(Some(&[]))(bench.engine()).await.unwrap();
     bench.lab.save(bench.folder.path()).unwrap();
-    sweep(&bench, "firewall with a port", |engine| async move {
-        ensured(engine.firewall(cluster, true, &[443]).await)
-    })
-    .await;
-    sweep(
-        &bench,
-        "firewall --off",
-        |engine| async move { ensured(engine.firewall(cluster, false, &[]).await) },
-    )
-    .await;
+    sweep(&bench, "firewall with a port", firewall(Some(&[443]))).await;
+    sweep(&bench, "firewall --off", firewall(None)).await;
 }
 
 #[tokio::test(start_paused = true)]

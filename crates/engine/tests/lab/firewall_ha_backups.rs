@@ -1,13 +1,16 @@
 //! What is done for VMs on request: firewall, high availability, backups.
 
-use daedal_engine::{Ensured, Tally};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use daedal_engine::{Effect, Effects, Gate, Run, Verdict};
 use daedal_lab::faults::{Fault, When};
 use daedal_lab::proxmox::{Grant, HostSpec, TokenSpec};
 use daedal_planner::{
-    BackupWish, Level, ObjectCounts, ObjectKind, Plan, Purpose, World, counts, plan_backup_job, plan_ha,
-    staying,
+    BackupWish, FirewallCounts, FirewallWish, Level, ObjectCounts, ObjectKind, Plan, Purpose, World, counts,
+    plan_backup_job, plan_firewall, plan_ha, staying,
 };
-use daedal_proxmox::ClusterObject;
+use daedal_proxmox::{Client, ClusterObject};
 
 use crate::strangers::proxmox;
 use crate::support::{Bench, CANARY, TOKEN, assert_done, errors};
@@ -45,19 +48,30 @@ async fn ha(bench: &Bench, on: bool) -> Plan {
     plan
 }
 
-fn all_there(done: &[Ensured]) -> bool {
-    !done.is_empty() && done.iter().all(|one| one.done.is_none())
+/// The firewall with these ports, or off, as a look plans it.
+async fn plan_of_firewall(bench: &Bench, ports: Option<&[u16]>) -> (World, Plan) {
+    let world = bench.engine().observe_for(&bench.cluster, Purpose::Firewall).await.unwrap();
+    let wish = ports.map(|ports| FirewallWish { ports: ports.iter().copied().collect() });
+    let plan = plan_firewall(&bench.cluster, &world, wish.as_ref()).unwrap();
+    (world, plan)
+}
+
+/// Sets the firewall. Once done, nothing is left to do.
+async fn firewall(bench: &Bench, ports: Option<&[u16]>) -> FirewallCounts {
+    let (world, plan) = plan_of_firewall(bench, ports).await;
+    assert_done(&bench.execute(&world, &plan).await, "firewall");
+    let again = plan_of_firewall(bench, ports).await.1;
+    assert!(again.is_empty(), "{:#?}", again.steps);
+    counts(&plan).firewalls
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_firewall_lets_in_the_cluster_and_the_apis() {
     let bench = bench("9.2.11").await;
-    let (engine, client) = (bench.engine(), proxmox(&bench));
-    let done = engine.firewall(&bench.cluster, true, &[]).await.unwrap();
-    assert!(done.len() == 4 && done.iter().all(|one| one.done.is_some()), "{done:?}");
-    // Of each VM an IP set and its rules (one less on the worker); options and network card were there.
-    let counts = |done: &[Ensured]| done.iter().map(|one| one.counts).sum::<Tally>();
-    assert_eq!(counts(&done), Tally { created: 4 + 4 * 3 + 3, changed: 8, removed: 0, left: 0 });
+    let client = proxmox(&bench);
+    // Of each VM an IP set and its rules, one less on the worker.
+    let done = firewall(&bench, Some(&[])).await;
+    assert_eq!((done.turn_on, done.sets.create, done.rules.create), (4, 4, 4 * 3 + 3));
     let hosts: Vec<(u32, String)> = bench.lab.datacenter().vms().into_iter().map(|vm| (vm.0, vm.1)).collect();
     let worker = bench.cluster.nodes.iter().find(|node| node.name == "worker-1").unwrap().vmid;
     for (vmid, host) in &hosts {
@@ -71,36 +85,77 @@ async fn a_firewall_lets_in_the_cluster_and_the_apis() {
         let config = client.vm_config(host, *vmid).await.unwrap();
         assert!(config.nics["net0"].firewall);
     }
-    let again = engine.firewall(&bench.cluster, true, &[]).await.unwrap();
-    assert!(all_there(&again));
-    assert_eq!(counts(&again), Tally { left: 27, ..Tally::default() });
     // Another port: ours are made anew, a rule of somebody else stays.
     let (vmid, host) = &hosts[0];
-    let theirs = daedal_proxmox::FirewallRule {
-        direction: "in".into(),
-        action: "ACCEPT".into(),
-        comment: Some("backup agent".into()),
-        ..Default::default()
-    };
+    let theirs = their_rule();
     client.add_firewall_rule(host, *vmid, &theirs).await.unwrap();
-    let done = engine.firewall(&bench.cluster, true, &[443]).await.unwrap();
-    assert!(done.iter().all(|one| one.done == Some("changed")), "{done:?}");
-    assert_eq!(counts(&done), Tally { created: 19, changed: 0, removed: 15, left: 12 });
+    let done = firewall(&bench, Some(&[443])).await;
+    assert_eq!((done.change, done.rules.create, done.rules.delete), (4, 19, 15));
     let rules = client.firewall_rules(host, *vmid).await.unwrap();
-    assert!(all_there(&engine.firewall(&bench.cluster, true, &[443]).await.unwrap()));
     assert_eq!(rules.iter().filter(|rule| rule.comment == theirs.comment).count(), 1, "{rules:#?}");
     assert_eq!(rules.iter().filter(|rule| rule.dport.as_deref() == Some("50000")).count(), 1, "{rules:#?}");
     assert!(rules.iter().any(|rule| rule.dport.as_deref() == Some("443")));
     bench.assert_converged("the firewall is no drift").await;
-    let done = engine.firewall(&bench.cluster, false, &[]).await.unwrap();
-    assert_eq!(counts(&done), Tally { created: 0, changed: 8, removed: 19 + 4, left: 0 });
-    assert!(all_there(&engine.firewall(&bench.cluster, false, &[]).await.unwrap()));
+    let done = firewall(&bench, None).await;
+    assert_eq!((done.turn_off, done.rules.delete, done.sets.delete), (4, 19, 4));
     assert!(!client.vm_config(host, *vmid).await.unwrap().nics["net0"].firewall);
     // What was made for it is gone; what others made stays.
     let rules = client.firewall_rules(host, *vmid).await.unwrap();
     let comments: Vec<Option<String>> = rules.into_iter().map(|rule| rule.comment).collect();
     assert_eq!(comments, [theirs.comment]);
     assert!(client.ipsets(host, *vmid).await.unwrap().is_empty());
+}
+
+fn their_rule() -> daedal_proxmox::FirewallRule {
+    daedal_proxmox::FirewallRule {
+        direction: "in".into(),
+        action: "ACCEPT".into(),
+        comment: Some("backup agent".into()),
+        ..Default::default()
+    }
+}
+
+/// Rules are deleted by their place: one that somebody adds at that very moment is never taken for an old one of ours.
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_somebody_adds_meanwhile_stays() {
+    let bench = bench("9.2.11").await;
+    let client = proxmox(&bench);
+    firewall(&bench, Some(&[])).await;
+    let (world, plan) = plan_of_firewall(&bench, None).await;
+    let host = world.guests[&300].host.clone();
+    // Somebody adds a rule right before the first of ours is deleted: all places move.
+    let meddler =
+        Arc::new(Meddler { client: client.clone(), host: host.clone(), done: AtomicBool::new(false) });
+    let engine = bench.engine_through(Effects::through(meddler.clone()));
+    let report = engine.execute(&bench.cluster, &world, &plan, &Run::silent()).await.unwrap();
+    assert_done(&report, "firewall --off");
+    assert!(meddler.done.load(Ordering::Relaxed));
+    let rules = client.firewall_rules(&host, 300).await.unwrap();
+    let comments: Vec<Option<String>> = rules.into_iter().map(|rule| rule.comment).collect();
+    assert_eq!(comments, [Some("backup agent".to_owned())]);
+}
+
+/// Somebody who adds a rule to VM 300 before its first rule is deleted.
+struct Meddler {
+    client: Client,
+    host: String,
+    done: AtomicBool,
+}
+
+impl Gate for Meddler {
+    fn before<'a>(&'a self, effect: &'a Effect) -> Verdict<'a> {
+        Box::pin(async move {
+            let here = effect.subject.starts_with("old rule") && effect.subject.contains("VM 300");
+            if here && !self.done.swap(true, Ordering::Relaxed) {
+                self.client.add_firewall_rule(&self.host, 300, &their_rule()).await.unwrap();
+            }
+            Ok(())
+        })
+    }
+
+    fn after<'a>(&'a self, _: &'a Effect) -> Verdict<'a> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 #[tokio::test(start_paused = true)]

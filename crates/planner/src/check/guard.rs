@@ -18,6 +18,7 @@ pub(super) fn purpose(action: &Action) -> Option<Purpose> {
                 ObjectKind::HaResource | ObjectKind::HaRule | ObjectKind::HaGroup => Purpose::Ha,
             })
         }
+        action if super::firewall::vmid(action).is_some() => Some(Purpose::Firewall),
         _ => None,
     }
 }

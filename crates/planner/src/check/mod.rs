@@ -3,6 +3,7 @@
 
 mod etcd;
 mod files;
+mod firewall;
 mod graph;
 mod guard;
 mod prune;
@@ -276,6 +277,11 @@ impl<'a> Checker<'a> {
             Action::PutClusterObject { kind, id, vms, options, .. } => {
                 self.put_object(step, *kind, id, vms, options);
             }
+            Action::FillIpSet { .. }
+            | Action::DropIpSet { .. }
+            | Action::SetFirewallRules { .. }
+            | Action::SetFirewallOptions { .. }
+            | Action::FilterCard { .. } => self.firewall(step),
             Action::RemoveClusterObject { kind, id, vm } => self.remove_object(step, *kind, id, *vm),
             Action::AwaitCreate { vmid, upid } => self.await_create(step, *vmid, upid),
             Action::GrowDisk { vmid, size } => self.grow(step, *vmid, *size),
@@ -331,7 +337,7 @@ impl<'a> Checker<'a> {
             }
             Purpose::PruneTemplates => matches!(step.action, Action::DropTemplate { .. }),
             Purpose::PruneVolumes => of_prune_volumes,
-            Purpose::Ha | Purpose::BackupJob => of_guard == Some(self.plan.purpose),
+            Purpose::Firewall | Purpose::Ha | Purpose::BackupJob => of_guard == Some(self.plan.purpose),
             Purpose::Apply => !of_remove && !of_prune_volumes && of_guard.is_none(),
         };
         self.demand(fits, Rule::Destruction, step, "The plan is not for such a step");

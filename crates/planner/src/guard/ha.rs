@@ -2,7 +2,7 @@
 
 use daedal_inventory::{Cluster, Node};
 
-use super::{Guarded, Objecting, Put, Wanted, named, options, some};
+use super::{Guarded, Objecting, Put, Wanted, former, named, options, some};
 use crate::error::{PlanError, some_of};
 use crate::guards;
 use crate::plan::{Level, Plan, Purpose, StepId};
@@ -137,12 +137,8 @@ impl<'a> Availability<'a> {
             }
             false => None,
         };
-        // Also those whose nodes are no longer declared: their marks prove them.
         let proven = self.guarded.proven.iter().map(|(node, guest)| (node.name.as_str(), *guest));
-        let former = world.ours().filter(|(node, guest)| {
-            cluster.node(node).is_none() && guest.config.as_ref().is_some_and(|config| !config.unsigned)
-        });
-        let going: Vec<(&str, &GuestView)> = proven.chain(former).collect();
+        let going: Vec<(&str, &GuestView)> = proven.chain(former(cluster, world)).collect();
         let mut removed = Vec::new();
         for (node, guest) in going {
             let id = guards::ha_resource(guest.vmid);

@@ -1,7 +1,8 @@
-//! What guards a cluster's VMs on request: `plan_ha` and `plan_backup_job`. Only VMs that are proven ours are guarded, and only
+//! What guards a cluster's VMs on request: `plan_firewall`, `plan_ha` and `plan_backup_job`. Only VMs that are proven ours are guarded, and only
 //! objects that carry this cluster's name and comment are changed or removed.
 
 mod backup_job;
+mod firewall;
 mod ha;
 
 use std::collections::BTreeSet;
@@ -20,6 +21,7 @@ use crate::world::{
 };
 
 pub use backup_job::{BackupWish, plan_backup_job};
+pub use firewall::{FirewallWish, plan_firewall};
 pub use ha::plan_ha;
 
 /// The declared nodes by what is known of their VMs.
@@ -93,6 +95,16 @@ impl<'w> Guarded<'w> {
         let fix = Fix::from("create it and run this again: ").run(Command::Apply);
         notes.add(Level::Warning, some_of(&names), text, Some(fix));
     }
+}
+
+/// VMs of ours whose nodes are no longer declared: their marks prove them.
+fn former<'w>(cluster: &'w Cluster, world: &'w World) -> impl Iterator<Item = (&'w str, &'w GuestView)> {
+    let claims = claims(world);
+    world.ours().filter(move |(node, guest)| {
+        let sole = claims.get(node).is_some_and(|claimants| claimants.len() == 1);
+        let signed = guest.config.as_ref().is_some_and(|config| !config.unsigned);
+        cluster.node(node).is_none() && sole && signed && !guest.template
+    })
 }
 
 /// Why a VM that claims to be a node is not proven to be it, and what helps.

@@ -1,11 +1,13 @@
 //! What a step does, with every value that it needs.
 
+use std::collections::BTreeSet;
+
 use daedal_inventory::Role;
 use daedal_machine::vm::Change;
 use serde::{Deserialize, Serialize};
 
 use crate::names::Content;
-use crate::world::{ObjectKind, ObjectOptions};
+use crate::world::{ObjectKind, ObjectOptions, VmRule};
 
 /// The typed steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,6 +71,46 @@ pub enum Action {
         volid: String,
         /// The number in its name.
         vmid: u32,
+    },
+    /// Create our IP set on a VM, or change what is in it.
+    FillIpSet {
+        /// VMID.
+        vmid: u32,
+        /// What is in it then.
+        members: BTreeSet<String>,
+        /// What was in it; none if it did not exist.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<BTreeSet<String>>,
+    },
+    /// Delete our IP set on a VM, unless a rule uses it.
+    DropIpSet {
+        /// VMID.
+        vmid: u32,
+    },
+    /// Put these rules in the place of ours on a VM; those of others stay.
+    SetFirewallRules {
+        /// VMID.
+        vmid: u32,
+        /// Our rules, in order; none if they only go.
+        rules: Vec<VmRule>,
+        /// Our rules that are there.
+        before: Vec<VmRule>,
+    },
+    /// Set options of a VM's firewall.
+    SetFirewallOptions {
+        /// VMID.
+        vmid: u32,
+        /// The options as they are sent.
+        options: ObjectOptions,
+        /// Those of them that it had.
+        before: ObjectOptions,
+    },
+    /// Let a VM's first network card be filtered, or not.
+    FilterCard {
+        /// VMID.
+        vmid: u32,
+        /// Whether it is filtered then.
+        on: bool,
     },
     /// Create an object that Proxmox keeps for the datacenter, or change it, unless somebody else's has its id.
     PutClusterObject {
@@ -256,6 +298,11 @@ impl Action {
             Self::MakeTemplate { .. } => "makeTemplate",
             Self::DropTemplate { .. } => "dropTemplate",
             Self::DeleteVolume { .. } => "deleteVolume",
+            Self::FillIpSet { .. } => "fillIpSet",
+            Self::DropIpSet { .. } => "dropIpSet",
+            Self::SetFirewallRules { .. } => "setFirewallRules",
+            Self::SetFirewallOptions { .. } => "setFirewallOptions",
+            Self::FilterCard { .. } => "filterCard",
             Self::PutClusterObject { .. } => "putClusterObject",
             Self::RemoveClusterObject { .. } => "removeClusterObject",
             Self::UploadMedia { .. } => "uploadMedia",

@@ -1,4 +1,4 @@
-//! High availability and backup jobs: which VMs are guarded, what is left alone, and laws about both.
+//! Firewalls, high availability and backup jobs: which VMs are guarded, what is left alone, and laws about both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +12,8 @@ use crate::*;
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
+    /// With this port besides.
+    Firewall(Option<u16>),
     Ha(bool),
     Backup(Option<u32>),
 }
@@ -23,6 +25,10 @@ pub(crate) fn wish(keep: u32) -> BackupWish {
 /// A plan for it that the checker lets pass.
 pub(crate) fn planned(cluster: &Cluster, world: &World, ask: Ask) -> Plan {
     let plan = match ask {
+        Ask::Firewall(port) => {
+            let wish = port.map(|port| FirewallWish { ports: BTreeSet::from([port]) });
+            plan_firewall(cluster, world, wish.as_ref()).unwrap()
+        }
         Ask::Ha(on) => plan_ha(cluster, world, on).unwrap(),
         Ask::Backup(keep) => plan_backup_job(cluster, world, keep.map(wish).as_ref()).unwrap(),
     };
@@ -47,6 +53,10 @@ pub(crate) fn looked(world: &mut World, rules: bool, hosts: usize) {
         resources: BTreeMap::from([("vm:120".to_owned(), theirs.clone())]),
         hosts,
     });
+    let firewall = FirewallView { rules: vec![their_rule()], ..FirewallView::default() };
+    let ours: Vec<u32> = world.ours().map(|(_, guest)| guest.vmid).collect();
+    let seen = ours.into_iter().map(|vmid| (vmid, firewall.clone())).collect();
+    world.firewalls = Some(FirewallsView { seen, ..FirewallsView::default() });
     let content = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect();
     let storage = |kinds: &[&str]| BackupStorage { host: "atlas".into(), content: content(kinds) };
     world.backups = Some(BackupView {
@@ -58,8 +68,59 @@ pub(crate) fn looked(world: &mut World, rules: bool, hosts: usize) {
     });
 }
 
-/// What steps do to objects.
+/// A rule that somebody else made.
+fn their_rule() -> VmRule {
+    VmRule {
+        direction: "in".into(),
+        action: "ACCEPT".into(),
+        comment: Some("backup agent".into()),
+        enable: true,
+        ..VmRule::default()
+    }
+}
+
+/// What steps do to objects and firewalls.
 impl Sim {
+    /// Panics where Proxmox would refuse, or where somebody would be locked out.
+    pub(crate) fn set_firewall(&mut self, step: &Step) {
+        if let Action::FilterCard { vmid, on } = &step.action {
+            let guest = self.ours(*vmid, step);
+            fixture::card(guest.config.as_mut().unwrap()).firewall = *on;
+            let view = &self.world.firewalls.as_ref().unwrap().seen[vmid];
+            let told = view.rules.iter().any(|rule| rule.dport.as_deref() == Some("50000"));
+            assert!(told, "VM {vmid} would be locked in");
+            return;
+        }
+        let view = |sim: &mut Self, vmid: &u32| {
+            sim.ours(*vmid, step);
+            sim.world.firewalls.as_mut().unwrap().seen.remove(vmid).unwrap()
+        };
+        let (vmid, view) = match &step.action {
+            Action::FillIpSet { vmid, members, .. } => {
+                (vmid, FirewallView { members: Some(members.clone()), ..view(self, vmid) })
+            }
+            Action::DropIpSet { vmid } => {
+                let view = view(self, vmid);
+                assert!(view.rules.iter().all(|rule| rule.source.as_deref() != Some("+cluster")), "in use");
+                (vmid, FirewallView { members: None, ..view })
+            }
+            Action::SetFirewallRules { vmid, rules, .. } => {
+                let mut view = view(self, vmid);
+                assert!(rules.is_empty() || view.members.is_some(), "no such ipset");
+                view.rules.retain(|rule| !guards::is_our_rule(rule.comment.as_deref()));
+                view.rules.splice(0..0, rules.iter().cloned());
+                (vmid, view)
+            }
+            Action::SetFirewallOptions { vmid, options, .. } => {
+                let mut view = view(self, vmid);
+                view.options.extend(options.clone());
+                (vmid, view)
+            }
+            other => panic!("{other:?}"),
+        };
+        self.world.firewalls.as_mut().unwrap().seen.insert(*vmid, view);
+    }
+
     fn objects(&mut self, kind: ObjectKind) -> &mut Objects {
         let availability = self.world.availability.as_mut();
         match kind {
@@ -191,6 +252,11 @@ fn vms_that_are_not_proven_ours_are_named_and_left_alone() {
         let Action::PutClusterObject { options, .. } = &backup.steps[0].action else { panic!() };
         assert_eq!(options["vmid"], "300,302");
         assert_eq!(problems(&ha), problems(&backup));
+        let firewall = planned(&sim.cluster, &sim.world, Ask::Firewall(Some(443)));
+        assert_eq!((problems(&firewall), counts(&firewall).firewalls.turn_on), (problems(&ha), 2));
+        let said = render(&firewall, RenderOptions::default());
+        assert!(!firewall.steps.iter().any(|step| step.node.as_deref() == Some("cp-2")), "{said}");
+        assert!(said.ends_with(", 1 blocked.\n"), "{said}");
         assert_eq!(problems(&ha).len(), 1);
         problems(&ha)[0].to_owned()
     };
@@ -216,7 +282,7 @@ fn old_marks_and_unseen_hosts_are_problems() {
     let plan = planned(&sim.cluster, &sim.world, Ask::Backup(Some(7)));
     assert_eq!((problems(&plan).len(), plan.steps.len()), (0, 1));
     sim.world.guests.clear();
-    for ask in [Ask::Ha(true), Ask::Backup(Some(7))] {
+    for ask in [Ask::Firewall(Some(443)), Ask::Ha(true), Ask::Backup(Some(7))] {
         let plan = planned(&sim.cluster, &sim.world, ask);
         assert_eq!((problems(&plan), plan.steps.len()), (vec!["None of its VMs exists."], 0));
     }
@@ -228,6 +294,8 @@ fn without_the_secrets_nothing_is_guarded() {
     let mut sim = made(1, 0, true, 3);
     sim.world.secrets_stored = false;
     for plan in [
+        plan_firewall(&sim.cluster, &sim.world, Some(&FirewallWish::default())),
+        plan_firewall(&sim.cluster, &sim.world, None),
         plan_ha(&sim.cluster, &sim.world, true),
         plan_ha(&sim.cluster, &sim.world, false),
         plan_backup_job(&sim.cluster, &sim.world, Some(&wish(7))),
@@ -242,7 +310,14 @@ fn without_the_secrets_nothing_is_guarded() {
 fn protection_stands_against_no_guard() {
     let mut sim = made(3, 0, true, 3);
     sim.cluster.protect = true;
-    for ask in [Ask::Ha(true), Ask::Backup(Some(7)), Ask::Ha(false), Ask::Backup(None)] {
+    for ask in [
+        Ask::Firewall(Some(443)),
+        Ask::Ha(true),
+        Ask::Backup(Some(7)),
+        Ask::Firewall(None),
+        Ask::Ha(false),
+        Ask::Backup(None),
+    ] {
         let plan = planned(&sim.cluster, &sim.world, ask);
         assert_eq!(sim.run(&plan, |_| true), plan.steps.len());
         assert!(!plan.is_empty());
@@ -300,6 +375,57 @@ fn backups_go_only_where_they_are_taken() {
 }
 
 #[test]
+fn a_firewall_lets_in_the_cluster_and_the_apis() {
+    let mut sim = made(3, 1, true, 3);
+    let plan = planned(&sim.cluster, &sim.world, Ask::Firewall(Some(443)));
+    let said = render(&plan, RenderOptions::default());
+    insta::assert_snapshot!(said);
+    let new = PartCounts { create: 4, ..PartCounts::default() };
+    let rules = PartCounts { create: 3 * 5 + 4, ..PartCounts::default() };
+    let wanted = FirewallCounts { turn_on: 4, sets: new, rules, ..FirewallCounts::default() };
+    assert_eq!(counts(&plan).firewalls, wanted);
+    sim.run(&plan, |_| true);
+    let again =
+        render(&planned(&sim.cluster, &sim.world, Ask::Firewall(Some(443))), RenderOptions::default());
+    assert!(again.ends_with("No changes: the firewall of cluster home is as asked for.\n"), "{again}");
+    // Another port: ours are replaced, nothing is cut off.
+    let plan = planned(&sim.cluster, &sim.world, Ask::Firewall(Some(80)));
+    assert_eq!((counts(&plan).firewalls.change, counts(&plan).firewalls.rules.delete), (4, 19));
+    assert!(plan.steps.iter().all(|step| step.impact == Impact::None));
+    let off = planned(&sim.cluster, &sim.world, Ask::Firewall(None));
+    assert_eq!(outcome(&off), "4 firewalls turned off, 19 rules deleted, 4 IP sets deleted");
+}
+
+/// A firewall that has nothing of ours was not turned on by us, and a set that others use stays.
+#[test]
+fn firewalls_of_others_stay_on() {
+    let mut sim = made(1, 0, true, 3);
+    let options = object(&[("enable", "1")]);
+    sim.world.firewalls.as_mut().unwrap().seen.get_mut(&300).unwrap().options = options;
+    let off = planned(&sim.cluster, &sim.world, Ask::Firewall(None));
+    assert!(off.is_empty() && off.notes[0].text.contains("It stays"), "{:?}", off.notes);
+    let on = planned(&sim.cluster, &sim.world, Ask::Firewall(Some(443)));
+    sim.run(&on, |_| true);
+    let view = sim.world.firewalls.as_mut().unwrap().seen.get_mut(&300).unwrap();
+    view.rules.push(VmRule { source: Some("+cluster".into()), ..their_rule() });
+    let off = planned(&sim.cluster, &sim.world, Ask::Firewall(None));
+    assert_eq!(counts(&off).firewalls.sets, PartCounts::default());
+    assert!(off.notes[0].text.contains("a rule of somebody else uses it"), "{:?}", off.notes);
+}
+
+#[test]
+fn a_firewall_that_could_not_be_read_is_a_problem() {
+    let mut sim = made(3, 0, true, 3);
+    let view = sim.world.firewalls.as_mut().unwrap();
+    view.seen.remove(&301);
+    view.unread.insert(301, "permission denied".into());
+    for ask in [Ask::Firewall(Some(443)), Ask::Firewall(None)] {
+        let plan = planned(&sim.cluster, &sim.world, ask);
+        assert_eq!(problems(&plan), ["The firewall of its VM could not be read: permission denied."]);
+    }
+}
+
+#[test]
 fn a_change_shows_what_becomes_of_what() {
     let mut sim = made(1, 0, true, 3);
     let plan = planned(&sim.cluster, &sim.world, Ask::Backup(Some(7)));
@@ -338,8 +464,9 @@ proptest! {
         let mut sim = finished(&scene, rules, hosts);
         let (theirs, guests) = (sim.world.clone(), sim.world.guests.clone());
         for (ask, seed) in [
-            (Ask::Ha(true), seed), (Ask::Backup(Some(7)), again), (Ask::Backup(Some(9)), seed),
-            (Ask::Ha(false), again), (Ask::Backup(None), seed),
+            (Ask::Firewall(Some(443)), again), (Ask::Ha(true), seed), (Ask::Backup(Some(7)), again),
+            (Ask::Firewall(Some(80)), seed), (Ask::Backup(Some(9)), seed),
+            (Ask::Firewall(None), seed), (Ask::Ha(false), again), (Ask::Backup(None), seed),
         ] {
             let first = planned(&sim.cluster, &sim.world, ask);
             for step in &first.steps {
@@ -353,6 +480,9 @@ proptest! {
             prop_assert_eq!(sim.run(&rest, |_| true), rest.steps.len());
             let last = planned(&sim.cluster, &sim.world, ask);
             prop_assert!(last.is_empty(), "{}", render(&last, RenderOptions::default()));
+        }
+        for (vmid, view) in &sim.world.firewalls.as_ref().unwrap().seen {
+            prop_assert_eq!((&view.rules[..], &view.members), (&[their_rule()][..], &None), "{}", vmid);
         }
         prop_assert_eq!(&sim.world.availability, &theirs.availability);
         prop_assert_eq!(&sim.world.backups, &theirs.backups);

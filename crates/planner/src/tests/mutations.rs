@@ -137,9 +137,12 @@ fn damage_guard(plan: &Plan, kind: u8, at: usize) -> Option<(&'static str, Plan)
     let mut bad = plan.clone();
     let at = at % bad.steps.len();
     let step = &mut bad.steps[at];
-    let what = match kind % 12 {
+    let what = match kind % 18 {
         0 => {
             let need = *step.needs.first()?;
+            if implied(plan, &plan.steps[at], need) {
+                return None;
+            }
             step.needs.retain(|id| *id != need);
             "a need dropped"
         }
@@ -186,12 +189,59 @@ fn damage_guard(plan: &Plan, kind: u8, at: usize) -> Option<(&'static str, Plan)
             "done twice"
         }
         8 => {
-            bad.purpose = if bad.purpose == Purpose::Ha { Purpose::BackupJob } else { Purpose::Ha };
+            bad.purpose = match bad.purpose {
+                Purpose::Ha => Purpose::BackupJob,
+                Purpose::BackupJob => Purpose::Firewall,
+                _ => Purpose::Ha,
+            };
             "another purpose"
         }
         9 => {
             bad.purpose = Purpose::Apply;
             "apply"
+        }
+        11 => {
+            let json = serde_json::to_value(&step.action).ok()?;
+            let mut json = json.as_object()?.clone();
+            json.get("vmid")?;
+            json.insert("vmid".into(), 9999.into());
+            step.action = serde_json::from_value(json.into()).ok()?;
+            "the firewall of another VM"
+        }
+        12 => {
+            let Action::SetFirewallRules { rules, .. } = &mut step.action else { return None };
+            rules.first_mut()?.source = None;
+            "lets everybody in"
+        }
+        13 => {
+            let Action::SetFirewallRules { rules, .. } = &mut step.action else { return None };
+            rules.retain(|rule| rule.dport.as_deref() != Some("50000"));
+            if rules.is_empty() {
+                return None;
+            }
+            "locks the Talos API in"
+        }
+        14 => {
+            let Action::SetFirewallRules { before, .. } = &mut step.action else { return None };
+            before.push(VmRule { comment: Some("backup agent".into()), ..VmRule::default() });
+            "deletes a rule of somebody else"
+        }
+        15 => {
+            let Action::FillIpSet { members, .. } = &mut step.action else { return None };
+            members.insert("0.0.0.0/0".into());
+            "everybody passes for the cluster"
+        }
+        16 => {
+            let Action::SetFirewallOptions { options, .. } = &mut step.action else { return None };
+            options.insert("policy_in".into(), "ACCEPT".into());
+            "drops nothing"
+        }
+        17 => {
+            if !matches!(step.action, Action::FilterCard { .. }) || step.impact == Impact::None {
+                return None;
+            }
+            step.impact = Impact::None;
+            "does more harm than it says"
         }
         10 => {
             let Action::PutClusterObject { options, .. } = &mut step.action else { return None };
@@ -214,7 +264,8 @@ proptest! {
     fn damage_to_guards_is_seen(
         scene in scenes(),
         rules in any::<bool>(),
-        (off, backup) in any::<(bool, bool)>(),
+        off in any::<bool>(),
+        guard in 0u8..3,
         kind in any::<u8>(),
         at in any::<prop::sample::Index>(),
     ) {
@@ -222,9 +273,10 @@ proptest! {
         let apply = sim.plan();
         sim.run(&apply, |_| true);
         looked(&mut sim.world, rules, 5);
-        let (on, ask) = match backup {
-            true => (Ask::Backup(Some(7)), if off { Ask::Backup(None) } else { Ask::Backup(Some(7)) }),
-            false => (Ask::Ha(true), Ask::Ha(!off)),
+        let (on, ask) = match guard {
+            0 => (Ask::Backup(Some(7)), if off { Ask::Backup(None) } else { Ask::Backup(Some(7)) }),
+            1 => (Ask::Firewall(Some(443)), if off { Ask::Firewall(None) } else { Ask::Firewall(Some(443)) }),
+            _ => (Ask::Ha(true), Ask::Ha(!off)),
         };
         if off {
             let plan = planned(&sim.cluster, &sim.world, on);
@@ -242,7 +294,7 @@ proptest! {
         let named = plan.steps.iter().any(|step| match &step.action {
             Action::PutClusterObject { vms, .. } => !vms.is_empty(),
             Action::RemoveClusterObject { vm, .. } => vm.is_some(),
-            _ => false,
+            _ => true,
         });
         prop_assert!(!named || !check(&sim.cluster, &doubtful, &plan).is_empty());
     }

@@ -113,7 +113,7 @@ impl Sim {
         self.disks.entry(node.to_owned()).or_default()
     }
 
-    fn ours(&mut self, vmid: u32, step: &Step) -> &mut GuestView {
+    pub(crate) fn ours(&mut self, vmid: u32, step: &Step) -> &mut GuestView {
         let guest = self.world.guests.get_mut(&vmid).unwrap_or_else(|| panic!("no VM {vmid}"));
         assert!(
             matches!(&guest.ownership, Ownership::Ours { node, .. } if Some(node) == step.node.as_ref()),
@@ -299,6 +299,11 @@ impl Sim {
                 self.put_object(*kind, id, vms, options, before.is_none());
             }
             Action::RemoveClusterObject { kind, id, .. } => self.remove_object(*kind, id),
+            Action::FillIpSet { .. }
+            | Action::DropIpSet { .. }
+            | Action::SetFirewallRules { .. }
+            | Action::SetFirewallOptions { .. }
+            | Action::FilterCard { .. } => self.set_firewall(step),
             Action::AwaitCreate { vmid, .. } => {
                 let node = self.node(step);
                 let guest = self.world.guests.get(vmid).unwrap();

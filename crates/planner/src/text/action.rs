@@ -1,8 +1,10 @@
 //! Steps in words.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::digest::hex12;
+use crate::guards::IP_SET;
 use crate::names::Content;
 use crate::plan::{Action, Impact, PlannedNode, Step};
 use crate::size;
@@ -25,6 +27,19 @@ impl fmt::Display for Action {
             Self::MakeTemplate { vmid, .. } => write!(f, "make template {vmid}"),
             Self::DropTemplate { vmid, .. } => write!(f, "destroy template {vmid}"),
             Self::DeleteVolume { volid, .. } => write!(f, "delete volume {volid}"),
+            Self::FillIpSet { before: None, .. } => write!(f, "create the IP set {IP_SET}"),
+            Self::FillIpSet { .. } => write!(f, "change the IP set {IP_SET}"),
+            Self::DropIpSet { .. } => write!(f, "delete the IP set {IP_SET}"),
+            Self::SetFirewallRules { rules, .. } if rules.is_empty() => {
+                f.write_str("delete its firewall rules")
+            }
+            Self::SetFirewallRules { before, .. } if before.is_empty() => {
+                f.write_str("create its firewall rules")
+            }
+            Self::SetFirewallRules { .. } => f.write_str("replace its firewall rules"),
+            Self::SetFirewallOptions { .. } => f.write_str("set its firewall's options"),
+            Self::FilterCard { on: true, .. } => f.write_str("turn its firewall on"),
+            Self::FilterCard { .. } => f.write_str("turn its firewall off"),
             Self::PutClusterObject { kind, id, before: None, .. } => write!(f, "create {} {id}", kind.noun()),
             Self::PutClusterObject { kind, id, .. } => write!(f, "change {} {id}", kind.noun()),
             Self::RemoveClusterObject { kind, id, .. } => write!(f, "remove {} {id}", kind.noun()),
@@ -92,7 +107,8 @@ pub(super) fn changes(action: &Action) -> Vec<String> {
                 format!("{}: {from} → {to}{when}", change.option)
             })
             .collect(),
-        Action::PutClusterObject { options, before: Some(before), .. } => options
+        Action::PutClusterObject { options, before: Some(before), .. }
+        | Action::SetFirewallOptions { options, before, .. } => options
             .iter()
             .filter(|(option, to)| !object_has(before, option, to))
             .map(|(option, to)| {
@@ -100,6 +116,14 @@ pub(super) fn changes(action: &Action) -> Vec<String> {
                 format!("{option}: {from} → {to}")
             })
             .collect(),
+        Action::FillIpSet { members, before: Some(before), .. } => {
+            let list = |one: &BTreeSet<String>, other: &BTreeSet<String>| {
+                one.difference(other).cloned().collect::<Vec<_>>().join(", ")
+            };
+            let told = [("adds", list(members, before)), ("removes", list(before, members))];
+            let told = told.into_iter().filter(|(_, which)| !which.is_empty());
+            told.map(|(verb, which)| format!("{verb} {which}")).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -114,6 +138,14 @@ pub(super) fn mark(step: &Step) -> (&'static str, Style) {
         | Action::LeaveEtcd { .. }
         | Action::RemoveMember { .. }
         | Action::ForgetNode => ("-", Style::Red),
+        Action::FillIpSet { before: None, .. } => ("+", Style::Green),
+        Action::SetFirewallRules { rules, .. } if rules.is_empty() => ("-", Style::Plain),
+        Action::SetFirewallRules { before, .. } if before.is_empty() => ("+", Style::Green),
+        Action::FillIpSet { .. }
+        | Action::SetFirewallRules { .. }
+        | Action::SetFirewallOptions { .. }
+        | Action::FilterCard { .. } => ("~", Style::Yellow),
+        Action::DropIpSet { .. } => ("-", Style::Plain),
         Action::PutClusterObject { before: None, .. } => ("+", Style::Green),
         Action::PutClusterObject { .. } => ("~", Style::Yellow),
         Action::RemoveClusterObject { .. } => ("-", Style::Plain),

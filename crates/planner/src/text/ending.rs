@@ -153,6 +153,9 @@ impl Page<'_> {
             (Purpose::PruneVolumes, false) => {
                 format!("No changes: no volume of cluster {cluster} is to be deleted.{not_seen}")
             }
+            (Purpose::Firewall, false) => {
+                format!("No changes: the firewall of cluster {cluster} is as asked for.")
+            }
             (Purpose::Ha, false) => {
                 format!("No changes: high availability of cluster {cluster} is as asked for.")
             }
@@ -234,7 +237,7 @@ pub fn outcome(plan: &Plan) -> String {
 
 /// What a plan does besides VMs being made, changed and destroyed: how many of what, what is done to them, and has been.
 fn counted(plan: &Plan) -> impl Iterator<Item = (String, &'static str, &'static str)> {
-    let Counts { vms, templates, files, volumes, .. } = counts(plan);
+    let Counts { vms, templates, files, volumes, firewalls, .. } = counts(plan);
     let mut all = vec![
         (vms.restart, "VM", "restart", "restarted"),
         (templates.create, "template", "create", "created"),
@@ -243,6 +246,16 @@ fn counted(plan: &Plan) -> impl Iterator<Item = (String, &'static str, &'static 
         (files.delete, "file", "delete", "deleted"),
         (volumes, "volume", "delete", "deleted"),
     ];
+    all.extend([
+        (firewalls.turn_on, "firewall", "turn on", "turned on"),
+        (firewalls.change, "firewall", "change", "changed"),
+        (firewalls.turn_off, "firewall", "turn off", "turned off"),
+        (firewalls.rules.create, "rule", "create", "created"),
+        (firewalls.rules.delete, "rule", "delete", "deleted"),
+        (firewalls.sets.create, "IP set", "create", "created"),
+        (firewalls.sets.change, "IP set", "change", "changed"),
+        (firewalls.sets.delete, "IP set", "delete", "deleted"),
+    ]);
     for kind in [ObjectKind::HaResource, ObjectKind::HaRule, ObjectKind::HaGroup, ObjectKind::BackupJob] {
         let of_kind = objects(plan, |one| one == kind);
         all.extend([

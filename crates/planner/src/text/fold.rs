@@ -74,6 +74,9 @@ fn shape((node, steps): &Told<'_, '_>) -> String {
                     )));
                 }
             }
+            Action::SetFirewallOptions { .. } | Action::FillIpSet { .. } => {
+                shape.push_str(&neutral(action::changes(&step.action).join("\n")));
+            }
             _ => {}
         }
     }

@@ -102,6 +102,7 @@ impl<'p> Page<'p> {
             Purpose::Remove => "remove nodes from",
             Purpose::PruneTemplates => "prune templates of",
             Purpose::PruneVolumes => "prune volumes of",
+            Purpose::Firewall => "set the firewall of",
             Purpose::Ha => "set high availability of",
             Purpose::BackupJob => "set the backup job of",
         };

@@ -1,4 +1,4 @@
-//! What Proxmox keeps to guard VMs: high availability and backup jobs. Only read for the purposes that need it.
+//! What Proxmox keeps to guard VMs: firewalls, high availability and backup jobs. Only read for the purposes that need it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,6 +68,48 @@ pub struct BackupStorage {
     pub host: String,
     /// Content types it takes.
     pub content: BTreeSet<String>,
+}
+
+/// The firewalls of VMs that are ours.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FirewallsView {
+    /// Those that were read, by VMID.
+    pub seen: BTreeMap<u32, FirewallView>,
+    /// Why others could not be.
+    pub unread: BTreeMap<u32, String>,
+}
+
+/// The firewall of a VM. Whether it filters at all is an option of the network card.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FirewallView {
+    /// Its options.
+    pub options: ObjectOptions,
+    /// Its rules in order, ours and others.
+    pub rules: Vec<VmRule>,
+    /// What is in our IP set; none if there is no such set.
+    pub members: Option<BTreeSet<String>>,
+}
+
+/// A rule of a VM's firewall.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VmRule {
+    /// `in` or `out`.
+    pub direction: String,
+    /// `ACCEPT`, `DROP`, `REJECT`.
+    pub action: String,
+    /// `tcp`, `udp`, `icmp`; none for every one.
+    pub proto: Option<String>,
+    /// Destination ports.
+    pub dport: Option<String>,
+    /// Addresses, or `+name` for an IP set.
+    pub source: Option<String>,
+    /// Comment.
+    pub comment: Option<String>,
+    /// In force.
+    pub enable: bool,
 }
 
 /// Options whose value is a list that Proxmox keeps in an order of its own.

@@ -56,6 +56,11 @@ const RULE: &[Rule] = &[
     opt("sport", Kind::Text),
 ];
 
+/// A digest of all rules, by which a client tells that they are still those that it read.
+fn digest(rules: &[Options]) -> String {
+    super::download::digest("sha1", format!("{rules:?}").as_bytes()).unwrap_or_default()
+}
+
 /// Everything below `/nodes/{node}/qemu/{vmid}/firewall`.
 pub(super) fn firewall(context: &Context, host: &str, vmid: u32, parts: &[&str]) -> Answer {
     let privilege = if context.method == "GET" { "VM.Audit" } else { "VM.Config.Network" };
@@ -104,9 +109,11 @@ fn no_set(name: &str) -> Fail {
 fn read(firewall: &Firewall, parts: &[&str]) -> Answer {
     match parts {
         ["rules"] => {
+            let digest = digest(&firewall.rules);
             let rule = |(pos, rule): (usize, &Options)| {
                 let mut row = shown(rule);
                 row["pos"] = pos.into();
+                row["digest"] = digest.as_str().into();
                 row
             };
             rows(firewall.rules.iter().enumerate().map(rule).collect())
@@ -131,6 +138,10 @@ fn change(firewall: &mut Firewall, context: &Context, parts: &[&str]) -> Result<
         // A new rule goes first, whatever place is asked for.
         ("POST", ["rules"]) => firewall.rules.insert(0, given(context, &["pos", "digest"])),
         ("DELETE", ["rules", pos]) => {
+            if context.param("digest").is_some_and(|known| known != digest(&firewall.rules)) {
+                let text = "detected modified configuration - file changed by other user? Try again.";
+                return Err(Fail::internal(text));
+            }
             let pos = pos.parse::<usize>().ok().filter(|pos| *pos < firewall.rules.len());
             let pos = pos.ok_or_else(|| Fail::internal("no rule at that position"))?;
             firewall.rules.remove(pos);
