@@ -53,7 +53,7 @@ pub async fn run(cli: Cli, color: bool) -> Outcome {
         }
         Command::Apply { target, saved, expect, yes, onto, timeline, full } => {
             let options = apply::Options { saved, expect, yes, onto, timeline, full };
-            apply::run(target, &options, format, color).await
+            Box::pin(apply::run(target, &options, format, color)).await
         }
         Command::Destroy { target, confirm, onto, without_secrets, full } => {
             let options = destroy::Options { confirm, onto, without_secrets, full };
