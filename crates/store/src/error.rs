@@ -32,8 +32,8 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The lock was lost to somebody else; what should have been written was not.
-    #[error("the lock on {} was lost to somebody else; nothing was written", path.display())]
+    /// The lock was removed or taken over; what should have been written was not.
+    #[error("this command no longer holds the lock on {}; nothing was written", path.display())]
     LeaseLost {
         /// Where it is.
         path: PathBuf,

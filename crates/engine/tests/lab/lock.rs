@@ -57,7 +57,7 @@ async fn whoever_lost_the_lock_begins_nothing_more() {
     let kinds: Vec<_> = report
         .failures()
         .map(|step| match &step.state {
-            StepState::Failed { kind, error, .. } => (*kind, error.contains("was lost to somebody else")),
+            StepState::Failed { kind, error, .. } => (*kind, error.contains("no longer holds the lock")),
             other => panic!("{other:?}"),
         })
         .collect();

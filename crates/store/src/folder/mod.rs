@@ -52,14 +52,16 @@ impl Folder {
         let folder = File::open(&self.root).map_err(files::io("open the folder", &self.root))?;
         match folder.lock() {
             Ok(()) => Ok(folder),
-            // Network file systems lock only files that can be written.
-            Err(_) => {
-                let path = self.root.join(TURN);
-                let file = files::open_or_make(&path)?;
-                file.lock().map_err(files::io("lock", &path))?;
-                Ok(file)
-            }
+            Err(_) => self.turn_in_file(),
         }
+    }
+
+    /// The same on network file systems, which lock only files that can be written.
+    fn turn_in_file(&self) -> Result<File, Error> {
+        let path = self.root.join(TURN);
+        let file = files::open_or_make(&path)?;
+        file.lock().map_err(files::io("lock", &path))?;
+        Ok(file)
     }
 
     fn put(

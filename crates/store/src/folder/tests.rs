@@ -69,3 +69,16 @@ async fn the_same_epoch_of_somebody_else_is_another_lease() {
     assert!(matches!(late, Err(Error::LeaseLost { .. })));
     folder.put_if_unchanged("a", b"x", None, Some(second.fence())).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_file_gives_turns_where_the_folder_cannot() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = Folder::new(root.path());
+    let turn = folder.turn_in_file().unwrap();
+    let file = File::open(root.path().join(TURN)).unwrap();
+    assert!(matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)));
+    drop(turn);
+    drop(folder.turn_in_file().unwrap());
+    assert!(files::is_private(&root.path().join(TURN)));
+    assert_eq!(folder.list("").unwrap(), [""; 0], "it is no blob");
+}
