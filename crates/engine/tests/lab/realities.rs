@@ -199,7 +199,7 @@ async fn a_host_that_goes_and_comes_back_costs_time_only() {
         .extend([("cp-1".into(), "atlas".into()), ("worker-1".into(), "boreas".into())]);
     // The control plane keeps the run busy.
     let slow = When::call("POST", "/nodes/atlas/qemu").nth(1);
-    bench.lab.faults().inject(slow, Fault::Task(TaskFault::Slower(100)));
+    bench.lab.faults().inject(slow, Fault::Task(TaskFault::Slower(300)));
     let dc = bench.lab.datacenter().clone();
     let gone = || dc.set_host_online("boreas", false);
     let back = || dc.set_host_online("boreas", true);
