@@ -3,7 +3,7 @@
 //! Everything that talks to a peer is built on a [`Dial`]: it hands out byte streams, so that the same client code
 //! runs over TCP, through a proxy, and against an in-process peer under paused time.
 //!
-//! - [`Direct`] dials by TCP, [`Proxy`] through HTTP CONNECT or SOCKS5 (the proxy resolves the name),
+//! - [`Direct`] dials by TCP, [`Refused`] not at all, [`Proxy`] through HTTP CONNECT or SOCKS5 (the proxy resolves the name),
 //!   [`Timeout`] bounds any of them.
 //! - [`Routes`] holds one dialer for each kind of peer.
 //! - [`serve_proxy`] lets other programs on this machine go through a dialer; [`relay`] passes bytes between two streams.
@@ -66,6 +66,17 @@ pub trait Dial: Send + Sync + 'static {
 
 /// The usual way to hold a [`Dial`].
 pub type Dialer = Arc<dyn Dial>;
+
+/// Refuses every connection, with this reason.
+#[derive(Clone, Copy, Debug)]
+pub struct Refused(pub &'static str);
+
+impl Dial for Refused {
+    fn dial<'a>(&'a self, target: &'a Target) -> Dialing<'a> {
+        let why = format!("{target} is not contacted: {}", self.0);
+        Box::pin(async move { Err(io::Error::new(io::ErrorKind::PermissionDenied, why)) })
+    }
+}
 
 /// Dials by TCP from this machine.
 #[derive(Clone, Copy, Debug, Default)]
