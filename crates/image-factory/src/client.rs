@@ -4,6 +4,7 @@ use std::{fmt, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use daedal_dial::{Dialer, Target, Trust, TrustError, tls_error};
+use daedal_talos_image::{Format, Image, Schematic};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, LOCATION, USER_AGENT},
@@ -14,11 +15,6 @@ use rustls::ClientConfig;
 use serde::{Deserialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 use url::Url;
-
-use crate::{
-    image::{Format, Image},
-    schematic::Schematic,
-};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(15);
 /// The factory builds an image when it is first asked for, before it answers.

@@ -7,7 +7,8 @@ use std::{
 };
 
 use daedal_dial::{BoxStream, Dial, Dialing, Fingerprint, Target, Trust, provider};
-use daedal_image_factory::{Arch, Error, Factory, Format, Image, Schematic};
+use daedal_image_factory::{Error, Factory};
+use daedal_talos_image::{Arch, Format, Image, Schematic};
 use rustls_pki_types::PrivateKeyDer;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -155,6 +156,7 @@ async fn the_size_is_told_without_reading() {
     assert!(server.seen.lock().unwrap()[0].starts_with("factory:80 HEAD "));
 }
 
+/// Mission: E14
 #[tokio::test(start_paused = true)]
 async fn a_bad_file_never_yields_a_fingerprint() {
     // Nine bytes, as a web page's error might be stored.

@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use daedal_image_factory::{MetaValue, Overlay, OverlayOption, Schematic, SecureBoot};
+use daedal_talos_image::{MetaValue, Overlay, OverlayOption, Schematic, SecureBoot};
 use proptest::{
     prelude::*,
     strategy::ValueTree as _,
