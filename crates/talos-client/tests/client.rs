@@ -57,6 +57,7 @@ async fn mutual_tls_and_calls() {
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("connection refused"));
 }
 
+/// Mission: H9
 #[tokio::test(start_paused = true)]
 async fn whose_node_it_is() {
     let (ours, theirs) = (bundle(1), bundle(2));
@@ -133,6 +134,7 @@ async fn the_reason_for_hanging_up_is_heard_by_who_is_late() {
 }
 
 /// Who answers in the middle of an exchange with another key than at its beginning hears nothing of what is still to be said.
+/// Mission: H9
 #[tokio::test(start_paused = true)]
 async fn a_pin_holds_for_the_whole_exchange() {
     let ((real, _node), (other, impostor)) =

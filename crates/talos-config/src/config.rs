@@ -5,6 +5,7 @@ mod compare;
 mod contract;
 mod disk;
 mod document;
+mod facts;
 mod generate;
 mod kubernetes;
 mod lint;

@@ -212,7 +212,7 @@ impl MachineConfig {
             .collect()
     }
 
-    pub(super) fn legacy_interfaces(&self) -> impl Iterator<Item = &Value> + Clone {
+    pub(in crate::config) fn legacy_interfaces(&self) -> impl Iterator<Item = &Value> + Clone {
         let network = self.get("machine.network");
         network.map(|network| items(network, "interfaces")).into_iter().flatten()
     }

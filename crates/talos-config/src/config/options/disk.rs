@@ -1,5 +1,8 @@
 //! Disks: where Talos goes, what is encrypted, volumes of one's own.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::secret::Secret;
 
 /// Where Talos is installed and what from.
@@ -35,7 +38,8 @@ pub struct DiskSelector {
 }
 
 /// Kind of disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum DiskKind {
     /// Solid state.
     Ssd,

@@ -1,15 +1,20 @@
 //! What else a machine may be told: kernel, kubelet mounts, logs, extensions, KubeSpan.
 
 use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::secret::Secret;
 
-/// A kernel module to be loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A kernel module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KernelModule {
     /// Its name.
+    #[schemars(example = &"nbd")]
     pub name: String,
-    /// Its parameters, `key=value`.
+    /// Its parameters, `key=value` each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<String>,
 }
 
