@@ -55,7 +55,9 @@ pub fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: u32) ->
         ha: control_planes >= 3,
         protect: false,
         restarts: daedal_inventory::Restarts::Allowed,
-        outputs: Outputs::Plain,
+        outputs: Outputs::default(),
+        store: StorePlace::Folder,
+        secrets: SecretsPlace::Store,
         tags: vec![],
         talos: Talos {
             version: "1.12.0".parse().unwrap(),
@@ -87,23 +89,7 @@ pub fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: u32) ->
             kube_proxy: true,
             schedule_on_control_planes: false,
         },
-        proxmox: Proxmox {
-            endpoint: "https://atlas.lan:8006".into(),
-            token_id: "daedal@pve!cli".into(),
-            token_secret: SecretRef::Env("PROXMOX_TOKEN_SECRET".into()),
-            tls: TlsTrust::System,
-            hosts: hosts.iter().map(|h| Host { name: (*h).into(), capacity: None }).collect(),
-            disks_storage: "local-lvm".into(),
-            template_disks: None,
-            cloud_init_drives: None,
-            images_storage: "local".into(),
-            bridge: "vmbr0".into(),
-            vlan: None,
-            pool: None,
-            cpu_overcommit: 1.0,
-            disk_overcommit: 1.0,
-            memory_reserve: 2 * GIB,
-        },
+        proxmox: proxmox(hosts),
         reach: Reach::Direct,
         network: Network {
             cidr: "10.0.0.0/16".parse().unwrap(),
@@ -123,6 +109,26 @@ pub fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: u32) ->
         machine: daedal_inventory::options::Machine::default(),
         nodes,
         lacks: vec![],
+    }
+}
+
+fn proxmox(hosts: &[&str]) -> Proxmox {
+    Proxmox {
+        endpoint: "https://atlas.lan:8006".into(),
+        token_id: "daedal@pve!cli".into(),
+        token_secret: SecretRef::Env("PROXMOX_TOKEN_SECRET".into()),
+        tls: TlsTrust::System,
+        hosts: hosts.iter().map(|h| Host { name: (*h).into(), capacity: None }).collect(),
+        disks_storage: "local-lvm".into(),
+        template_disks: None,
+        cloud_init_drives: None,
+        images_storage: "local".into(),
+        bridge: "vmbr0".into(),
+        vlan: None,
+        pool: None,
+        cpu_overcommit: 1.0,
+        disk_overcommit: 1.0,
+        memory_reserve: 2 * GIB,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use daedal_inventory::{Cluster, Node};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -32,7 +33,7 @@ impl ImageRef {
 }
 
 /// What an image is to Proxmox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
     /// A disk image, to be imported.
@@ -141,10 +142,23 @@ pub fn is_boot_iso(cluster: &Cluster, volid: &str) -> bool {
         && schematic.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Volume id of a config medium on the images storage.
+/// Volume id of a config medium on the images storage: an ISO, or a snippet.
 pub fn media_volid(storage: &str, file: &str) -> String {
-    format!("{storage}:iso/{file}")
+    let content = if file.trim_end_matches(PART).ends_with(SNIPPET) { SNIPPETS } else { "iso" };
+    format!("{storage}:{content}/{file}")
 }
+
+/// Whether a storage's content of this type may be a config medium.
+pub fn may_be_medium(content: &str) -> bool {
+    matches!(content, "iso" | SNIPPETS)
+}
+
+/// The type of content that snippets are.
+const SNIPPETS: &str = "snippets";
+/// How a config medium that is a snippet ends.
+const SNIPPET: &str = ".yaml";
+/// What follows the name of a snippet that is not whole yet. One that a cut connection left is found by it: it holds keys.
+const PART: &str = ".part";
 
 /// File name of a node's config medium.
 ///
@@ -158,7 +172,8 @@ pub fn media_file(cluster: &Cluster, node: &Node, secrets: Option<&SecretsId>) -
 
 /// Like [`media_file`], for a digest at hand.
 pub fn media_file_of(cluster: &Cluster, node: &str, digest: &str, secrets: Option<&SecretsId>) -> String {
-    let file = format!("daedal-{}.{node}.{}-{}.iso", cluster.name, uuid8(cluster.uuid), hex12(digest));
+    let ending = if cluster.boot.by_snippet() { SNIPPET } else { ".iso" };
+    let file = format!("daedal-{}.{node}.{}-{}{ending}", cluster.name, uuid8(cluster.uuid), hex12(digest));
     match secrets {
         Some(secrets) => signed(&file, secrets),
         None => file,
@@ -167,19 +182,23 @@ pub fn media_file_of(cluster: &Cluster, node: &str, digest: &str, secrets: Optio
 
 /// The name of a config medium (or its volume id) with the id of secrets that are known by now.
 pub fn signed(file: &str, secrets: &SecretsId) -> String {
-    format!("{}-{}.iso", file.trim_end_matches(".iso"), secrets.short())
+    match file.rsplit_once('.') {
+        Some((name, ending)) => format!("{name}-{}.{ending}", secrets.short()),
+        None => file.to_owned(),
+    }
 }
 
 /// Like [`media_node`], but none if the file was made with other secrets than these, or with any where there are none.
 pub fn own_media_node<'a>(cluster: &Cluster, secrets: Option<&SecretsId>, file: &'a str) -> Option<&'a str> {
     let node = media_node(cluster, file)?;
-    let id = file.trim_end_matches(".iso").rsplit('.').next()?.split('-').nth(2);
+    let id = file.trim_end_matches(PART).rsplit('.').nth(1)?.split('-').nth(2);
     id.is_none_or(|id| secrets.is_some_and(|secrets| secrets.short() == id)).then_some(node)
 }
 
 /// Which node of this cluster a config medium was made for; none if the file is not one of this cluster's.
 pub fn media_node<'a>(cluster: &Cluster, file: &'a str) -> Option<&'a str> {
-    let rest = file.strip_prefix("daedal-")?.strip_suffix(".iso")?;
+    let rest = file.strip_prefix("daedal-")?;
+    let rest = rest.strip_suffix(".iso").or_else(|| rest.trim_end_matches(PART).strip_suffix(SNIPPET))?;
     let mut parts = rest.split('.');
     let (name, node, id) = (parts.next()?, parts.next()?, parts.next()?);
     let mut words = id.split('-');
@@ -225,6 +244,8 @@ fn uuid8(uuid: Uuid) -> String {
 
 #[cfg(test)]
 mod tests {
+    use daedal_inventory::BootConfig;
+
     use super::*;
     use crate::fixture;
 
@@ -263,6 +284,21 @@ mod tests {
         for secrets in [Some(&theirs), None] {
             assert_eq!(own_media_node(&home, secrets, &file), None);
             assert_eq!(own_media_node(&home, secrets, &unsigned), Some("cp-1"), "of an older version");
+        }
+    }
+
+    #[test]
+    fn a_snippet_that_is_not_whole_is_known_by_its_name() {
+        let mut home = fixture::home();
+        home.boot.config = BootConfig::Snippet;
+        let mine = SecretsId::derive(b"mine");
+        for secrets in [None, Some(&mine)] {
+            let file = media_file(&home, &home.nodes[0], secrets);
+            assert!(file.ends_with(".yaml"), "{file}");
+            for file in [file.clone(), format!("{file}.part")] {
+                assert_eq!(own_media_node(&home, secrets, &file), Some("cp-1"));
+                assert_eq!(media_volid("local", &file), format!("local:snippets/{file}"));
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::hardware::{Chipset, Firmware};
 use daedal_inventory::{Cluster, Node};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use value::{Card, Disk, Value};
@@ -23,7 +24,7 @@ pub type Options = BTreeMap<String, Value>;
 pub const FIRST_NIC: &str = "net0";
 
 /// One changed option.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// Proxmox option name (`cores`, `memory`, `net0`, `tags` …).
@@ -175,7 +176,8 @@ pub struct Held {
 }
 
 /// Why an option of a VM is left as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub enum WhyHeld {
     /// The chipset decides where devices are.
     DevicesWouldMove,
