@@ -66,9 +66,19 @@ impl Templates {
 }
 
 impl Boot {
-    /// Whether the config travels on a medium of ours, in a CD drive.
+    /// Whether the config travels in a file of ours on a storage: on a medium in a CD drive, or as a snippet.
     pub fn by_medium(&self) -> bool {
-        self.config == BootConfig::Cidata
+        self.config == BootConfig::Cidata || self.by_snippet()
+    }
+
+    /// Whether that file is a snippet, which Proxmox puts on its own cloud-init drive.
+    pub fn by_snippet(&self) -> bool {
+        self.config == BootConfig::Snippet
+    }
+
+    /// Whether VMs have Proxmox's own cloud-init drive.
+    pub fn has_cloud_init(&self) -> bool {
+        self.config == BootConfig::CloudInitDrive || self.by_snippet()
     }
 
     /// Whether the node first waits in maintenance mode, where it is given its config.
@@ -93,12 +103,16 @@ impl Boot {
 
     /// The kinds of content that the images storage must take.
     pub fn files(&self) -> &'static [&'static str] {
-        let iso = self.by_medium() || self.takes_iso() && self.iso.is_none();
-        match (self.imports() && self.image.is_none(), iso) {
-            (true, true) => &["import", "iso"],
-            (true, false) => &["import"],
-            (false, true) => &["iso"],
-            (false, false) => &[],
+        let iso = self.config == BootConfig::Cidata || self.takes_iso() && self.iso.is_none();
+        match (self.imports() && self.image.is_none(), iso, self.by_snippet()) {
+            (true, true, false) => &["import", "iso"],
+            (true, true, true) => &["import", "iso", "snippets"],
+            (true, false, false) => &["import"],
+            (true, false, true) => &["import", "snippets"],
+            (false, true, false) => &["iso"],
+            (false, true, true) => &["iso", "snippets"],
+            (false, false, true) => &["snippets"],
+            (false, false, false) => &[],
         }
     }
 

@@ -15,6 +15,8 @@ pub use crate::boot::{Boot, BootConfig, BootFrom, DiskFormat, FirstContact, Temp
 pub use crate::image::{Bootloader, Overlay, OverlayOption};
 pub use crate::node::{Disk, Nic, Node, Role};
 use crate::options::{Hidden, Machine, Registry, RegistryMirror};
+pub use crate::secret::{SecretRef, SecretsPlace, SopsValue};
+use crate::store::StorePlace;
 pub use daedal_talos_config::Arch;
 
 /// A declared cluster with nothing left to decide. Holds references to secrets, never secrets.
@@ -35,7 +37,7 @@ pub struct Cluster {
     #[serde(default, skip_serializing_if = "Restarts::are_allowed")]
     pub restarts: Restarts,
     /// How the files that its users get are written.
-    #[serde(default, skip_serializing_if = "Outputs::are_plain")]
+    #[serde(default, skip_serializing_if = "Outputs::are_usual")]
     pub outputs: Outputs,
     /// Tags put on every VM (besides `daedal` and `daedal-<cluster>`), lower-case, sorted, unique.
     pub tags: Vec<String>,
@@ -47,6 +49,12 @@ pub struct Cluster {
     pub proxmox: Proxmox,
     /// How this machine reaches the nodes.
     pub reach: Reach,
+    /// Where its secrets, its lock and what else outlives a run are kept.
+    #[serde(default, skip_serializing_if = "StorePlace::is_folder")]
+    pub store: StorePlace,
+    /// Where its secrets bundle is kept.
+    #[serde(default, skip_serializing_if = "SecretsPlace::is_store")]
+    pub secrets: SecretsPlace,
     /// The nodes' network.
     pub network: Network,
     /// How a node boots and gets its config.
@@ -253,31 +261,80 @@ pub struct Capacity {
 }
 
 /// How the files are written that a cluster's users get: kubeconfig, talosconfig, machine configs, secrets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Outputs {
-    /// Readable by their owner alone, for kubectl and talosctl to use as they are.
-    #[default]
-    Plain,
-    /// Encrypted with the key that the secrets are encrypted with, as `NAME.age`.
-    Encrypted,
+pub struct Outputs {
+    /// Encrypted with the key that the secrets are encrypted with, as `NAME.age`; otherwise readable by their owner alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted: bool,
+    /// The port of `daedal proxy` that the kubeconfig goes through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeconfig_proxy: Option<u16>,
+    /// What the files are called.
+    #[serde(default, skip_serializing_if = "OutputNames::are_usual")]
+    pub names: OutputNames,
 }
 
 impl Outputs {
-    /// The usual way.
+    /// Whether nothing is declared about them.
+    pub fn are_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether other programs can read them as they are.
     pub fn are_plain(&self) -> bool {
-        *self == Self::Plain
+        !self.encrypted
     }
 }
 
-/// Where a secret is found. The binary resolves it; a missing one is an error that names the key.
+/// What the files are called whose names can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum SecretRef {
-    /// An environment variable.
-    Env(String),
-    /// A file, relative to the inventory.
-    File(PathBuf),
+pub struct OutputNames {
+    /// The config that control planes have in common.
+    pub control_plane: String,
+    /// The config that workers have in common.
+    pub worker: String,
+    /// The config of a node, with [`OutputNames::NODE`] for its name.
+    pub node: String,
+    /// Terraform variables about the machines; none if they are not written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tfvars: Option<String>,
+}
+
+impl Default for OutputNames {
+    /// As `talosctl gen config` calls them.
+    fn default() -> Self {
+        Self {
+            control_plane: "controlplane.yaml".to_owned(),
+            worker: "worker.yaml".to_owned(),
+            node: "nodes/<node>.yaml".to_owned(),
+            tfvars: None,
+        }
+    }
+}
+
+impl OutputNames {
+    /// What stands for the name of a node.
+    pub const NODE: &'static str = "<node>";
+
+    /// Whether nothing is declared about them.
+    pub fn are_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The file of the config that the nodes of a role have in common.
+    pub fn of_role(&self, role: Role) -> &str {
+        match role {
+            Role::ControlPlane => &self.control_plane,
+            Role::Worker => &self.worker,
+        }
+    }
+
+    /// The file of a node's config.
+    pub fn of_node(&self, node: &str) -> String {
+        self.node.replace(Self::NODE, node)
+    }
 }
 
 /// How a server's certificate is verified.
@@ -310,6 +367,49 @@ pub enum Reach {
     Direct,
     /// Through an HTTP CONNECT or SOCKS5 proxy URL.
     Proxy(String),
+    /// Through an SSH server.
+    Ssh(Box<Ssh>),
+}
+
+/// An SSH server that reaches the nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ssh {
+    /// The server.
+    #[serde(flatten)]
+    pub server: SshServer,
+    /// Servers on the way, the nearest first; none for what ssh_config says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jump: Option<Vec<SshServer>>,
+    /// File with host keys, relative to the inventory, instead of the operator's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_hosts: Option<PathBuf>,
+    /// Whether the Proxmox API is reached through it, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proxmox: bool,
+}
+
+/// A server that is logged in to by SSH. What is left open, ssh_config says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SshServer {
+    /// Name, address or alias.
+    pub host: String,
+    /// Who logs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// The private key's file, relative to the inventory or below `~/`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// Only the agent's keys are used.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub agent: bool,
+    /// The passphrase of the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passphrase: Option<SecretRef>,
 }
 
 /// The nodes' network.

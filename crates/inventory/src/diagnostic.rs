@@ -11,13 +11,15 @@ use crate::visible::{visible, visible_in_place};
 use crate::yaml::Span;
 
 /// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The inventory cannot be used.
     Error,
     /// It can be used, but something about it deserves a second look.
     Warning,
+    /// It can be used, and could be safer.
+    Note,
 }
 
 /// A place in one of the documents.
@@ -86,6 +88,7 @@ impl miette::Diagnostic for Diagnostic {
         Some(match self.severity {
             Severity::Error => miette::Severity::Error,
             Severity::Warning => miette::Severity::Warning,
+            Severity::Note => miette::Severity::Advice,
         })
     }
 

@@ -1,18 +1,21 @@
 //! The way in: texts → cluster, or everything that is wrong with them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
-use std::path::Path as FilePath;
+use std::path::{Path as FilePath, PathBuf};
 
 use serde::Deserialize;
 
+use crate::base::Layers;
 use crate::check::{self, Checked};
 use crate::cluster::Cluster;
 use crate::diagnostic::{self, Diagnostic, Diagnostics, Finding};
 use crate::document::Document;
+use crate::layout::{self, Translated, Words};
 use crate::resolve::{self, Context};
-use crate::yaml::{self, Node, Span, Value};
-use crate::{redact, schema};
+use crate::vault::VaultField;
+use crate::yaml::{Node, Span, Value};
+use crate::{lint, schema};
 
 /// A document's name and text.
 #[derive(Clone, Debug)]
@@ -28,10 +31,39 @@ pub trait Files {
     /// The text of a file whose path is as written in the inventory: relative to the inventory's folder.
     fn read(&self, path: &FilePath) -> io::Result<String>;
 
+    /// The text of another inventory that this one is based on, by its path from there.
+    fn base(&self, path: &FilePath) -> io::Result<String> {
+        self.read(path)
+    }
+
     /// The names of the files in a folder, in any order.
     fn list(&self, folder: &FilePath) -> io::Result<Vec<String>> {
         let _ = folder;
         Err(io::Error::new(io::ErrorKind::Unsupported, "folders cannot be read here"))
+    }
+
+    /// The text of a field of a secret in a Vault.
+    fn vault(&self, field: &VaultField) -> io::Result<String> {
+        let _ = field;
+        Err(io::Error::new(io::ErrorKind::Unsupported, "no Vault can be asked here"))
+    }
+
+    /// Whether a file is encrypted; none where that cannot be told.
+    fn is_encrypted(&self, path: &FilePath) -> Option<bool> {
+        let _ = path;
+        None
+    }
+
+    /// A value in a SOPS file, whose path is as written in the inventory.
+    fn sops(&self, file: &FilePath, key: &str) -> io::Result<String> {
+        let _ = (file, key);
+        Err(io::Error::new(io::ErrorKind::Unsupported, "SOPS files cannot be opened here"))
+    }
+
+    /// What a program prints.
+    fn command(&self, words: &[String]) -> io::Result<String> {
+        let _ = words;
+        Err(io::Error::new(io::ErrorKind::Unsupported, "no program can be run here"))
     }
 
     /// The value of an environment variable that a patch asks for.
@@ -52,8 +84,12 @@ impl<F: Fn(&FilePath) -> io::Result<String>> Files for F {
 pub struct Loaded {
     /// What it declares.
     pub cluster: Cluster,
-    /// What deserves a second look.
+    /// What deserves a second look, and every command says.
     pub warnings: Vec<Diagnostic>,
+    /// What `daedal check` finds besides: above all what is less safe than it could be.
+    pub lint: Vec<Diagnostic>,
+    /// Ids of warnings and notes that the inventory accepts.
+    pub ignored: Vec<String>,
 }
 
 /// Reads an inventory. Either a cluster with nothing left to decide comes out, or all that is wrong, each with its place.
@@ -74,25 +110,14 @@ pub fn load_lacking(documents: &[Source], files: &dyn Files) -> Result<Loaded, D
 }
 
 fn read(documents: &[Source], files: &dyn Files, lenient: bool) -> Result<Loaded, Diagnostics> {
-    let mut findings = Vec::new();
-    let mut masked = Vec::new();
-    let mut trees = Vec::new();
-    for (i, source) in documents.iter().enumerate() {
-        let (found, problems) = yaml::parse(&source.text, i);
-        if !problems.is_empty() {
-            masked.extend(redact::suspects(&source.text, i));
-        }
-        findings.extend(problems.into_iter().map(|p| {
-            let finding = Finding::error("yaml", p.span, p.message);
-            let finding = p.help.into_iter().fold(finding, Finding::help);
-            p.other.into_iter().fold(finding, |f, (span, note)| f.related(span, note))
-        }));
-        trees.extend(found.into_iter().filter(|n| !n.is_null()));
-    }
-    let Some(root) = the_document(&trees, documents, &mut findings) else {
-        return Err(Diagnostics::new(diagnostic::finish(findings, documents, &masked)));
+    let mut layers = Layers::new(documents, files);
+    let Some(Translated { root, words, said }) = whole_document(&mut layers) else {
+        let Layers { sources, findings, masked, .. } = layers;
+        return Err(Diagnostics::new(diagnostic::finish(findings, &sources, &masked)));
     };
-    let Checked { value, findings: found, guessed, masked: secrets } = check::check(root, schema::cached());
+    let Layers { sources, folders, mut findings, mut masked, .. } = layers;
+    let Checked { value, findings: found, guessed, masked: secrets } =
+        check::check(&root, schema::cached(), &folders, said);
     findings.extend(found);
     masked.extend(secrets);
     let document = match Document::deserialize(value) {
@@ -104,13 +129,13 @@ fn read(documents: &[Source], files: &dyn Files, lenient: bool) -> Result<Loaded
                 root.span,
                 "The document fits its schema but not its types.",
             ));
-            return Err(Diagnostics::new(diagnostic::finish(findings, documents, &masked)));
+            return Err(Diagnostics::new(diagnostic::finish(findings, &sources, &masked)));
         }
     };
     let mut cx = Context {
-        root,
+        root: &root,
         files,
-        sources: documents.to_vec(),
+        sources,
         findings,
         masked,
         guessed,
@@ -118,7 +143,10 @@ fn read(documents: &[Source], files: &dyn Files, lenient: bool) -> Result<Loaded
         inline: HashMap::new(),
         lenient,
         lacks: Vec::new(),
+        vault: None,
+        has_vault: false,
     };
+    let ignored = lint::ignored(&document.spec, &mut cx);
     let cluster = resolve::resolve(&document, &mut cx);
     if let Some(cluster) = &cluster {
         resolve::judge_patches(cluster, &mut cx);
@@ -131,37 +159,40 @@ fn read(documents: &[Source], files: &dyn Files, lenient: bool) -> Result<Loaded
             "The document could not be resolved, and nothing says why.",
         ));
     }
+    let lint = cluster.as_ref().filter(|_| !failed).map(|cluster| {
+        let mut found = lint::lint(&document, cluster, &cx);
+        words.translate(&mut found.findings);
+        diagnostic::finish(found.findings, &[&cx.sources[..], &found.sources].concat(), &cx.masked)
+    });
+    words.translate(&mut cx.findings);
     let diagnostics = diagnostic::finish(cx.findings, &cx.sources, &cx.masked);
-    match cluster {
-        Some(cluster) if !failed => Ok(Loaded { cluster, warnings: diagnostics }),
+    match (cluster, lint) {
+        (Some(cluster), Some(lint)) => Ok(Loaded { cluster, warnings: diagnostics, lint, ignored }),
         _ => Err(Diagnostics::new(diagnostics)),
     }
 }
 
-/// The one document that declares the cluster.
-fn the_document<'t>(trees: &'t [Node], sources: &[Source], findings: &mut Vec<Finding>) -> Option<&'t Node> {
+/// The tree of the one document that declares the cluster, with all that it is based on.
+fn whole_document(layers: &mut Layers<'_>) -> Option<Translated> {
+    let trees: Vec<Node> = (0..layers.sources.len()).flat_map(|source| layers.parsed(source)).collect();
     let start = Span { source: 0, start: 0, end: 0 };
-    let Some((root, more)) = trees.split_first() else {
-        if findings.is_empty() {
-            let help = "Begin with `apiVersion: daedal.dev/v1alpha1` and `kind: Cluster`.";
-            let finding = Finding::error("document", start, "There is no document here.").help(help);
-            findings.push(if sources.is_empty() { Finding { span: None, ..finding } } else { finding });
-        }
-        return None;
-    };
-    for other in more {
-        findings.push(
-            Finding::error("document", crate::path::first_word(other), "There is a second document here.")
-                .help("An inventory is one document; keep another cluster in a file of its own.")
-                .related(crate::path::first_word(root), "the first one"),
-        );
+    let help = "Begin with `apiVersion: daedal.dev/v1alpha1` and `kind: Cluster`.";
+    if trees.is_empty() && layers.findings.is_empty() {
+        let finding = Finding::error("document", start, "There is no document here.").help(help);
+        let nowhere = layers.sources.is_empty();
+        layers.findings.push(if nowhere { Finding { span: None, ..finding } } else { finding });
     }
+    let root = layers.only(trees)?;
     if !matches!(root.value, Value::Map(_)) {
-        let help = "Begin with `apiVersion: daedal.dev/v1alpha1` and `kind: Cluster`.";
-        findings.push(
-            Finding::error("document", root.span, "This is not an inventory: it has no keys.").help(help),
-        );
+        let message = "This is not an inventory: it has no keys.";
+        layers.findings.push(Finding::error("document", root.span, message).help(help));
         return None;
     }
-    Some(root)
+    if layout::is_one(&root) {
+        return layout::translated(&root, layers);
+    }
+    let own = layers.sources.first().and_then(|source| FilePath::new(&source.name).file_name());
+    let mut trail = vec![own.map(PathBuf::from).unwrap_or_default()];
+    let root = layers.over_bases(root, &mut trail)?;
+    Some(Translated { root, words: Words::default(), said: HashSet::new() })
 }

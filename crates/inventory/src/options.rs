@@ -8,13 +8,14 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use daedal_talos_config::KernelModule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use machine::{DiskKind, DiskSelector, ExtensionService, ServiceFile};
+pub use machine::{DiskSelector, ExtensionService, ServiceFile};
 pub use registry::{Registry, RegistryAuth, RegistryMirror, RegistryTls};
 pub(crate) use text::Hidden;
-pub use text::{SecretText, Text};
+pub use text::{SecretText, SopsText, Text, VaultText};
 
 /// Machine settings. Maps and lists of the cluster, the pool and the node are merged; the more specific level wins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,18 +73,6 @@ pub enum HostnameFrom {
     Static,
     /// What DHCP or the platform gives it.
     Dhcp,
-}
-
-/// A kernel module.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct KernelModule {
-    /// Its name.
-    #[schemars(example = &"nbd")]
-    pub name: String,
-    /// Its parameters, `key=value` each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parameters: Vec<String>,
 }
 
 /// A folder of the host that the kubelet sees.

@@ -397,7 +397,7 @@ fn first_of(key: &str, entries: &[Entry], index: &mut HashMap<String, Span>) -> 
 }
 
 /// The core schema's reading of an unquoted scalar.
-fn plain_kind(text: &str) -> Kind {
+pub(crate) fn plain_kind(text: &str) -> Kind {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
         "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => Kind::Bool,

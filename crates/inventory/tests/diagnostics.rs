@@ -79,7 +79,14 @@ macro_rules! refuses {
 }
 
 refuses! {
+    outputs_outside_their_folder: "environment: lab" => "outputs: {names: {controlplane: ../cp.yaml}}";
+    outputs_with_one_name_for_all_nodes: "environment: lab" => "outputs: {names: {node: node.yaml}}";
+    outputs_with_the_same_name: "environment: lab" => "outputs: {names: {node: <node>.yaml, tfvars: CP-1.yaml}}";
+    outputs_of_an_unknown_kind: "environment: lab" => "outputs: sealed";
+    outputs_with_a_port_and_no_proxy: "environment: lab" => "outputs: {kubeconfig: {port: 1081}}";
     key_unknown: "vip:" => "vpi:";
+    lint_of_nothing: "environment: lab" => "lint: {ignore: [root-tokens]}";
+    lint_of_an_error: "environment: lab" => "lint: {ignore: [unknown-key]}";
     key_unknown_and_nothing_near: "environment: lab" => "flavour: lab";
     key_in_another_case: "version: v1.35.0" => "version: v1.35.0, pod_subnets: [10.1.0.0/16]";
     key_unknown_at_the_top: "kind: Cluster" => "kind: Cluster\nstatus: {}";
@@ -223,7 +230,16 @@ refuses! {
     boot_format_of_nothing: "environment: lab" => "boot: {from: iso, format: raw}";
     boot_iso_with_meta: "environment: lab" => "boot: {from: iso, config: meta, iso: \"local:iso/talos.iso\"}";
     boot_maintenance_without_agent: "environment: lab" => "boot: {config: maintenance}\n  protect: yes";
-    reach_by_ssh: "environment: lab" => "reach: {ssh: {host: atlas.lan}}";
+    reach_ssh_and_proxy: "environment: lab" => "reach: {ssh: {host: atlas.lan}, proxy: \"socks5://127.0.0.1:1080\"}";
+    reach_ssh_without_host: "environment: lab" => "reach: {ssh: {user: root}}";
+    reach_ssh_host_with_user: "environment: lab" => "reach: {ssh: {host: \"root@atlas.lan:22\"}}";
+    reach_ssh_port: "environment: lab" => "reach: {ssh: {host: atlas.lan, port: 0}}";
+    reach_ssh_key_and_agent: "environment: lab" => "reach: {ssh: {host: atlas.lan, key: ~/.ssh/id_ed25519, agent: true}}";
+    reach_ssh_passphrase_alone: "environment: lab" => "reach: {ssh: {host: atlas.lan, passphrase: {env: PASSPHRASE}}}";
+    reach_ssh_passphrase_itself: "environment: lab" => "reach: {ssh: {host: atlas.lan, key: id, passphrase: canary-phrase}}";
+    reach_ssh_key_itself: "environment: lab" => "reach: {ssh: {host: atlas.lan, key: \"-----BEGIN OPENSSH PRIVATE KEY-----\"}}";
+    reach_ssh_jump_with_password: "environment: lab" => "reach: {ssh: {host: atlas.lan, jump: [\"ops:canary-word@bastion\"]}}";
+    reach_ssh_jump_wrong: "environment: lab" => "reach: {ssh: {host: atlas.lan, jump: [bastion, \"ops@bastion:ssh\", {host: \"a b\"}]}}";
     reach_unknown: "environment: lab" => "reach: indirect";
 
     tag_wrong: "environment: lab" => "tags: [\"a b\"]";

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use daedal_inventory::{Loaded, Source, load, resolved_json, resolved_yaml, schema};
+use daedal_inventory::{Files, Loaded, Source, load, resolved_json, resolved_yaml, schema};
 
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
@@ -16,11 +16,24 @@ fn examples() -> Vec<PathBuf> {
     found
 }
 
+/// What stands beside an example.
+struct Beside(PathBuf);
+
+impl Files for Beside {
+    fn read(&self, path: &Path) -> std::io::Result<String> {
+        std::fs::read_to_string(self.0.join(path))
+    }
+
+    fn list(&self, folder: &Path) -> std::io::Result<Vec<String>> {
+        let entries = std::fs::read_dir(self.0.join(folder))?;
+        entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+}
+
 fn load_example(name: &str) -> Loaded {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
     let text = std::fs::read_to_string(folder.join("cluster.yaml")).expect("readable");
-    let files = |path: &Path| std::fs::read_to_string(folder.join(path));
-    load(&[Source { name: format!("{name}/cluster.yaml"), text }], &files)
+    load(&[Source { name: format!("{name}/cluster.yaml"), text }], &Beside(folder))
         .unwrap_or_else(|e| panic!("{name}: {e:#?}"))
 }
 
@@ -60,7 +73,8 @@ fn home_is_the_five_nodes_of_the_plan() {
     assert!(cluster.ha);
 }
 
-/// F11: names, VMIDs, addresses, cores, memory, system disk, extra disks.
+/// Names, VMIDs, addresses, cores, memory, system disk, extra disks.
+/// Mission: F11
 #[test]
 fn fluodata_is_the_table_of_its_nodes() {
     let cluster = load_example("fluodata").cluster;

@@ -40,6 +40,7 @@ fn with(patches: &str) -> Result<Loaded, String> {
     })
 }
 
+/// Mission: I4
 #[test]
 fn a_folder_of_patches_is_read_in_order() {
     let cluster = with("[{folder: patches/, role: worker}]").expect("loads").cluster;

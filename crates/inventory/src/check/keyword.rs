@@ -1,6 +1,6 @@
 //! The words of JSON Schema that the document's types use, and what they mean for a value.
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use crate::yaml::{Kind, Node, Value};
 
@@ -49,6 +49,16 @@ pub(crate) fn constants(schema: &Json) -> Vec<&str> {
         .flatten()
         .filter_map(|c| c.get("const")?.as_str())
         .collect()
+}
+
+/// The keys of which a mapping takes exactly one, if it does.
+pub(crate) fn alternatives<'s>(schema: &'s Json, known: &'s Map<String, Json>) -> Option<Vec<&'s str>> {
+    if schema.get("maxProperties").is_some() {
+        return Some(known.keys().map(String::as_str).collect());
+    }
+    let each = schema.get("oneOf")?.as_array()?.iter();
+    let keys: Vec<&str> = each.filter_map(|choice| choice.get("required")?.get(0)?.as_str()).collect();
+    (!keys.is_empty()).then_some(keys)
 }
 
 pub(crate) fn example(schema: &Json) -> Option<String> {

@@ -7,11 +7,14 @@
 mod keyword;
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use serde_json::{Map, Number, Value as Json};
 
-use keyword::{allows, bounds, constants, example, fits, in_bounds, integer, kind_name, type_name, types};
+use keyword::{
+    allows, alternatives, bounds, constants, example, fits, in_bounds, integer, kind_name, type_name, types,
+};
 
 use crate::diagnostic::Finding;
 use crate::path::{Path, first_word};
@@ -25,14 +28,11 @@ const NOT_YET: &[NotYet] = &[
         instead: "Install add-ons with kubectl or helm once the cluster is up.",
         replaces: &[],
     },
-    NotYet { key: "spec.reach.ssh", instead: "Use `reach: direct` or a `proxy`.", replaces: &["proxy"] },
     NotYet {
         key: "spec.network.dhcp",
         instead: "Give the nodes static addresses.",
         replaces: &["cidr", "gateway"],
     },
-    NotYet { key: "spec.proxmox.token.secret.sops", instead: "Use `env` or `file`.", replaces: &[] },
-    NotYet { key: "spec.proxmox.token.secret.vault", instead: "Use `env` or `file`.", replaces: &[] },
     NotYet { key: "spec.pools.disks", instead: "A node has one system disk, `disk`.", replaces: &[] },
 ];
 
@@ -57,13 +57,20 @@ pub(crate) struct Checked {
     pub(crate) masked: Vec<Span>,
 }
 
-/// Checks a tree against the document's schema.
-pub(crate) fn check(root: &Node, schema: &Json) -> Checked {
+/// Checks a tree against the document's schema. Paths in it are those of the sources' folders, and come out as seen from the
+/// inventory's. Of some it was said before that they are missing.
+pub(crate) fn check<'s>(
+    root: &Node,
+    schema: &'s Json,
+    folders: &'s [PathBuf],
+    said: HashSet<String>,
+) -> Checked {
     let mut checker = Checker {
         schema,
+        folders,
         choices: HashMap::new(),
         findings: Vec::new(),
-        guessed: HashSet::new(),
+        guessed: said,
         masked: Vec::new(),
     };
     let value = checker.value(root, schema, &Path::Root, first_word(root));
@@ -73,6 +80,7 @@ pub(crate) fn check(root: &Node, schema: &Json) -> Checked {
 
 struct Checker<'s> {
     schema: &'s Json,
+    folders: &'s [PathBuf],
     choices: HashMap<*const Json, Rc<[&'s Json]>>,
     findings: Vec<Finding>,
     guessed: HashSet<String>,
@@ -196,12 +204,10 @@ impl<'s> Checker<'s> {
         at: Span,
     ) -> bool {
         let Some(known) = schema.get("properties").and_then(Json::as_object) else { return true };
-        if schema.get("maxProperties").is_none() {
-            return true;
-        }
-        let keys = listed(known.keys().map(|k| format!("`{k}`")), "or");
+        let Some(choices) = alternatives(schema, known) else { return true };
+        let keys = listed(choices.iter().map(|k| format!("`{k}`")), "or");
         let given: Vec<&Entry> =
-            entries.iter().filter(|e| known.contains_key(&e.key) && !e.value.is_null()).collect();
+            entries.iter().filter(|e| choices.contains(&e.key.as_str()) && !e.value.is_null()).collect();
         match given.as_slice() {
             [_] => true,
             [] => {
@@ -209,8 +215,9 @@ impl<'s> Checker<'s> {
                 if entries.iter().all(|e| known.contains_key(&e.key)) {
                     let or = if optional { ", or leave it out" } else { "" };
                     let help = format!("Give one of {keys}{or}.");
-                    self.findings
-                        .push(Finding::error("one-of", at, format!("`{path}` is empty.")).help(help));
+                    let empty = entries.iter().all(|e| e.value.is_null());
+                    let what = if empty { "is empty" } else { "is incomplete" };
+                    self.findings.push(Finding::error("one-of", at, format!("`{path}` {what}.")).help(help));
                 }
                 false
             }
@@ -256,10 +263,21 @@ impl<'s> Checker<'s> {
             Kind::Bool => Some(Json::Bool(text.eq_ignore_ascii_case("true"))),
             // Text as written, also where it reads like a number: `+10` is not 10.
             Kind::Str | Kind::Int | Kind::Float if allows(schema, "string") => {
-                Some(Json::String(text.to_owned()))
+                let is_path = schema.get("format").is_some_and(|format| format == "path");
+                Some(Json::String(if is_path { self.placed(text, span) } else { text.to_owned() }))
             }
             Kind::Int | Kind::Float => self.number(text, schema, path, span),
             Kind::Null | Kind::Str => None,
+        }
+    }
+
+    /// A path as seen from the inventory's folder.
+    fn placed(&self, text: &str, span: Span) -> String {
+        match self.folders.get(span.source) {
+            Some(folder) if !text.is_empty() && !text.starts_with('~') => {
+                folder.join(text).to_string_lossy().into_owned()
+            }
+            _ => text.to_owned(),
         }
     }
 
@@ -437,6 +455,12 @@ impl<'s> Checker<'s> {
             _ => Json::Null,
         }
     }
+}
+
+/// Whether a schema is of a mapping that takes exactly one key of several.
+pub(crate) fn takes_one(schema: &Json) -> bool {
+    let known = schema.get("properties").and_then(Json::as_object);
+    known.is_some_and(|known| alternatives(schema, known).is_some())
 }
 
 /// Whether a key's name suggests that its value is not to be shown.

@@ -5,10 +5,16 @@
 //! `resolve`, which can say what is wrong with it. `example` is for editors, and is also what stands in for a required value
 //! that is missing or of the wrong type, so that the rest of the document can still be checked.
 
+mod lint;
+mod outputs;
 pub(crate) mod pattern;
 mod pool;
 mod proxmox;
+mod reach;
 mod scalar;
+mod secret;
+mod store;
+mod vault;
 
 use std::collections::BTreeMap;
 
@@ -16,9 +22,15 @@ use daedal_talos_config::Arch;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub(crate) use lint::Lint;
+pub(crate) use outputs::{OutputNames, Outputs, OutputsName};
 pub(crate) use pool::{Patch, Pool, PoolNode, Role};
-pub(crate) use proxmox::{Host, HostSpec, Proxmox, SecretRef, TlsTrust};
+pub(crate) use proxmox::{Host, HostSpec, Proxmox, TlsTrust};
+pub(crate) use reach::{Jump, Reach, ReachName, ReachSsh};
 pub(crate) use scalar::{Address, Size, Vmid};
+pub(crate) use secret::{SecretRef, Secrets, VaultRef};
+pub(crate) use store::{S3, Store, VaultPlace};
+pub(crate) use vault::{Vault, VaultAuth};
 
 use crate::cluster;
 use crate::hardware::Hardware;
@@ -36,10 +48,24 @@ pub(crate) struct Document {
     /// What the document declares.
     #[expect(dead_code, reason = "checked against the schema")]
     pub(crate) kind: DocumentKind,
+    /// Another inventory that this one changes, or several, the last of which wins: paths relative to this file.
+    #[expect(dead_code, reason = "merged before the document is read")]
+    pub(crate) base: Option<Bases>,
     /// What the cluster is called.
     pub(crate) metadata: Metadata,
     /// What the cluster is.
     pub(crate) spec: Spec,
+}
+
+/// Inventories that another one changes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "merged before the document is read")]
+pub(crate) enum Bases {
+    /// The path of one.
+    One(String),
+    /// The paths of several; the last one wins.
+    Several(Vec<String>),
 }
 
 /// Known versions of the document's shape.
@@ -85,7 +111,7 @@ pub(crate) struct Spec {
     /// Whether apply may restart nodes so that they get hardware which a running VM does not take; `allowed` by default.
     pub(crate) restarts: Option<cluster::Restarts>,
     /// How the files that the cluster's users get are written; `plain` by default.
-    pub(crate) outputs: Option<cluster::Outputs>,
+    pub(crate) outputs: Option<Outputs>,
     /// Tags put on every VM.
     #[schemars(inner(regex(pattern = pattern::TAG)))]
     pub(crate) tags: Option<Vec<String>>,
@@ -97,6 +123,12 @@ pub(crate) struct Spec {
     pub(crate) proxmox: Proxmox,
     /// How this machine reaches the nodes; `direct` by default.
     pub(crate) reach: Option<Reach>,
+    /// Where the secrets, the lock and what else outlives a run are kept; by default in a folder beside the inventory.
+    pub(crate) store: Option<Store>,
+    /// Where the secrets bundle of the cluster is kept; by default encrypted in the store.
+    pub(crate) secrets: Option<Secrets>,
+    /// A Vault that keeps secrets.
+    pub(crate) vault: Option<Vault>,
     /// The network of the nodes.
     pub(crate) network: Network,
     /// How a node boots and gets its config.
@@ -115,6 +147,8 @@ pub(crate) struct Spec {
     pub(crate) registries: Option<BTreeMap<String, Registry>>,
     /// Machine-config patches for all nodes, applied in order.
     pub(crate) patches: Option<Vec<Patch>>,
+    /// Which findings of `daedal check` are accepted.
+    pub(crate) lint: Option<Lint>,
 }
 
 /// Talos version and image contents.
@@ -197,34 +231,6 @@ pub(crate) enum Cni {
     Flannel,
     /// None: an add-on brings it.
     None,
-}
-
-/// How this machine reaches the nodes.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum Reach {
-    /// By ordinary routing.
-    Named(ReachName),
-    /// Through something in between.
-    Through(ReachThrough),
-}
-
-/// Ways to reach the nodes that need no settings.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ReachName {
-    /// By ordinary routing.
-    Direct,
-}
-
-/// Ways to reach the nodes through something in between.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct ReachThrough {
-    /// URL of an HTTP CONNECT (`http://host:port`) or SOCKS5 (`socks5://host:port`) proxy.
-    #[schemars(example = "socks5://127.0.0.1:1080")]
-    #[schemars(regex(pattern = pattern::PROXY))]
-    pub(crate) proxy: String,
 }
 
 /// The network of the nodes.

@@ -29,5 +29,19 @@ pub(crate) const TOKEN: &str = r"^[^:/!\s=]+@[A-Za-z0-9_.-]+![A-Za-z0-9_.-]+$";
 pub(crate) const VARIABLE: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 /// A SHA-256 fingerprint, with or without colons.
 pub(crate) const FINGERPRINT: &str = "^[ :]*([0-9a-fA-F][ :]*){64}$";
+/// A bucket of S3.
+pub(crate) const BUCKET: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$";
+/// What the keys of a bucket begin with: plain letters, so that every server keeps them as they are.
+pub(crate) const KEY_PREFIX: &str = "^[A-Za-z0-9/._-]*$";
+/// A region of S3.
+pub(crate) const REGION: &str = "^[A-Za-z0-9-]+$";
+/// A file in the folder of the outputs.
+pub(crate) const OUTPUT: &str = r"^[^./\\\s][^/\\]*(/[^./\\\s][^/\\]*)*$";
 /// A SHA-256.
 pub(crate) const SHA256: &str = r"^\s*[0-9a-fA-F]{64}\s*$";
+/// A server that is logged in to by SSH: a name, an address or an alias.
+pub(crate) const SSH_HOST: &str = r"^[^-\s@/\[\]][^\s@/\[\]]*$";
+/// Who logs in by SSH.
+pub(crate) const SSH_USER: &str = r"^[^-\s:@/][^\s:/]*$";
+/// `user@host:port`, as `ssh -J` takes it.
+pub(crate) const SSH_JUMP: &str = r"^([^-\s:@/][^\s:/]*@)?[^-\s@/][^\s@/]*$";

@@ -109,8 +109,10 @@ pub(crate) struct Patch {
     /// Only for nodes of this role.
     pub(crate) role: Option<Role>,
     /// Path of a folder whose files (`.yaml`, `.yml`, `.json`) are patches, in the order of their names.
+    #[schemars(extend("format" = "path"))]
     pub(crate) folder: Option<String>,
     /// Path of a file with the patch, relative to the inventory.
+    #[schemars(extend("format" = "path"))]
     pub(crate) file: Option<String>,
     /// The patch itself, as text (a YAML block: `inline: |`).
     // Patches hold keys and passwords often enough: not shown when something beside it is wrong.

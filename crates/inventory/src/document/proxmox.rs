@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Size, pattern};
+use super::{SecretRef, Size, pattern};
 
 /// Where the VMs live.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -51,30 +51,13 @@ pub(crate) struct Token {
     pub(crate) secret: SecretRef,
 }
 
-/// Where a secret is found: exactly one of the keys.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-// `writeOnly` is JSON Schema's word for a value that must not be shown again.
-#[schemars(extend(
-    "minProperties" = 1,
-    "maxProperties" = 1,
-    "writeOnly" = true,
-    "examples" = [{"env": "PROXMOX_TOKEN_SECRET"}]
-))]
-pub(crate) struct SecretRef {
-    /// Name of an environment variable.
-    #[schemars(regex(pattern = pattern::VARIABLE))]
-    pub(crate) env: Option<String>,
-    /// Path of a file, relative to the inventory.
-    pub(crate) file: Option<String>,
-}
-
 /// How a server's certificate is trusted: exactly one of the keys.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub(crate) struct TlsTrust {
     /// Path of a file with the CA certificate, relative to the inventory.
+    #[schemars(extend("format" = "path"))]
     pub(crate) ca: Option<String>,
     /// SHA-256 fingerprint of the certificate; Proxmox shows its own under System → Certificates.
     #[schemars(regex(pattern = pattern::FINGERPRINT))]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use daedal_talos_config::DiskKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -67,18 +68,4 @@ impl DiskSelector {
     pub fn min_bytes(&self) -> Option<u64> {
         size::parse(self.min_size.as_deref()?, size::Of::Disk).ok()
     }
-}
-
-/// Kind of disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum DiskKind {
-    /// Solid state.
-    Ssd,
-    /// Rotating.
-    Hdd,
-    /// NVMe.
-    Nvme,
-    /// SD card.
-    Sd,
 }

@@ -62,6 +62,14 @@ fn conflicts(
         cx.error("boot", &at.key("config"), message, "Remove `network.dhcp`, or use `config: cidata`.");
         return None;
     }
+    let by_ssh = matches!(&spec.reach, Some(document::Reach::Through(through)) if through.ssh.is_some());
+    if config == BootConfig::Snippet && !by_ssh {
+        let message =
+            "A snippet can only be put on a host over SSH: the Proxmox API has no way to upload one.";
+        let help = "Declare a Proxmox host with `reach: {ssh: {host: …, user: root}}`; or use `config: cidata`, which needs no SSH.";
+        cx.error("boot", &at.key("config"), message, help);
+        return None;
+    }
     let own_network = ["0xa", "0x0a", "0x0A", "0xA", "10"];
     if config == BootConfig::Meta
         && spec.talos.meta.iter().flatten().any(|(key, _)| own_network.contains(&key.as_str()))
@@ -211,7 +219,7 @@ fn storages(
             return None;
         }
     }
-    if storage.cloud_init.is_some() && config != BootConfig::CloudInitDrive {
+    if storage.cloud_init.is_some() && !matches!(config, BootConfig::CloudInitDrive | BootConfig::Snippet) {
         let message = "A storage for cloud-init drives is named, but the nodes have none.";
         let help = "Add `config: cloud-init-drive` to `boot`, or remove `cloudInit`.";
         cx.error("boot", &at.key("cloudInit"), message, help);
@@ -245,14 +253,7 @@ pub(crate) fn clashes(boot: &Boot, hosts: usize, nodes: &[Draft<'_>], at: &Path<
 
 /// Whether the two go together; else the key to blame, why, and what to do instead.
 fn pair(from: BootFrom, config: BootConfig) -> Result<(), (&'static str, String, &'static str)> {
-    let default =
-        "The default, `boot: {from: disk-image, config: cidata}`, needs no SSH, no DHCP and no agent.";
     match (from, config) {
-        (_, BootConfig::Snippet) => {
-            let message = "A snippet can only be put on a host over SSH, which is not supported yet; the Proxmox API \
-                           has no way to upload one.";
-            Err(("config", message.to_owned(), default))
-        }
         (BootFrom::Template, BootConfig::Meta) => {
             let message = "A template is the same for all its clones, but `meta` puts each node's own network into its \
                            image.";

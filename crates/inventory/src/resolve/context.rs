@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::Refusal;
 use crate::diagnostic::{Finding, MISSING_SECRET, Severity};
 use crate::path::Path;
+use crate::vault::VaultServer;
 use crate::yaml::{Node, Span};
 use crate::{Files, Source};
 
@@ -26,6 +27,10 @@ pub(crate) struct Context<'a> {
     pub(crate) lenient: bool,
     /// Those that were not.
     pub(crate) lacks: Vec<String>,
+    /// The Vault that keeps secrets; none also if something is wrong with it.
+    pub(crate) vault: Option<VaultServer>,
+    /// Whether one is declared.
+    pub(crate) has_vault: bool,
 }
 
 impl Context<'_> {

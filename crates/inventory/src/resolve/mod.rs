@@ -14,13 +14,18 @@ mod name;
 mod network;
 mod node;
 mod options;
+mod outputs;
 mod patch;
 mod placement;
 mod pool;
 mod proxmox;
+mod reach;
+mod reference;
 mod secret;
 pub(crate) mod size;
+mod store;
 mod trust;
+mod vault;
 
 use uuid::Uuid;
 
@@ -28,7 +33,7 @@ pub(crate) use context::Context;
 pub(crate) use misfit::judge_patches;
 pub(crate) use size::Refusal;
 
-use crate::cluster::{Cluster, Reach, Role};
+use crate::cluster::{Cluster, Role};
 use crate::document::{self, Document};
 use crate::path::Path;
 
@@ -37,10 +42,14 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     let (root, spec) = (Path::Root, &document.spec);
     let at = root.key("spec");
     let (name, uuid) = identity(&document.metadata, cx);
+    cx.has_vault = spec.vault.is_some();
+    cx.vault = vault::vault(spec.vault.as_ref(), &at, cx);
     let tags = tags(spec, cx);
     let talos = machine::talos(&spec.talos, &at, cx);
     let proxmox = proxmox::proxmox(&spec.proxmox, &at, cx);
-    let reach = reach(spec.reach.as_ref(), &at, cx);
+    let reach = reach::reach(spec.reach.as_ref(), &at, cx);
+    let store = store::store(spec.store.as_ref(), &at, cx);
+    let secrets = reference::bundle(spec.secrets.as_ref(), &at, cx);
     let network = network::network(&spec.network, &at, cx);
     let boot = boot::boot(spec, &at, cx);
     options::cluster(spec, &at, cx);
@@ -52,6 +61,8 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     }
     fits::check(spec, boot.as_ref(), &nodes, cx);
     let pin = placement::pins(spec, &nodes, cx);
+    let names = nodes.iter().map(|node| node.name.as_str());
+    let outputs = outputs::outputs(spec.outputs.as_ref(), names, &at, cx);
     let kubernetes = machine::kubernetes(spec, &network, &nodes, cx);
     let registries = secret::registries(spec, cx);
     let patches = patch::patches(spec.patches.as_deref(), &at, cx);
@@ -69,12 +80,14 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
         ha,
         protect: spec.protect.unwrap_or(false),
         restarts: spec.restarts.unwrap_or_default(),
-        outputs: spec.outputs.unwrap_or_default(),
+        outputs: outputs?,
         tags,
         talos: talos?,
         kubernetes: kubernetes?,
         proxmox: proxmox?,
         reach: reach?,
+        store: store?,
+        secrets: secrets?,
         network: network.finish()?,
         boot: boot?,
         placement: crate::cluster::Placement { pin },
@@ -130,19 +143,6 @@ fn tag_list(tags: Option<&[String]>, at: &Path<'_>, cx: &mut Context<'_>) -> Vec
     tags.sort();
     tags.dedup();
     tags
-}
-
-fn reach(reach: Option<&document::Reach>, at: &Path<'_>, cx: &mut Context<'_>) -> Option<Reach> {
-    match reach {
-        None | Some(document::Reach::Named(document::ReachName::Direct)) => Some(Reach::Direct),
-        Some(document::Reach::Through(through)) => {
-            let reach = at.key("reach");
-            let path = reach.key("proxy");
-            let help = "Write `http://host:port` for HTTP CONNECT or `socks5://host:port`.";
-            let url = link::link(&through.proxy, &["http", "socks5", "socks5h"], help, &path, cx);
-            url.map(|_| Reach::Proxy(through.proxy.clone()))
-        }
-    }
 }
 
 /// Says so if the number of control planes cannot keep a quorum; returns whether the cluster is highly available.

@@ -149,17 +149,7 @@ fn pool_nodes<'d>(
     let values = pool::values(pool, only_of_role || !role_known, network, at, cx);
     let name_ok = cx.take("name", &at.key("name"), name::dns_label(&pool.name)).is_some();
     let count = count(pool, at, cx);
-    let mut machine = everywhere.clone();
-    options::machine(pool.machine.as_ref(), &mut machine, at, cx);
-    if let Some(own) = &pool.machine {
-        // Nodes with VLANs of their own count nothing on.
-        let has_own = |i: usize| {
-            let listed = pool.nodes.as_ref().and_then(|nodes| nodes.get(i));
-            listed.and_then(|node| node.machine.as_ref()).is_some_and(|machine| !machine.vlans.is_empty())
-        };
-        let counting = (0..count).rfind(|i| !has_own(*i)).map_or(0, |last| last + 1);
-        address::check_vlans(own, counting, at, cx);
-    }
+    let machine = pool_machine(pool, count, everywhere, at, cx);
     let nodes_at = at.key("nodes");
     let mut short_of = Shortage::default();
     let mut drafts = Vec::with_capacity(count);
@@ -216,6 +206,28 @@ fn pool_nodes<'d>(
     short_of.report(pool, count, values.vmids, at, cx);
     long_names(pool, drafts.last(), name_ok, at, cx);
     drafts
+}
+
+/// What the nodes of a pool have in common, on top of what all nodes have.
+fn pool_machine(
+    pool: &Pool,
+    count: usize,
+    everywhere: &Machine,
+    at: &Path<'_>,
+    cx: &mut Context<'_>,
+) -> Machine {
+    let mut machine = everywhere.clone();
+    options::machine(pool.machine.as_ref(), &mut machine, at, cx);
+    if let Some(own) = &pool.machine {
+        // Nodes with VLANs of their own count nothing on.
+        let has_own = |i: usize| {
+            let listed = pool.nodes.as_ref().and_then(|nodes| nodes.get(i));
+            listed.and_then(|node| node.machine.as_ref()).is_some_and(|machine| !machine.vlans.is_empty())
+        };
+        let counting = (0..count).rfind(|i| !has_own(*i)).map_or(0, |last| last + 1);
+        address::check_vlans(own, counting, at, cx);
+    }
+    machine
 }
 
 /// How many nodes a pool has.

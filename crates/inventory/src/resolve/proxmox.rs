@@ -1,13 +1,13 @@
 //! The Proxmox side: endpoint, token, trust, hosts and storages.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use super::link::link;
+use super::reference::secret;
 use super::size::{self, Of};
 use super::trust::{PROXMOX, trust};
 use super::{Context, name};
-use crate::cluster::{Capacity, Host, Proxmox, SecretRef};
+use crate::cluster::{Capacity, Host, Proxmox};
 use crate::document;
 use crate::path::Path;
 
@@ -125,37 +125,6 @@ fn token_id(text: &str, at: &Path<'_>, cx: &mut Context<'_>) -> Option<String> {
         ))
     };
     cx.take("token", at, checked)
-}
-
-fn secret(secret: &document::SecretRef, at: &Path<'_>, cx: &mut Context<'_>) -> Option<SecretRef> {
-    if let Some(variable) = &secret.env {
-        let at = at.key("env");
-        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if variable.is_empty()
-            || !variable.chars().all(name)
-            || variable.starts_with(|c: char| c.is_ascii_digit())
-        {
-            // Whoever writes this may have put the secret itself here.
-            cx.hide(&at);
-            let help =
-                "`env` is the variable's name, not its value, for example `env: PROXMOX_TOKEN_SECRET`.";
-            cx.error("secret", &at, "This is not the name of an environment variable.", help);
-            return None;
-        }
-        return cx.given(&at).then(|| SecretRef::Env(variable.clone()));
-    }
-    let file = secret.file.as_ref()?;
-    let at = at.key("file");
-    if file.is_empty() || file.contains('\0') {
-        cx.error(
-            "secret",
-            &at,
-            "`file` must name a file.",
-            "For example `file: token.secret`, next to the inventory.",
-        );
-        return None;
-    }
-    cx.given(&at).then(|| SecretRef::File(PathBuf::from(file)))
 }
 
 fn hosts(hosts: &[document::Host], at: &Path<'_>, cx: &mut Context<'_>) -> Vec<Host> {

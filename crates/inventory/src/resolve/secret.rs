@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path as FilePath;
 
-use super::Context;
+use super::{Context, reference};
 use crate::diagnostic::MISSING_SECRET;
 use crate::document;
-use crate::options::{Hidden, Machine, Registry, SecretText, Text};
+use crate::options::{Hidden, Machine, Registry, SecretText, SopsText, Text, VaultText};
 use crate::path::Path;
+use crate::vault::VaultField;
 
 /// Checks what the services of extensions are told.
 pub(crate) fn check_services(machine: &Machine, at: &Path<'_>, cx: &mut Context<'_>) {
@@ -158,37 +159,94 @@ fn found(text: &Text, cx: &Context<'_>) -> Option<String> {
 
 /// Looks whether the secret is where it is said to be.
 fn look(secret: &SecretText, at: &Path<'_>, cx: &mut Context<'_>) {
+    if let Some(words) = &secret.command
+        && reference::command(words, &at.key("command"), cx).is_none()
+    {
+        return;
+    }
+    if let Some(name) = &secret.r#override
+        && reference::variable(name, &at.key("override"), cx).is_none()
+    {
+        return;
+    }
     if let Err((code, why)) = read(secret, cx) {
-        let help = match (&secret.env, &secret.file) {
-            (Some(name), _) => format!("Set it: export {name}=…"),
+        let help = match (&secret.env, &secret.sops, &secret.vault, &secret.command) {
+            (Some(name), ..) => format!("Set it: export {name}=…"),
+            (_, Some(value), ..) => {
+                format!("Paths are relative to the inventory; `sops {}` edits it.", value.file)
+            }
+            (_, _, Some(_), _) => "The Vault is the one that `spec.vault` declares.".to_owned(),
+            (.., Some(_)) => {
+                "Run the command yourself; it must print the secret and nothing else.".to_owned()
+            }
             _ => "Paths are relative to the inventory.".to_owned(),
+        };
+        let help = match &secret.r#override {
+            Some(name) => format!("{help} Or override it: export {name}=…"),
+            None => help,
         };
         cx.error(code, at, why, help);
     }
 }
 
-/// What is where a secret is said to be, without the line break at its end; or why not, with the code of the finding.
-fn read(secret: &SecretText, cx: &Context<'_>) -> Result<String, (&'static str, String)> {
-    let text = match (&secret.env, &secret.file) {
-        (Some(name), None) => cx
-            .files
-            .variable(name)
-            .ok_or_else(|| (MISSING_SECRET, format!("The environment variable {name} is not set.")))?,
-        (None, Some(file)) => cx.files.read(FilePath::new(file)).map_err(|error| {
-            let (code, why) = match error.kind() {
-                // Another's words, such as that a key is missing.
-                ErrorKind::Other => (MISSING_SECRET, format!(": {error}")),
-                kind @ ErrorKind::NotFound => (MISSING_SECRET, format!(" ({kind})")),
-                // Refused before it was opened, in our own words.
-                ErrorKind::InvalidInput => ("secret", format!(": {error}")),
-                kind => ("secret", format!(" ({kind})")),
-            };
-            (code, format!("The file {file} cannot be read{why}."))
-        })?,
-        _ => return Err(("secret", "A secret is in exactly one place.".to_owned())),
+/// Why a secret cannot be read: the code of the finding, and the sentence.
+type Refusal = (&'static str, String);
+
+/// A field of a secret in the Vault.
+fn vault(text: &VaultText, cx: &Context<'_>) -> Result<String, Refusal> {
+    let Some(server) = &cx.vault else {
+        return Err(("secret", "No Vault is configured.".to_owned()));
+    };
+    let field =
+        VaultField { server: Box::new(server.clone()), path: text.path.clone(), key: text.key.clone() };
+    cx.files.vault(&field).map_err(|error| (MISSING_SECRET, format!("{error}.")))
+}
+
+/// What is where a secret is said to be, without the line break at its end; or why not. A variable that overrides it wins where
+/// it says something.
+fn read(secret: &SecretText, cx: &Context<'_>) -> Result<String, Refusal> {
+    let variable = |name: &String| cx.files.variable(name).filter(|text| !text.trim().is_empty());
+    let text = match secret.r#override.as_ref().and_then(variable) {
+        Some(text) => text,
+        None => declared(secret, cx)?,
     };
     match text.trim_end_matches(['\n', '\r']) {
         "" => Err((MISSING_SECRET, "What is there is empty.".to_owned())),
         text => Ok(text.to_owned()),
     }
+}
+
+/// What is in the one place that is declared.
+fn declared(secret: &SecretText, cx: &Context<'_>) -> Result<String, Refusal> {
+    match secret {
+        SecretText { env: Some(name), .. } => cx
+            .files
+            .variable(name)
+            .ok_or_else(|| (MISSING_SECRET, format!("The environment variable {name} is not set."))),
+        SecretText { file: Some(file), .. } => cx
+            .files
+            .read(FilePath::new(file))
+            .map_err(|error| unreadable(&format!("The file {file} cannot be read"), &error)),
+        SecretText { sops: Some(SopsText { file, key }), .. } => {
+            let failed = format!("The key `{key}` of {file} cannot be read");
+            cx.files.sops(FilePath::new(file), key).map_err(|error| unreadable(&failed, &error))
+        }
+        SecretText { vault: Some(text), .. } => vault(text, cx),
+        SecretText { command: Some(words), .. } => {
+            cx.files.command(words).map_err(|error| (MISSING_SECRET, format!("{error}.")))
+        }
+        _ => Err(("secret", "A secret is in exactly one place.".to_owned())),
+    }
+}
+
+fn unreadable(failed: &str, error: &std::io::Error) -> Refusal {
+    let (code, why) = match error.kind() {
+        // Another's words, such as that a key is missing.
+        ErrorKind::Other => (MISSING_SECRET, format!(": {error}")),
+        kind @ ErrorKind::NotFound => (MISSING_SECRET, format!(" ({kind})")),
+        // Refused before it was opened, in our own words.
+        ErrorKind::InvalidInput => ("secret", format!(": {error}")),
+        kind => ("secret", format!(" ({kind})")),
+    };
+    (code, format!("{failed}{why}."))
 }

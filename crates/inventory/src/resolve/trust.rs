@@ -35,6 +35,22 @@ pub(crate) const FACTORY: Owner = Owner {
     instead: "Use `factoryTls: {ca: …}` or `factoryTls: {fingerprint: …}`.",
 };
 
+/// A server that keeps a store.
+pub(crate) const STORE: Owner = Owner {
+    ca: "store-ca.pem",
+    shown: "Copy it from `openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE`.",
+    unverified: "The certificate of the store's server is not verified: whoever answers at its address can change what is kept.",
+    instead: "Use `tls: {ca: …}` or `tls: {fingerprint: …}`.",
+};
+
+/// A Vault.
+pub(crate) const VAULT: Owner = Owner {
+    ca: "vault-ca.pem",
+    shown: "Copy it from `openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE`.",
+    unverified: "Vault's certificate is not verified: whoever answers at its address gets the token.",
+    instead: "Use `tls: {ca: …}` or `tls: {fingerprint: …}`.",
+};
+
 /// How a certificate is trusted. That exactly one way is named was checked before.
 pub(crate) fn trust(
     tls: Option<&document::TlsTrust>,
