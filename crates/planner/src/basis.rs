@@ -11,13 +11,13 @@ use crate::digest;
 use crate::mark::SecretsId;
 use crate::names;
 use crate::world::{
-    ConfigView, EtcdView, GuestView, ImagePin, NodeView, Ownership, TalosView, VmConfig, World,
+    ConfigView, DryRun, EtcdView, GuestView, ImagePin, NodeView, Ownership, TalosView, VmConfig, World,
 };
 
 #[derive(Serialize)]
 struct Basis<'w> {
     guests: Vec<Guest<'w>>,
-    nodes: Vec<(&'w str, &'static str, &'w EtcdView, Option<bool>, &'w str)>,
+    nodes: Vec<(&'w str, &'static str, &'w EtcdView, Option<bool>, MachineConfig<'w>)>,
     /// Members of etcd that do not serve or do not vote: they decide who may be interrupted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     silent: Vec<&'w str>,
@@ -117,12 +117,26 @@ fn guest(guest: &GuestView) -> Guest<'_> {
 }
 
 /// The config a node runs on, where it is not the declared one.
-fn config(view: &NodeView) -> &str {
+#[derive(Serialize)]
+#[serde(untagged)]
+enum MachineConfig<'w> {
+    Plain(&'w str),
+    Kept { running: &'w str, answer: &'w DryRun },
+    NotMade { talos: &'w str, why: &'w str },
+}
+
+fn config(view: &NodeView) -> MachineConfig<'_> {
     match &view.config {
-        ConfigView::Unknown => "unknown",
-        ConfigView::AsDeclared => "as declared",
-        ConfigView::Differs { running, .. } => running,
-        ConfigView::Held { why } => why,
+        ConfigView::Unknown => MachineConfig::Plain("unknown"),
+        ConfigView::AsDeclared => MachineConfig::Plain("as declared"),
+        ConfigView::Differs(difference) => {
+            let running = &difference.running.digest;
+            match &difference.answer {
+                DryRun::Accepted { .. } => MachineConfig::Plain(running),
+                answer => MachineConfig::Kept { running, answer },
+            }
+        }
+        ConfigView::NotMade { talos, why } => MachineConfig::NotMade { talos, why },
     }
 }
 

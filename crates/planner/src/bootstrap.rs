@@ -7,10 +7,11 @@
 //! never ran cannot; one that once got its config and does not answer now may. Bootstrapping the very node that may hold
 //! an etcd is harmless, because Talos refuses when its data directory is not empty; the doubt is always about *others*.
 
-use std::fmt;
-
 use daedal_inventory::{Cluster, Role};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use crate::difference::Remedy;
 use crate::survey::{NodeSurvey, State, Survey, full_name};
 use crate::world::{EtcdView, Ownership, TalosView, World};
 
@@ -72,15 +73,19 @@ pub(crate) fn exists(cluster: &Cluster, world: &World) -> bool {
 }
 
 /// How many control planes vote, and how many members etcd counts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Voters {
-    all: usize,
-    members: usize,
-    learners: usize,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Voters {
+    /// Control planes that are declared.
+    pub all: usize,
+    /// Those of them that are known to vote.
+    pub members: usize,
+    /// Members that do not vote yet.
+    pub learners: usize,
     /// The voting members that etcd lists, whoever they are; none where nobody told.
-    listed: usize,
+    pub listed: usize,
     /// Those of them that serve for sure.
-    serving: usize,
+    pub serving: usize,
 }
 
 /// What happens to etcd if one control plane loses its network for a moment.
@@ -131,36 +136,18 @@ impl Voters {
     }
 
     /// Whether members are in the way that are no control planes.
-    fn dead(&self) -> bool {
+    pub fn has_dead(&self) -> bool {
         self.members == self.all && self.serving < self.listed
     }
 
     /// What the user can do so that one may be interrupted.
-    pub(crate) fn remedy(&self) -> &'static str {
-        match self.dead() {
-            true => {
-                "bring the other members back, or take those that are gone out of etcd: their ids are in `talosctl etcd \
-                 members`, and `talosctl etcd remove-member ID` removes one"
-            }
-            false => "bring all control planes back into etcd",
-        }
+    pub(crate) fn remedy(&self, by_hand: bool) -> Remedy {
+        Remedy::RestoreQuorum { dead: self.has_dead(), by_hand }
     }
 
     /// Whether etcd keeps its quorum without so many of those that serve. Members that are dead or nobody's count as well as
     /// any; a single one has nobody to lose.
     fn bears(&self, lost: usize) -> bool {
         self.listed <= 1 || self.serving.saturating_sub(lost) > self.listed / 2
-    }
-}
-
-impl fmt::Display for Voters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} control planes are known to vote", self.members, self.all)?;
-        match self.dead() {
-            true => {
-                write!(f, ", but only {} of the {} members that etcd counts serve", self.serving, self.listed)
-            }
-            false => Ok(()),
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::names;
@@ -9,7 +10,7 @@ use crate::plan::{Action, Fate, Impact, Plan, Purpose, Step};
 use crate::world::ObjectKind;
 
 /// Everything that a plan does, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
     /// VMs of nodes.
@@ -20,6 +21,8 @@ pub struct Counts {
     pub files: FileCounts,
     /// Volumes without a VM that are deleted.
     pub volumes: usize,
+    /// Marks of VMs that are restored.
+    pub marks: usize,
     /// Firewalls of VMs.
     pub firewalls: FirewallCounts,
     /// Objects that Proxmox keeps for the datacenter.
@@ -29,7 +32,7 @@ pub struct Counts {
 }
 
 /// VMs of nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VmCounts {
     /// Made.
@@ -45,7 +48,7 @@ pub struct VmCounts {
 }
 
 /// Templates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateCounts {
     /// Made where none was.
@@ -57,7 +60,7 @@ pub struct TemplateCounts {
 }
 
 /// Files on storages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileCounts {
     /// Deleted, and not brought there by the same plan.
@@ -65,7 +68,7 @@ pub struct FileCounts {
 }
 
 /// Firewalls of VMs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FirewallCounts {
     /// VMs whose network card is filtered from now on.
@@ -81,7 +84,7 @@ pub struct FirewallCounts {
 }
 
 /// Parts of a firewall.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PartCounts {
     /// Made.
@@ -93,7 +96,7 @@ pub struct PartCounts {
 }
 
 /// Objects that Proxmox keeps for the datacenter: of high availability, and backup jobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectCounts {
     /// Made.
@@ -123,6 +126,7 @@ pub fn counts(plan: &Plan) -> Counts {
         },
         files: FileCounts { delete: deleted_files(plan).count() },
         volumes: deleted_volumes(plan).len(),
+        marks: plan.steps.iter().filter(|step| matches!(step.action, Action::RestoreMark { .. })).count(),
         firewalls: firewalls(plan),
         objects: objects(plan, |_| true),
         differences: plan.differences.len(),
@@ -168,7 +172,7 @@ fn firewalls(plan: &Plan) -> FirewallCounts {
 }
 
 /// Objects of such kinds that a plan makes, changes or removes.
-pub(crate) fn objects(plan: &Plan, such: impl Fn(ObjectKind) -> bool) -> ObjectCounts {
+pub fn objects(plan: &Plan, such: impl Fn(ObjectKind) -> bool) -> ObjectCounts {
     let mut counts = ObjectCounts::default();
     for step in &plan.steps {
         match &step.action {
@@ -182,7 +186,7 @@ pub(crate) fn objects(plan: &Plan, such: impl Fn(ObjectKind) -> bool) -> ObjectC
 }
 
 /// Nodes that restart and go on, each once, in the order of their restarts.
-pub(crate) fn restarted(plan: &Plan) -> Vec<String> {
+pub fn restarted(plan: &Plan) -> Vec<String> {
     match plan.purpose {
         Purpose::Apply => touched(plan, Impact::Restart),
         // What stops there is destroyed.
@@ -191,21 +195,26 @@ pub(crate) fn restarted(plan: &Plan) -> Vec<String> {
 }
 
 /// Nodes that steps do this to, each once, in the order of the steps.
-pub(crate) fn touched(plan: &Plan, impact: Impact) -> Vec<String> {
+pub fn touched(plan: &Plan, impact: Impact) -> Vec<String> {
     let mut seen = HashSet::new();
     let steps = plan.steps.iter().filter(|step| step.impact == impact);
     steps.filter_map(|step| step.node.clone()).filter(|name| seen.insert(name.clone())).collect()
 }
 
 /// VMIDs of templates by what becomes of them.
-pub(crate) struct Templates {
-    created: Vec<u32>,
-    pub(crate) replaced: Vec<u32>,
-    pub(crate) destroyed: Vec<u32>,
+#[derive(Clone, Debug)]
+pub struct Templates {
+    /// Made where none was.
+    pub created: Vec<u32>,
+    /// Destroyed and made again.
+    pub replaced: Vec<u32>,
+    /// Destroyed for good.
+    pub destroyed: Vec<u32>,
 }
 
 impl Templates {
-    pub(crate) fn of(plan: &Plan) -> Self {
+    /// Those of a plan.
+    pub fn of(plan: &Plan) -> Self {
         let made: Vec<u32> = plan.steps.iter().filter_map(made).collect();
         let dropped: Vec<u32> = plan.steps.iter().filter_map(dropped).collect();
         let (replaced, destroyed) = dropped.iter().partition(|vmid| made.contains(vmid));
@@ -247,7 +256,7 @@ fn deleted_files(plan: &Plan) -> impl Iterator<Item = &str> {
 }
 
 /// Volumes without a VM that a plan deletes.
-pub(crate) fn deleted_volumes(plan: &Plan) -> Vec<String> {
+pub fn deleted_volumes(plan: &Plan) -> Vec<String> {
     let volume = |step: &Step| match &step.action {
         Action::DeleteVolume { volid, .. } => Some(volid.clone()),
         _ => None,
@@ -256,7 +265,7 @@ pub(crate) fn deleted_volumes(plan: &Plan) -> Vec<String> {
 }
 
 /// Image files that a plan deletes.
-pub(crate) fn deleted_images(plan: &Plan) -> Vec<String> {
+pub fn deleted_images(plan: &Plan) -> Vec<String> {
     let image = |step: &Step| match &step.action {
         Action::DeleteImage { volid } => {
             let host = step.host.as_deref().map(|host| format!(" on {host}")).unwrap_or_default();

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::Cluster;
 
+use crate::advice::{Advice, GuestName, MediaHidden, UnlistedRisk};
 use crate::capacity::{Rooms, by_host};
 use crate::error::PlanError;
-use crate::fix::{Command, Fix};
 use crate::graph::{Graph, Subject};
 use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, Quorum, StepId};
-use crate::survey::{Notes, Survey, claims, full_name, look_alike};
+use crate::survey::{Notes, Survey, claims, full_name};
 use crate::volumes::{Place, Volumes};
 use crate::world::{Aspect, EtcdView, GuestView, Likeness, Ownership, TalosView, World};
 use crate::{names, stays};
@@ -56,7 +56,7 @@ fn plan(cluster: &Cluster, world: &World, without_secrets: bool) -> Result<Plan,
     let mut quorum = Quorum::default();
     for (name, guest) in doomed {
         let declared = order.get(name).and_then(|at| cluster.nodes.get(*at));
-        let obstacle = obstacle(guest, declared.map(|node| node.vmid), world);
+        let obstacle = obstacle(name, guest, declared.map(|node| node.vmid), world);
         let medium = guest.config.as_ref().and_then(|config| config.media.as_deref());
         let place = medium.map(|volid| volumes.place(&guest.host, volid));
         let member = match world.nodes.get(name) {
@@ -65,8 +65,8 @@ fn plan(cluster: &Cluster, world: &World, without_secrets: bool) -> Result<Plan,
         };
         quorum.before += u32::from(member);
         let fate = match obstacle {
-            Some((text, fix)) => {
-                notes.problem(name, text, fix);
+            Some(advice) => {
+                notes.problem(advice);
                 in_use.extend(place);
                 quorum.after += u32::from(member);
                 Fate::Blocked
@@ -102,18 +102,20 @@ fn plan(cluster: &Cluster, world: &World, without_secrets: bool) -> Result<Plan,
     let staying = nodes.iter().filter(|node| node.fate == Fate::Blocked);
     let hosts = rooms.budgets(&before, &by_host(staying));
     let (steps, notes) = (graph.steps, notes.sorted());
+    let not_seen: Vec<String> = unseen(world).collect();
     let plan = Plan::empty(Purpose::Destroy, cluster, world);
-    Ok(Plan { nodes, steps, hosts, quorum, notes, without_secrets, ..plan })
+    let unseen = !not_seen.is_empty();
+    Ok(Plan { nodes, steps, hosts, quorum, notes, without_secrets, unseen, not_seen, ..plan })
 }
 
 /// Names the nodes that several guests claim to be.
 fn contested(claims: &HashMap<&str, Vec<&GuestView>>, notes: &mut Notes) {
-    for (node, guests) in claims.iter().filter(|(_, guests)| guests.len() > 1) {
-        let all: Vec<String> = guests.iter().map(|guest| full_name(guest)).collect();
-        let text = format!("{} all claim to be this node. None of them is touched.", all.join(" and "));
-        notes.problem(*node, text, None);
+    let mut several: Vec<_> = claims.iter().filter(|(_, guests)| guests.len() > 1).collect();
+    several.sort_by_key(|(node, _)| **node);
+    for (node, guests) in several {
+        let guests = guests.iter().map(|guest| GuestName::from(*guest)).collect();
+        notes.problem(Advice::SeveralClaim { node: (*node).to_owned(), guests, for_apply: false });
     }
-    notes.0.sort_by(|a, b| a.about.as_str().cmp(b.about.as_str()));
 }
 
 /// Refuses where VMs have this cluster's mark and no secrets prove that they are this store's.
@@ -128,62 +130,40 @@ pub(crate) fn proven(cluster: &Cluster, world: &World) -> Result<(), PlanError> 
     Err(PlanError::Unproven { cluster: cluster.name.clone(), vms })
 }
 
-/// Why a VM of ours cannot be destroyed, and what would help.
+/// Why a VM of ours cannot be destroyed.
 pub(crate) fn obstacle(
+    node: &str,
     guest: &GuestView,
     declared_vmid: Option<u32>,
     world: &World,
-) -> Option<(String, Option<Fix>)> {
-    let who = full_name(guest);
-    if let Some(vmid) = declared_vmid.filter(|vmid| *vmid != guest.vmid) {
-        let fix = format!("set `vmid: {}` for it in the inventory", guest.vmid);
-        return Some((
-            format!("{who} is this node, but the inventory says VMID {vmid}. It is not touched."),
-            Some(fix.into()),
-        ));
+) -> Option<Advice> {
+    let (node, vm) = (node.to_owned(), GuestName::from(guest));
+    if let Some(declared) = declared_vmid.filter(|vmid| *vmid != guest.vmid) {
+        return Some(Advice::OtherVmid { node, guest: vm, declared });
     }
     if world.hosts.get(&guest.host).is_some_and(|host| !host.online) {
-        return Some((
-            format!("{who} stays: its host is offline."),
-            Some(format!("bring {} back", guest.host).into()),
-        ));
+        return Some(Advice::HostOffline { node, guest: vm, leaving: true });
     }
-    if let Some(text) = strangers(guest, world) {
-        return Some((text, None));
+    if strangers(guest, world) {
+        return Some(Advice::MarkNotProven { node, guest: vm });
     }
     match &guest.ownership {
         Ownership::HalfMade { task_running: true, .. } => None,
-        Ownership::HalfMade { .. } => {
-            let (text, fix) = guest.died_half_way();
-            Some((format!("{text}."), Some(fix.into())))
-        }
-        _ if guest.template => Some((format!("{who} was turned into a template. It is not touched."), None)),
+        Ownership::HalfMade { .. } => Some(Advice::DiedHalfWay { node, died: guest.died(), goes_on: false }),
+        _ if guest.template => Some(Advice::TurnedIntoTemplate { node, guest: vm }),
         // What we set ourselves is taken off by the step.
         _ if guest.config.as_ref().is_some_and(|config| config.is_protected() && !config.protected_by_us) => {
-            Some((
-                format!("{who} is protected against removal in Proxmox. It is not touched."),
-                Some(format!("on {}: qm set {} --protection 0", guest.host, guest.vmid).into()),
-            ))
+            Some(Advice::VmProtected { node, guest: vm })
         }
-        _ => guest.lock.as_ref().map(|lock| {
-            let text = format!("{who} is locked ({lock}) and cannot be destroyed now.");
-            (text, Some("run again when the lock is gone".into()))
-        }),
+        _ => guest.lock.clone().map(|lock| Advice::CannotDestroyLocked { node, guest: vm, lock }),
     }
 }
 
-/// Why a VM is not taken for ours although its mark, which names no secrets, says so: what answers there knows others.
-fn strangers(guest: &GuestView, world: &World) -> Option<String> {
-    let Ownership::Ours { node, .. } = &guest.ownership else { return None };
+/// Whether a VM is not taken for ours although its mark, which names no secrets, says so: what answers there knows others.
+fn strangers(guest: &GuestView, world: &World) -> bool {
+    let Ownership::Ours { node, .. } = &guest.ownership else { return false };
     let unsigned = guest.config.as_ref().is_some_and(|config| config.unsigned);
-    let other = world.nodes.get(node).is_some_and(|view| view.talos == TalosView::OtherCluster);
-    (unsigned && other).then(|| {
-        format!(
-            "{} has an old mark, which names no secrets, and what answers at its address does not know those of this \
-             store: it may be somebody else's. It is not touched.",
-            full_name(guest)
-        )
-    })
+    unsigned && world.nodes.get(node).is_some_and(|view| view.talos == TalosView::OtherCluster)
 }
 
 fn destroy(node: &str, guest: &GuestView, graph: &mut Graph) -> StepId {
@@ -249,7 +229,7 @@ fn media(
         };
         let Some(node) = node else { continue };
         let place = volumes.place(&volume.host, &volume.volid);
-        if volume.content != "iso" || in_use.contains(&place) {
+        if !names::may_be_medium(&volume.content) || in_use.contains(&place) {
             continue;
         }
         let needs = [used.by.get(&place).copied(), creating.get(node).copied()];
@@ -267,10 +247,8 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
     for guest in world.guests.values() {
         untouched_guest(cluster, guest, vmids.contains(&guest.vmid), notes);
     }
-    let again = || Some(Fix::from("run destroy again when it can be seen"));
-    for host in &world.unlisted_hosts {
-        let text = "Its guests could not be listed: VMs of this cluster may be left there.";
-        notes.problem(format!("host {host}"), text, again());
+    for host in world.unlisted_hosts.iter().cloned() {
+        notes.problem(Advice::HostUnlisted { host, risk: UnlistedRisk::Vms });
     }
     let storage = &cluster.proxmox.images_storage;
     let shared = world.hosts.values().any(|host| host.storages.get(storage).is_some_and(|seen| seen.shared));
@@ -281,71 +259,65 @@ fn untouched(cluster: &Cluster, world: &World, notes: &mut Notes) {
             what @ Aspect::Storage { storage: unseen, host }
                 if unseen == storage && (host.is_none() || !told) =>
             {
-                let why = &unobserved.why;
-                let text = format!(
-                    "Could not be seen: {why}. Config media with keys of this cluster may be left there."
-                );
-                notes.problem(what.to_string(), text, again());
+                let hidden = MediaHidden::Unlisted { why: unobserved.why.clone() };
+                notes.problem(Advice::MediaMayBeLeft { what: what.clone(), hidden });
             }
+            // Of these, a problem is noted already, without the reason.
+            Aspect::Guests(host) if world.unlisted_hosts.contains(host) => notes.unobserved(unobserved),
+            Aspect::Vm { vmid, .. } if is_unreadable(world, *vmid) => {}
+            what if what.hides_guests() => {
+                let (what, why, fix) = (what.clone(), unobserved.why.clone(), unobserved.fix.clone());
+                notes.problem(Advice::VmsMayBeLeft { what, why, fix });
+            }
+            // No destroy takes these away, and many tokens may not read them: they are named among what stays.
+            Aspect::HighAvailability | Aspect::BackupJobs => {}
             _ => notes.unobserved(unobserved),
         }
     }
     for host in cluster.proxmox.hosts.iter().filter(|_| !shared) {
         if world.hosts.get(&host.name).is_some_and(|seen| !seen.online) {
-            let text = "The host is offline: config media with keys of this cluster may be left there.";
-            notes.problem(Aspect::storage_on(storage, &host.name).to_string(), text, again());
+            let what = Aspect::storage_on(storage, &host.name);
+            notes.problem(Advice::MediaMayBeLeft { what, hidden: MediaHidden::Offline });
         }
     }
+}
+
+/// What could not be seen and may hold something of a cluster.
+fn unseen(world: &World) -> impl Iterator<Item = String> {
+    let hides =
+        |what: &&Aspect| what.hides_guests() || what.hides_disks() || matches!(what, Aspect::Storage { .. });
+    world.unobserved.iter().map(|unobserved| &unobserved.what).filter(hides).map(ToString::to_string)
+}
+
+fn is_unreadable(world: &World, vmid: u32) -> bool {
+    let guest = world.guests.get(&vmid);
+    guest.is_some_and(|guest| matches!(guest.ownership, Ownership::Unreadable { .. }))
 }
 
 /// What is said of a guest that is not destroyed: a problem where it may be of this cluster.
 fn untouched_guest(cluster: &Cluster, guest: &GuestView, on_our_vmid: bool, notes: &mut Notes) {
-    let who = full_name(guest);
+    let vm = GuestName::from(guest);
     match &guest.ownership {
-        Ownership::Foreign if on_our_vmid => {
-            notes.info(who, "Has one of our VMIDs but is not ours. It is not touched.");
-        }
+        Ownership::Foreign if on_our_vmid => notes.info(Advice::ForeignGuest { guest: vm }),
         Ownership::LookAlike { why, likeness: likeness @ Likeness::OtherMark } if !on_our_vmid => {
-            notes.warning(who, look_alike(why, *likeness));
+            notes.warning(Advice::LookAlike { guest: vm, why: why.clone(), likeness: *likeness });
         }
         Ownership::LookAlike { why, likeness } => {
-            notes.problem(who, look_alike(why, *likeness), look_alike_fix(cluster, guest, *likeness));
+            let node =
+                cluster.nodes.iter().find(|node| node.vmid == guest.vmid).map(|node| node.name.clone());
+            let (why, likeness, cluster) = (why.clone(), *likeness, cluster.name.clone());
+            notes.problem(Advice::LookAlikeStays { guest: vm, why, likeness, cluster, node });
         }
         Ownership::Template { dead: true, .. } => {
-            let (text, fix) = guest.died_half_way();
-            notes.add(Level::Warning, who, format!("{text}."), Some(fix.into()));
+            notes.problem(Advice::TemplateDied { died: guest.died(), cloning: false });
         }
         Ownership::Template { .. } if !guest.template => {
-            let (level, runs) = match guest.running {
-                true => (Level::Problem, " It runs."),
-                false => (Level::Warning, ""),
-            };
-            let text = format!("It is an incomplete template of this cluster, and stays.{runs}");
-            let prune = Command::TemplatesPrune { all: false, protected: false };
-            notes.add(level, who, text, Some(Fix::from("to destroy it: ").run(prune)));
+            let level = if guest.running { Level::Problem } else { Level::Warning };
+            notes.add(level, Advice::IncompleteTemplate { guest: vm, running: guest.running });
         }
-        Ownership::Unreadable { why } if on_our_vmid => {
-            notes.problem(who, format!("Its config could not be read: {why}. It is not touched."), None);
+        Ownership::Unreadable { why } => {
+            notes.problem(Advice::GuestUnreadable { guest: vm, why: why.clone() });
         }
         _ => {}
-    }
-}
-
-/// What to do about a guest that has something of this cluster and is not proven to be its own.
-fn look_alike_fix(cluster: &Cluster, guest: &GuestView, likeness: Likeness) -> Option<Fix> {
-    match likeness {
-        Likeness::LostMark => {
-            let node = cluster.nodes.iter().find(|node| node.vmid == guest.vmid)?;
-            let fix = Fix::from(format!("if it is {}, give it its mark back: ", node.name));
-            Some(fix.run(Command::NodeMark(node.name.clone())).words(", then run again"))
-        }
-        Likeness::OtherSecrets => {
-            Some("run destroy with the store that has its secrets (--state DIR)".into())
-        }
-        Likeness::Copy | Likeness::OtherMark => Some(Fix::from(format!(
-            "look at `qm config {}` on {}; if it is to stay, remove the `daedal-mark` line from its notes and the tag \
-             daedal-{}, and give it another SMBIOS uuid",
-            guest.vmid, guest.host, cluster.name
-        ))),
     }
 }

@@ -1,15 +1,14 @@
 //! What is not as declared and stays so: the differences that a plan tells of and does not carry out.
 
-use std::fmt;
-
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::some_of;
-use crate::fix::{self, Fix};
+use crate::advice::Advice;
 use crate::plan::{Level, Note};
+use crate::why::WhyStays;
 
 /// Something that is not as declared, and that the plan does not change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
     /// The node it is about.
@@ -22,16 +21,68 @@ pub struct Difference {
     pub found: String,
     /// Why it stays.
     pub stays: Stays,
-    /// A command or edit that helps.
-    #[serde(flatten, with = "fix::saved", skip_serializing_if = "Option::is_none")]
-    pub fix: Option<Fix>,
+    /// What helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Remedy>,
+}
+
+/// What helps against a difference that stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "is")]
+pub enum Remedy {
+    /// An upgrade of Talos.
+    UpgradeTalos {
+        /// Address of the node, where it is known.
+        address: Option<String>,
+        /// The installer, where it is known.
+        image: Option<String>,
+    },
+    /// An upgrade of Kubernetes.
+    UpgradeKubernetes {
+        /// Address of the node, where it is known.
+        address: Option<String>,
+        /// The declared version, without `v`.
+        version: String,
+    },
+    /// Its removal.
+    RemoveNode {
+        /// The node.
+        node: String,
+    },
+    /// To declare the disk as it is.
+    DeclareDisk {
+        /// How large it is, as the inventory has it.
+        size: String,
+    },
+    /// To destroy the VM and let apply make another.
+    ReplaceNode {
+        /// Host of the VM.
+        host: String,
+        /// VMID.
+        vmid: u32,
+    },
+    /// A restart.
+    Restart {
+        /// Host of the VM.
+        host: String,
+        /// VMID.
+        vmid: u32,
+    },
+    /// All members of etcd, so that one may be interrupted.
+    RestoreQuorum {
+        /// Whether members are in the way that are gone for good.
+        dead: bool,
+        /// Whether it can be done by hand meanwhile.
+        by_hand: bool,
+    },
 }
 
 /// Why a difference stays.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "is")]
 pub enum Stays {
     /// Proxmox has taken the declared value, and the VM gets it when it starts.
+    #[default]
     UntilStart,
     /// It takes an upgrade.
     UntilUpgrade,
@@ -39,38 +90,10 @@ pub enum Stays {
     UntilRemoval,
     /// This stands against it.
     Held {
-        /// Why, as one clause or more, without a full stop.
-        why: String,
+        /// Why.
+        #[serde(rename = "reason")]
+        why: WhyStays,
     },
-}
-
-impl Stays {
-    /// It is held for this reason.
-    pub(crate) fn held(why: impl Into<String>) -> Self {
-        let mut why = why.into();
-        why.truncate(why.trim_end_matches('.').len());
-        Self::Held { why }
-    }
-}
-
-/// One line for a list of nodes, the node's name apart.
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, declared, found, stays, .. } = self;
-        match (declared.is_empty(), stays) {
-            (_, Stays::UntilRemoval) => write!(f, "{found} is there and not declared"),
-            (true, Stays::Held { why }) => write!(f, "{what} differs: {why}"),
-            (true, Stays::UntilStart) => write!(f, "{what} differs until its next start"),
-            (true, Stays::UntilUpgrade) => write!(f, "{what} differs until it is upgraded"),
-            (false, Stays::Held { why }) => write!(f, "{what} {declared} declared, {found} found: {why}"),
-            (false, Stays::UntilStart) => {
-                write!(f, "{what} {declared} declared, {found} until its next start")
-            }
-            (false, Stays::UntilUpgrade) => {
-                write!(f, "{what} {declared} declared, {found} until it is upgraded")
-            }
-        }
-    }
 }
 
 /// The differences as notes, each once for all the nodes that have it.
@@ -80,82 +103,53 @@ pub(crate) fn notes(differences: &[Difference]) -> Vec<Note> {
         let alike = |(other, _): &&mut (&Difference, _)| {
             (&difference.what, &difference.declared, &difference.found, &difference.stays)
                 == (&other.what, &other.declared, &other.found, &other.stays)
-                && (difference.fix == other.fix || difference.stays == Stays::UntilUpgrade)
+                && (difference.remedy == other.remedy || difference.stays == Stays::UntilUpgrade)
         };
         match told.iter_mut().find(alike) {
             Some((_, nodes)) => nodes.push(difference.node.clone()),
             None => told.push((difference, vec![difference.node.clone()])),
         }
     }
-    let note = |(difference, nodes): (&Difference, Vec<String>)| Note {
-        level: Level::Warning,
-        about: some_of(&nodes).into(),
-        text: sentence(difference),
-        fix: difference.fix.clone(),
+    let note = |(difference, nodes): (&Difference, Vec<String>)| {
+        let Difference { what, declared, found, stays, remedy, .. } = difference.clone();
+        let advice = Advice::NotAsDeclared { nodes, what, declared, found, stays, remedy };
+        Note { level: Level::Warning, advice }
     };
     told.into_iter().map(note).collect()
-}
-
-fn sentence(difference: &Difference) -> String {
-    let Difference { what, declared, found, stays, .. } = difference;
-    match (declared.is_empty(), stays) {
-        (_, Stays::UntilRemoval) => {
-            format!("{found} belongs to this cluster and is not declared. apply removes no nodes.")
-        }
-        (true, Stays::Held { why }) => format!("{what} differs from the declared one and stays: {why}."),
-        (true, Stays::UntilStart) => format!("{what} differs from the declared one until its next start."),
-        (true, Stays::UntilUpgrade) => {
-            format!("{what} differs from the declared one. It takes an upgrade, which apply does not do.")
-        }
-        (false, Stays::Held { why }) => format!("{what} is {found}, declared is {declared}: {why}."),
-        (false, Stays::UntilStart) => {
-            format!("{what} is {found} until its next start, declared is {declared}.")
-        }
-        (false, Stays::UntilUpgrade) => {
-            format!(
-                "{what} is {found}, declared is {declared}. It takes an upgrade, which apply does not do."
-            )
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn difference(node: &str, what: &str, stays: Stays, fix: Option<&str>) -> Difference {
+    fn difference(node: &str, what: &str, stays: Stays, remedy: Option<Remedy>) -> Difference {
         Difference {
             node: node.to_owned(),
             what: what.to_owned(),
             declared: "12 GiB".to_owned(),
             found: "8 GiB".to_owned(),
             stays,
-            fix: fix.map(Fix::from),
+            remedy,
         }
     }
 
     #[test]
     fn nodes_with_the_same_difference_are_told_together() {
+        let upgrade =
+            |address: &str| Some(Remedy::UpgradeTalos { address: Some(address.into()), image: None });
         let all = [
-            difference("cp-1", "Talos version", Stays::UntilUpgrade, Some("upgrade cp-1")),
-            difference("cp-2", "Talos version", Stays::UntilUpgrade, Some("upgrade cp-2")),
+            difference("cp-1", "Talos version", Stays::UntilUpgrade, upgrade("10.0.0.1")),
+            difference("cp-2", "Talos version", Stays::UntilUpgrade, upgrade("10.0.0.2")),
             difference("cp-2", "memory", Stays::UntilStart, None),
-            difference("cp-3", "disk", Stays::held("disks only grow."), None),
+            difference("cp-3", "disk", Stays::Held { why: WhyStays::DisksOnlyGrow }, None),
         ];
         let notes = notes(&all);
-        let told: Vec<(&str, &str)> = notes.iter().map(|n| (n.about.as_str(), n.text.as_str())).collect();
-        assert_eq!(
-            told,
-            [
-                (
-                    "cp-1, cp-2",
-                    "Talos version is 8 GiB, declared is 12 GiB. It takes an upgrade, which apply does not do."
-                ),
-                ("cp-2", "memory is 8 GiB until its next start, declared is 12 GiB."),
-                ("cp-3", "disk is 8 GiB, declared is 12 GiB: disks only grow."),
-            ]
-        );
-        assert_eq!(all[2].to_string(), "memory 12 GiB declared, 8 GiB until its next start");
-        assert_eq!(all[3].to_string(), "disk 12 GiB declared, 8 GiB found: disks only grow");
+        let told = |note: &Note| match &note.advice {
+            Advice::NotAsDeclared { nodes, what, .. } => (nodes.join(", "), what.clone()),
+            other => panic!("{other:?}"),
+        };
+        let wanted = [("cp-1, cp-2", "Talos version"), ("cp-2", "memory"), ("cp-3", "disk")];
+        let wanted = wanted.map(|(nodes, what)| (nodes.to_owned(), what.to_owned()));
+        assert_eq!(notes.iter().map(told).collect::<Vec<_>>(), wanted);
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use daedal_inventory::{Arch, Cluster, Templates};
 
+use crate::advice::{Advice, StorageFault};
 use crate::fix::{Command, Fix};
 use crate::size;
 
@@ -13,6 +14,15 @@ pub enum PlanError {
     /// The nodes do not fit on the hosts, or no host can take any.
     #[error("{headline}{0}", headline = .0.headline())]
     NoRoom(NoRoom),
+    /// Snippets would have to be put on several hosts.
+    #[error(
+        "snippets are put on one host, over `reach.ssh`, and storage {storage} is not shared by all declared hosts: use a shared \
+         storage, one host, or `boot: {{config: cidata}}`"
+    )]
+    SnippetsApart {
+        /// The storage.
+        storage: String,
+    },
     /// Destruction of a protected cluster.
     #[error(
         "cluster {cluster} is protected: nothing of it is destroyed while the inventory says `protect: true`"
@@ -26,10 +36,8 @@ pub enum PlanError {
     NoRestore {
         /// Cluster name.
         cluster: String,
-        /// Why, as one or two sentences.
-        why: String,
-        /// What helps, where that is known.
-        fix: Option<Fix>,
+        /// Why.
+        why: WhyNoRestore,
     },
     /// Removal of a node that is declared.
     #[error(
@@ -64,6 +72,38 @@ pub enum PlanError {
         cluster: String,
         /// The VMs, for people.
         vms: Vec<String>,
+    },
+    /// The mark of a node's VM is not restored.
+    #[error("the mark of {node} is not restored")]
+    NoMark {
+        /// Node name.
+        node: String,
+        /// Why not.
+        #[source]
+        why: NotMarked,
+    },
+    /// Volumes carry a VMID of this cluster, and nothing proves that they are this store's.
+    #[error(
+        "the secrets of cluster {cluster} are not in the store, so nothing proves that {} volume{} this store's ({})",
+        volumes.len(), if volumes.len() == 1 { " is" } else { "s are" }, some_of(volumes)
+    )]
+    UnprovenVolumes {
+        /// Cluster name.
+        cluster: String,
+        /// The volumes, for people.
+        volumes: Vec<String>,
+    },
+    /// A token is there whose secret is not known.
+    #[error("the token {id} exists, but its secret was not found")]
+    TokenExists {
+        /// `user@realm!name`.
+        id: String,
+    },
+    /// A role that came with Proxmox has the name of one of ours.
+    #[error("the role {role} is built in and does not allow what it should; it cannot be changed")]
+    BuiltInRole {
+        /// Its name.
+        role: String,
     },
     /// A storage that backups were to go to cannot take them.
     #[error("storage {storage} cannot take backups: {why}")]
@@ -141,9 +181,137 @@ impl PlanError {
     /// What helps, where the error does not say it itself.
     pub fn fix(&self) -> Option<Fix> {
         match self {
-            Self::SecretsLost { .. } | Self::Unproven { .. } => Some(bring_secrets_back()),
-            Self::NoRestore { fix, .. } => fix.clone(),
+            Self::SecretsLost { .. } | Self::Unproven { .. } | Self::UnprovenVolumes { .. } => {
+                Some(bring_secrets_back())
+            }
+            Self::NoRestore { why: WhyNoRestore::NoSecrets, .. } => Some(bring_secrets_back()),
+            Self::NoRestore { why: WhyNoRestore::EtcdLives, .. } => Some(no_second_etcd()),
+            Self::NoMark { why, .. } => why.fix(),
             _ => None,
+        }
+    }
+}
+
+/// Why the mark of a node's VM is not restored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotMarked {
+    /// A mark names the cluster's secrets.
+    #[error("the secrets of cluster {cluster} are not in the store")]
+    NoSecrets {
+        /// Cluster name.
+        cluster: String,
+    },
+    /// There is nothing to mark.
+    #[error("no VM {vmid} was found")]
+    Absent {
+        /// VMID.
+        vmid: u32,
+    },
+    /// More than its mark is missing.
+    #[error("{vm} is not ours to touch: {why}")]
+    NotOurs {
+        /// The VM, for people.
+        vm: String,
+        /// What does not agree.
+        why: String,
+        /// Whether it was made with other secrets than those of this store.
+        other_secrets: bool,
+    },
+    /// Another VM is the node.
+    #[error("{vm} is marked as {node} already")]
+    Claimed {
+        /// Node name.
+        node: String,
+        /// The other VM, for people.
+        vm: String,
+    },
+    /// It has another SMBIOS uuid.
+    #[error("the SMBIOS uuid of {vm} is {has}, that of the node is {wanted}")]
+    OtherUuid {
+        /// The VM, for people.
+        vm: String,
+        /// What it has.
+        has: String,
+        /// What the node has.
+        wanted: String,
+    },
+    /// It has another MAC.
+    #[error("the MAC of the first network card of {vm} is {has}, that of the node is {wanted}")]
+    OtherMac {
+        /// The VM, for people.
+        vm: String,
+        /// What it has.
+        has: String,
+        /// What the node has.
+        wanted: String,
+    },
+    /// What runs in it is of another cluster.
+    #[error("what answers at {address} does not accept the keys of this cluster")]
+    OtherCluster {
+        /// Node name.
+        node: String,
+        /// Where it answers.
+        address: String,
+    },
+}
+
+impl NotMarked {
+    fn fix(&self) -> Option<Fix> {
+        match self {
+            Self::NoSecrets { .. } => Some(bring_secrets_back()),
+            Self::NotOurs { other_secrets: true, .. } => Some(other_secrets()),
+            Self::OtherCluster { node, .. } => Some(strangers_address(node)),
+            _ => None,
+        }
+    }
+}
+
+/// Why a snapshot is not restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhyNoRestore {
+    /// Its secrets are not in the store.
+    NoSecrets,
+    /// The cluster has an etcd.
+    EtcdLives,
+    /// No control plane can come up.
+    NoControlPlane,
+    /// etcd cannot be bootstrapped.
+    Blocked(Box<Advice>),
+}
+
+impl fmt::Display for WhyNoRestore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSecrets => "its secrets are not in the store, and without them the snapshot is of no use",
+            Self::EtcdLives => "its etcd lives, and what it holds would be lost",
+            Self::NoControlPlane => "no control plane can come up",
+            Self::Blocked(_) => "its etcd cannot be bootstrapped",
+        })
+    }
+}
+
+impl fmt::Display for StorageFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Disabled => "is disabled",
+            Self::Inactive => "is not active there",
+        })
+    }
+}
+
+impl StorageFault {
+    /// What helps, for a storage of this type.
+    pub fn fix(self, kind: &str, storage: &str, host: &str) -> String {
+        let look = match kind {
+            "lvm" | "lvmthin" => "; vgs; lvs",
+            "zfspool" => "; zpool status; zpool import",
+            "dir" | "btrfs" => "; findmnt",
+            "nfs" | "cifs" | "cephfs" | "rbd" | "pbs" | "iscsi" => "; and see whether its server answers",
+            _ => "",
+        };
+        match self {
+            Self::Disabled => format!("enable it, on any host: pvesm set {storage} --disable 0"),
+            Self::Inactive => format!("on {host}: pvesm status --storage {storage}{look}"),
         }
     }
 }
@@ -197,7 +365,7 @@ fn unlock_and_destroy(vmid: u32) -> String {
 
 /// The command that destroys a VM by hand, and with it disks of its number that its config does not name: they would stay for
 /// good otherwise.
-pub(crate) fn destroying(vmid: u32) -> String {
+pub fn destroying(vmid: u32) -> String {
     format!("qm destroy {vmid} --purge --destroy-unreferenced-disks 1")
 }
 
@@ -344,7 +512,7 @@ impl fmt::Display for NoRoom {
 }
 
 /// The first few names, and how many more there are.
-pub(crate) fn some_of(names: &[String]) -> String {
+pub fn some_of(names: &[String]) -> String {
     const SHOWN: usize = 6;
     match names.len() {
         0..=SHOWN => names.join(", "),

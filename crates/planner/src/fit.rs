@@ -9,6 +9,7 @@ use crate::destroy::{plan_destroy, plan_destroy_without_secrets};
 use crate::digest;
 use crate::error::PlanError;
 use crate::names::Images;
+use crate::phase::plan_phase;
 use crate::plan::{Action, FORMAT, Plan, Purpose, Step};
 use crate::remove::{Removal, plan_remove};
 use crate::world::World;
@@ -19,7 +20,7 @@ pub fn plan_id(plan: &Plan) -> String {
 }
 
 /// Why a saved plan is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unfit {
     /// It was made for something else.
     #[error("the plan does not belong here: {0}")]
@@ -31,11 +32,30 @@ pub enum Unfit {
     #[error("the plan no longer fits, and no other can be made now")]
     NoPlan(#[source] PlanError),
     /// The world is another: what no longer applies, and what would be needed now.
-    #[error("the world has changed since the plan was made: {}", .0.join("; "))]
-    World(Vec<String>),
+    #[error("the world has changed since the plan was made")]
+    World(Vec<Moved>),
     /// The world is the same, so the plan itself was changed.
     #[error("the plan was changed after it was made; make a new one")]
     Altered,
+}
+
+/// Whether a saved plan has the format of this version; another one cannot be read as a whole.
+pub fn known_format(format: u32) -> Result<(), Unfit> {
+    match format == FORMAT {
+        true => Ok(()),
+        false => Err(Unfit::Other(format!("its format is {format}, this version knows {FORMAT}"))),
+    }
+}
+
+/// How a plan made now differs from a saved one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Moved {
+    /// This step is no longer needed, or no longer possible.
+    Gone(Box<Step>),
+    /// This step is needed now.
+    Needed(Box<Step>),
+    /// The same steps are needed in another order.
+    Order,
 }
 
 /// Differences named at most, each way.
@@ -44,9 +64,7 @@ const NAMED: usize = 3;
 /// Makes the plan anew and compares. Room is proved again on the way. What only words the plan (reasons, notes, the
 /// table of hosts) may differ; steps and their order may not.
 pub fn fits(plan: &Plan, cluster: &Cluster, images: &Images, world: &World) -> Result<(), Unfit> {
-    if plan.format != FORMAT {
-        return Err(Unfit::Other(format!("its format is {}, this version knows {FORMAT}", plan.format)));
-    }
+    known_format(plan.format)?;
     if (&plan.cluster, plan.uuid) != (&cluster.name, cluster.uuid) {
         return Err(Unfit::Other(format!("it is for cluster {} ({})", plan.cluster, plan.uuid)));
     }
@@ -54,6 +72,7 @@ pub fn fits(plan: &Plan, cluster: &Cluster, images: &Images, world: &World) -> R
         return Err(Unfit::Inventory);
     }
     let now = match plan.purpose {
+        Purpose::Apply if let Some(phase) = plan.phase => plan_phase(cluster, images, world, phase),
         Purpose::Apply => {
             let recovery = plan.steps.iter().find_map(|step| match &step.action {
                 Action::Bootstrap { recover } => recover.as_ref(),
@@ -84,17 +103,13 @@ pub fn fits(plan: &Plan, cluster: &Cluster, images: &Images, world: &World) -> R
     let key = |step: &Step| digest::of(&(&step.node, &step.host, &step.action));
     let (then_keys, now_keys): (HashSet<String>, HashSet<String>) =
         (plan.steps.iter().map(key).collect(), now.steps.iter().map(key).collect());
-    let tell = |step: &Step, verdict: &str| match &step.node {
-        Some(node) => format!("{node}: {} is {verdict}", step.action),
-        None => format!("{} is {verdict}", step.action),
-    };
     let gone = plan.steps.iter().filter(|step| !now_keys.contains(&key(step)));
     let more = now.steps.iter().filter(|step| !then_keys.contains(&key(step)));
-    let mut why: Vec<String> =
-        gone.map(|step| tell(step, "no longer needed or possible")).take(NAMED).collect();
-    why.extend(more.map(|step| tell(step, "needed now")).take(NAMED));
+    let boxed = |step: &Step| Box::new(step.clone());
+    let mut why: Vec<Moved> = gone.map(|step| Moved::Gone(boxed(step))).take(NAMED).collect();
+    why.extend(more.map(|step| Moved::Needed(boxed(step))).take(NAMED));
     if why.is_empty() {
-        why.push("the same steps are needed, but in another order".to_owned());
+        why.push(Moved::Order);
     }
     Err(Unfit::World(why))
 }

@@ -1,18 +1,22 @@
 //! What helps: words, and commands of this program as data. Whoever shows them adds the flags that lead to the same cluster, which
 //! nobody here knows.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize, Serializer};
+
+use crate::phase::Phase;
 
 /// A command or edit that helps. Its text has the commands without flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fix(Vec<FixPart>);
 
 /// A part of an advice.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-enum FixPart {
+pub(crate) enum FixPart {
     /// Words that stand as they are.
     Words(String),
     /// A command of this program.
@@ -20,11 +24,13 @@ enum FixPart {
 }
 
 /// A command of this program, but for the flags that say for which cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Command {
     /// Make the world what the inventory says.
     Apply,
+    /// Carry out this phase of an apply.
+    Phase(Phase),
     /// Ask Proxmox whether it can do what the inventory says.
     CheckLive,
     /// Give the VM of this node its mark back.
@@ -56,6 +62,7 @@ impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Apply => f.write_str("apply"),
+            Self::Phase(phase) => write!(f, "{phase}"),
             Self::CheckLive => f.write_str("check --live"),
             Self::NodeMark(node) => write!(f, "node mark {node}"),
             Self::NodeRemove(node) => write!(f, "node remove {node}"),
@@ -127,44 +134,48 @@ impl fmt::Display for Fix {
     }
 }
 
+/// It is written as text.
+impl JsonSchema for Fix {
+    fn schema_name() -> Cow<'static, str> {
+        "Fix".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}
+
 impl Serialize for Fix {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
     }
 }
 
-/// How an advice stands in a saved plan: as text, and beside it in parts where it has commands.
-pub(crate) mod saved {
+/// An advice as its parts, with which it can be read back.
+pub(crate) mod parts {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::{Fix, FixPart};
 
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Saved {
-        #[serde(default)]
-        fix: Option<String>,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        fix_parts: Vec<FixPart>,
-    }
-
     pub(crate) fn serialize<S: Serializer>(fix: &Option<Fix>, to: S) -> Result<S::Ok, S::Error> {
-        let commands = |fix: &&Fix| fix.0.iter().any(|part| matches!(part, FixPart::Command(_)));
-        let fix_parts = fix.as_ref().filter(commands).map(|fix| fix.0.clone()).unwrap_or_default();
-        Saved { fix: fix.as_ref().map(ToString::to_string), fix_parts }.serialize(to)
+        fix.as_ref().map(|fix| &fix.0).serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Fix>, D::Error> {
-        let Saved { fix, fix_parts } = Saved::deserialize(from)?;
-        // Plans of before have the text alone.
-        Ok(if fix_parts.is_empty() { fix.map(Fix::from) } else { Some(Fix(fix_parts)) })
+        Ok(Option::<Vec<FixPart>>::deserialize(from)?.map(Fix))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advice::Advice;
     use crate::plan::{Level, Note};
+    use crate::world::Aspect;
 
     #[test]
     fn commands_are_called_as_the_caller_was() {
@@ -177,21 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_plan_keeps_commands_and_one_of_before_is_read() {
-        let note =
-            |fix| Note { level: Level::Warning, about: "cp-2".into(), text: "It is there.".into(), fix };
+    fn a_saved_plan_keeps_commands() {
+        let note = |fix| {
+            let (what, why) = (Aspect::Nodes, "no answer".to_owned());
+            Note { level: Level::Warning, advice: Advice::NotSeen { what, why, fix } }
+        };
         let fix = Fix::from("to remove it: ").run(Command::NodeRemove("cp-2".into()));
         for fix in [None, Some(Fix::from("bring it back")), Some(fix)] {
             let json = serde_json::to_value(note(fix.clone())).unwrap();
-            assert_eq!(json["fix"], serde_json::json!(fix.as_ref().map(ToString::to_string)));
             assert_eq!(serde_json::from_value::<Note>(json).unwrap(), note(fix));
         }
-        let before = r#"{"level": "warning", "about": "cp-2", "text": "It is there.", "fix": "daedal node mark cp-2"}"#;
-        let read: Note = serde_json::from_str(before).unwrap();
-        assert_eq!(read, note(Some(Fix::from("daedal node mark cp-2"))));
-        assert_eq!(
-            serde_json::to_value(read).unwrap(),
-            serde_json::from_str::<serde_json::Value>(before).unwrap()
-        );
     }
 }

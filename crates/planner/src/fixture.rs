@@ -6,7 +6,24 @@ pub(crate) use daedal_machine::fixture::*;
 
 use daedal_machine::vm::{Card, FIRST_NIC, Value};
 
-use crate::{HostView, StorageView, VmConfig, World};
+use crate::{
+    ConfigDifference, ConfigFacts, ConfigView, DocumentChange, DryRun, HostView, StorageView, VmConfig, World,
+};
+
+/// A config that differs from the declared one, which the node takes.
+pub(crate) fn differs(
+    [running, declared]: [&str; 2],
+    reboot: bool,
+    changes: &[DocumentChange],
+) -> ConfigView {
+    let facts = |digest: &str| ConfigFacts { digest: digest.to_owned(), ..ConfigFacts::default() };
+    ConfigView::Differs(Box::new(ConfigDifference {
+        running: facts(running),
+        declared: facts(declared),
+        changes: changes.to_vec(),
+        answer: DryRun::Accepted { reboot },
+    }))
+}
 
 fn storage(kind: &str, content: &[&str], total: u64, available: u64) -> StorageView {
     StorageView {
@@ -30,7 +47,10 @@ pub(crate) fn host(cpus: u32, memory_gib: u64, disk_gib: u64) -> HostView {
         bridges: BTreeSet::from(["vmbr0".to_owned()]),
         bridges_seen: true,
         storages: BTreeMap::from([
-            ("local".to_owned(), storage("dir", &["iso", "import", "vztmpl"], 100 * GIB, 80 * GIB)),
+            (
+                "local".to_owned(),
+                storage("dir", &["iso", "import", "vztmpl", "snippets"], 100 * GIB, 80 * GIB),
+            ),
             ("local-lvm".to_owned(), storage("lvmthin", &["images"], disk_gib * GIB, disk_gib * GIB)),
             ("nas".to_owned(), storage("nfs", &["iso", "import"], 1000 * GIB, 900 * GIB)),
         ]),

@@ -1,12 +1,13 @@
 //! Which apply a cluster was changed by last, and whether the store of whoever plans now knows of it.
 
 pub use daedal_machine::Generation;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::world::World;
 
 /// A generation that the store of whoever plans has not seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Unseen {
     /// The newest one.
@@ -14,37 +15,6 @@ pub struct Unseen {
     pub newest: Generation,
     /// The number of the newest that the store knows; none if it knows none.
     pub known: Option<u32>,
-}
-
-impl Unseen {
-    /// What is said of it, without a full stop.
-    pub fn words(&self) -> String {
-        let Generation { number, by, at } = &self.newest;
-        let behind = match self.known {
-            None => "and this store knows of no apply at all".to_owned(),
-            // Two stores took the same step at once.
-            Some(known) if known >= *number => "which this store does not know".to_owned(),
-            Some(known) => match number - known {
-                1 => "one generation after what this store knows".to_owned(),
-                n => format!("{} generations after what this store knows", spelled(n)),
-            },
-        };
-        format!("generation {number} was applied by {by} on {}, {behind}", when(at))
-    }
-}
-
-fn spelled(number: u32) -> String {
-    let words = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
-    let at = usize::try_from(number).unwrap_or(usize::MAX).wrapping_sub(2);
-    words.get(at).map_or_else(|| number.to_string(), |word| (*word).to_owned())
-}
-
-/// `2026-11-18T01:00:00Z` as people write it.
-fn when(at: &str) -> String {
-    match at.split_once('T').map(|(day, time)| (day, time.get(..5))) {
-        Some((day, Some(time))) if at.ends_with('Z') => format!("{day} {time} UTC"),
-        _ => at.to_owned(),
-    }
 }
 
 impl World {
@@ -69,6 +39,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::told::unseen;
 
     fn one(number: u32, by: &str) -> Generation {
         Generation { number, by: by.into(), at: format!("2026-11-18T01:0{number}:00Z") }
@@ -78,16 +49,16 @@ mod tests {
     fn a_store_that_is_behind_says_by_how_much() {
         let mut world = World { applied: vec![one(3, "ann@desk"), one(5, "bob@mill")], ..World::default() };
         world.known = Some(one(3, "ann@desk"));
-        let said = world.unseen().unwrap().words();
+        let said = unseen(&world.unseen().unwrap());
         assert_eq!(
             said,
             "generation 5 was applied by bob@mill on 2026-11-18 01:05 UTC, two generations after what this store knows"
         );
         assert_eq!(world.next_generation(), 6);
         world.known = Some(one(4, "ann@desk"));
-        assert!(world.unseen().unwrap().words().ends_with("one generation after what this store knows"));
+        assert!(unseen(&world.unseen().unwrap()).ends_with("one generation after what this store knows"));
         world.known = None;
-        assert!(world.unseen().unwrap().words().ends_with("this store knows of no apply at all"));
+        assert!(unseen(&world.unseen().unwrap()).ends_with("this store knows of no apply at all"));
     }
 
     #[test]
@@ -99,7 +70,7 @@ mod tests {
         }
         // Two stores that took the same step at once.
         world.known = Some(one(5, "bob@mill"));
-        assert!(world.unseen().unwrap().words().ends_with("which this store does not know"));
+        assert!(unseen(&world.unseen().unwrap()).ends_with("which this store does not know"));
         // Marks of older versions say nothing.
         assert_eq!(World::default().unseen(), None);
     }

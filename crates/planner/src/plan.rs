@@ -2,25 +2,26 @@
 
 mod action;
 
-use std::fmt;
-
 use daedal_inventory::{Cluster, Role};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::advice::Advice;
 use crate::difference::Difference;
-use crate::fix::{self, Fix};
 use crate::generation::Unseen;
+use crate::phase::Phase;
 use crate::world::World;
 use crate::{basis, digest};
 
-pub use action::{Action, CloneOf, DocumentChange, FieldChange, Recovery, RunningVersions};
+pub use action::{Action, CloneOf, DocumentChange, FieldChange, Recovery};
+pub use daedal_machine::RunningVersions;
 
 /// Version of the plan format.
-pub(crate) const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// What a plan is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Purpose {
     /// Make the world what the inventory says.
@@ -39,6 +40,8 @@ pub enum Purpose {
     Ha,
     /// Keep a job that backs up the VMs, or remove it.
     BackupJob,
+    /// Write the lost mark of a node's VM again.
+    Mark,
 }
 
 impl Purpose {
@@ -59,22 +62,26 @@ impl Purpose {
     }
 
     /// Whether nodes become something else than what was applied last.
-    pub(crate) fn concerns_nodes(self) -> bool {
+    pub fn concerns_nodes(self) -> bool {
         self == Self::Apply || self.takes_vms()
     }
 }
 
 /// An immutable plan. Same cluster and world, same bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// Version of this format.
     pub format: u32,
     /// What for.
     pub purpose: Purpose,
+    /// The part of an apply that it is limited to; none: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// Cluster name.
     pub cluster: String,
     /// Cluster uuid.
+    #[schemars(with = "String")]
     pub uuid: Uuid,
     /// SHA-256 of the resolved cluster.
     pub intent: String,
@@ -120,11 +127,12 @@ impl Plan {
         Self {
             format: FORMAT,
             purpose,
+            phase: None,
             cluster: cluster.name.clone(),
             uuid: cluster.uuid,
             intent: digest::intent(cluster),
             basis: basis::basis(cluster, world),
-            behind: world.unseen().filter(|_| purpose.concerns_nodes()),
+            behind: world.unseen(),
             without_secrets: false,
             despite_protection: false,
             versions: Versions {
@@ -145,7 +153,7 @@ impl Plan {
 }
 
 /// Versions, for people.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Versions {
     /// Talos, `v1.12.0`.
@@ -157,12 +165,13 @@ pub struct Versions {
 }
 
 /// A node and what becomes of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedNode {
     /// Node name.
     pub name: String,
     /// Role; none for a VM of ours whose node is no longer declared.
+    #[schemars(with = "Option<String>")]
     pub role: Option<Role>,
     /// VMID.
     pub vmid: u32,
@@ -181,7 +190,7 @@ pub struct PlannedNode {
 }
 
 /// What becomes of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Fate {
     /// Its VM is made.
@@ -200,7 +209,7 @@ pub enum Fate {
 pub type StepId = u32;
 
 /// One step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// Its position.
@@ -220,7 +229,7 @@ pub struct Step {
 }
 
 /// What a step interrupts or destroys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Impact {
     /// Nothing.
@@ -234,7 +243,7 @@ pub enum Impact {
 }
 
 /// A host before and after.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostBudget {
     /// Host name.
@@ -250,7 +259,7 @@ pub struct HostBudget {
 }
 
 /// Room, before and after.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
     /// What there is in all.
@@ -262,7 +271,7 @@ pub struct Budget {
 }
 
 /// Voting etcd members.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Quorum {
     /// Members before.
@@ -274,69 +283,18 @@ pub struct Quorum {
 }
 
 /// Something the user should know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Note {
     /// How much it matters.
     pub level: Level,
-    /// Node or thing it is about.
-    pub about: About,
-    /// One or two sentences.
-    pub text: String,
-    /// A command or edit that helps.
-    #[serde(flatten, with = "fix::saved")]
-    pub fix: Option<Fix>,
-}
-
-/// What a note is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
-pub enum About {
-    /// The cluster's etcd as a whole.
-    Etcd,
-    /// A node, a guest, a host or anything else that has a name.
-    Named(String),
-}
-
-impl About {
-    /// Its name, for people.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Etcd => "etcd",
-            Self::Named(name) => name,
-        }
-    }
-}
-
-impl fmt::Display for About {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl From<&str> for About {
-    fn from(name: &str) -> Self {
-        Self::from(name.to_owned())
-    }
-}
-
-impl From<String> for About {
-    fn from(name: String) -> Self {
-        if name == Self::Etcd.as_str() { Self::Etcd } else { Self::Named(name) }
-    }
-}
-
-impl From<About> for String {
-    fn from(about: About) -> Self {
-        match about {
-            About::Named(name) => name,
-            About::Etcd => about.as_str().to_owned(),
-        }
-    }
+    /// What it is.
+    #[serde(flatten)]
+    pub advice: Advice,
 }
 
 /// How much a note matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Level {
     /// Worth knowing.
@@ -350,7 +308,9 @@ pub enum Level {
 impl Plan {
     /// Whether it changes the cluster itself, not only files on this machine.
     pub fn touches_cluster(&self) -> bool {
-        self.steps.iter().any(|step| step.node.is_some() || step.host.is_some())
+        // Objects that guard VMs are on no host.
+        let anything = self.purpose != Purpose::Apply && !self.is_empty();
+        anything || self.steps.iter().any(|step| step.node.is_some() || step.host.is_some())
     }
 
     /// Whether there is nothing to do.

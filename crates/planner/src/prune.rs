@@ -2,19 +2,20 @@
 
 use daedal_inventory::Cluster;
 
+use crate::advice::{Advice, UnlistedRisk};
 use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
 use crate::names::Images;
-use crate::plan::{Action, Impact, Level, Plan, Purpose};
+use crate::plan::{Action, Impact, Plan, Purpose};
 use crate::storages::{leftovers, unlisted_disks};
 use crate::survey::{Notes, full_name};
 use crate::templates::{TemplateRow, templates};
-use crate::world::{Unobserved, World};
+use crate::world::{GuestView, Unobserved, World};
 
-/// Which templates go, and what somebody agreed to.
+/// What is pruned, and what somebody agreed to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruning {
-    /// Also those that are current.
+    /// Also templates that are current.
     pub all: bool,
     /// Also in a cluster that says `protect: true`.
     pub protected: bool,
@@ -41,26 +42,24 @@ pub fn plan_prune_templates(
     }
     let (mut graph, mut notes) = (Graph::default(), Notes::default());
     for row in &linked {
-        let text = format!("It stays: the disks of {} are linked to it.", row.linked.join(", "));
-        notes.info(format!("template {} on {}", row.vmid, row.host), text);
+        let (host, linked) = (row.host.clone(), row.linked.clone());
+        notes.info(Advice::TemplateLinked { vmid: row.vmid, host, linked });
     }
-    unlisted(world, "templates of this cluster may be there", &mut notes);
+    unlisted(world, UnlistedRisk::Templates, &mut notes);
     let hidden = world.unobserved.iter().filter(|one| one.what.hides_guests()).cloned().collect();
     let not_seen = not_seen(hidden, &mut notes);
     for row in going {
-        if let Some(problem) = row.problem {
-            let about = format!("template {} on {}", row.vmid, row.host);
-            notes.problem(about, format!("{problem}."), row.fix.map(Into::into));
+        let guest = world.guests.get(&row.vmid);
+        if let Some(died) = guest.filter(|guest| guest.is_dead_template()).map(GuestView::died) {
+            notes.problem(Advice::TemplateDied { died, cloning: false });
             continue;
         }
-        if let Some(lock) = world.guests.get(&row.vmid).and_then(|guest| guest.lock.as_ref()) {
-            let text = format!("It is locked ({lock}) and cannot be destroyed now.");
-            let fix = Some("run again when the lock is gone".into());
-            notes.problem(format!("template {} on {}", row.vmid, row.host), text, fix);
+        if let Some(lock) = guest.and_then(|guest| guest.lock.clone()) {
+            notes.problem(Advice::TemplateLocked { vmid: row.vmid, host: row.host, lock });
             continue;
         }
         let reason = match (row.current, row.complete, row.running) {
-            (true, ..) => "it is current; the next apply that needs it makes it again",
+            (true, ..) => "it is current; the next apply that needs it re-creates it",
             (_, true, _) => "it is made of something else than is declared now",
             (_, false, true) => "it is incomplete, and runs: it is stopped first",
             (_, false, false) => "it is incomplete",
@@ -83,19 +82,21 @@ pub fn plan_prune_templates(
 
 /// Plans the end of volumes that have a number of this cluster, and that no VM uses. Where a VM has the number the volume stays,
 /// and a note names it.
-pub fn plan_prune_volumes(cluster: &Cluster, world: &World, protected: bool) -> Result<Plan, PlanError> {
+pub fn plan_prune_volumes(cluster: &Cluster, world: &World, pruning: Pruning) -> Result<Plan, PlanError> {
     let (staying, going): (Vec<_>, Vec<_>) =
         leftovers(cluster, world).into_iter().partition(|volume| volume.beside_vm);
-    allowed(cluster, !going.is_empty(), protected)?;
+    allowed(cluster, !going.is_empty(), pruning.protected)?;
+    // A volume carries no mark: that its VMID is this store's is proven by the secrets alone.
+    if !going.is_empty() && !world.secrets_stored && !pruning.without_secrets {
+        let volumes = going.iter().map(|volume| format!("{} on {}", volume.volid, volume.host)).collect();
+        return Err(PlanError::UnprovenVolumes { cluster: cluster.name.clone(), volumes });
+    }
     let (mut graph, mut notes) = (Graph::default(), Notes::default());
-    unlisted(world, "a VM there may use a volume, so that none is deleted", &mut notes);
+    unlisted(world, UnlistedRisk::Volumes, &mut notes);
     let not_seen = not_seen(unlisted_disks(cluster, world), &mut notes);
     for volume in &staying {
-        let text = format!(
-            "It stays: VM {} has its number, and Proxmox deletes it only once that VM is gone.",
-            volume.vmid
-        );
-        notes.info(format!("{} on {}", volume.volid, volume.host), text);
+        let (host, volid) = (volume.host.clone(), volume.volid.clone());
+        notes.info(Advice::VolumeBesideVm { host, volid, vmid: volume.vmid });
     }
     for volume in going {
         let subject = Subject { node: None, host: Some(&volume.host) };
@@ -105,24 +106,23 @@ pub fn plan_prune_volumes(cluster: &Cluster, world: &World, protected: bool) -> 
     }
     let plan = Plan::empty(Purpose::PruneVolumes, cluster, world);
     let (steps, notes, unseen) = (graph.steps, notes.sorted(), !not_seen.is_empty());
-    Ok(Plan { steps, notes, unseen, not_seen, despite_protection: protected, ..plan })
+    let Pruning { protected: despite_protection, without_secrets, .. } = pruning;
+    Ok(Plan { steps, notes, unseen, not_seen, despite_protection, without_secrets, ..plan })
 }
 
 /// Warns of what could not be seen, and gives its names.
 fn not_seen(all: Vec<Unobserved>, notes: &mut Notes) -> Vec<String> {
     let told = |one: Unobserved| {
-        let what = one.what.to_string();
-        notes.add(Level::Warning, what.clone(), format!("Could not be seen: {}", one.why), one.fix);
-        what
+        notes.unobserved(&one);
+        one.what.to_string()
     };
     all.into_iter().map(told).collect()
 }
 
 /// Names the hosts whose guests could not be listed, and what follows.
-fn unlisted(world: &World, so: &str, notes: &mut Notes) {
-    for host in &world.unlisted_hosts {
-        let text = format!("Its guests could not be listed: {so}.");
-        notes.problem(format!("host {host}"), text, Some("run again when it can be seen".into()));
+fn unlisted(world: &World, risk: UnlistedRisk, notes: &mut Notes) {
+    for host in world.unlisted_hosts.iter().cloned() {
+        notes.problem(Advice::HostUnlisted { host, risk });
     }
 }
 

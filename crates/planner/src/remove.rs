@@ -6,14 +6,15 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{Cluster, Role};
 
+use crate::advice::{Advice, GuestName, NotEvicted};
 use crate::capacity::Rooms;
 use crate::destroy::{obstacle, proven};
-use crate::error::{PlanError, some_of};
-use crate::fix::{Command, Fix};
+use crate::doubtful::in_doubt;
+use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
 use crate::names;
-use crate::plan::{About, Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
-use crate::survey::{Notes, Survey, claims, full_name, nobodys_member};
+use crate::plan::{Action, Fate, Impact, Plan, PlannedNode, Purpose, Quorum, StepId};
+use crate::survey::{Notes, Survey, claims, nobodys_member};
 use crate::volumes::Volumes;
 use crate::world::{FormerView, GuestView, MemberView, Ownership, TalosView, World};
 
@@ -66,24 +67,20 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
             former: world.former.get(name).cloned().unwrap_or_default(),
             member: members.iter().find(|member| member.name == name).copied(),
         };
-        if let [first, second, ..] = claimants {
-            let text = format!(
-                "{} and {} both claim to be this node. Neither is touched.",
-                full_name(first),
-                full_name(second)
-            );
-            notes.problem(name, text, None);
+        if claimants.len() > 1 {
+            let guests = claimants.iter().map(|guest| GuestName::from(*guest)).collect();
+            notes.problem(Advice::SeveralClaim { node: name.to_owned(), guests, for_apply: false });
             blocked.push(one);
-        } else if let Some((text, fix)) = in_the_way(cluster, world, &one, &members) {
-            notes.problem(name, text, fix);
+        } else if let Some(advice) = in_the_way(cluster, world, &one, &members) {
+            notes.problem(advice);
             blocked.push(one);
         } else if one.guest.is_none() && one.member.is_none() && one.former.ready.is_none() {
-            let text = "There is no such node: no VM, no member of etcd, no node of Kubernetes.";
-            notes.problem(name, text, others(&survey, world, removal));
+            let undeclared = others(&survey, world, removal);
+            notes.problem(Advice::NoSuchNode { node: name.to_owned(), undeclared });
         } else {
             members.retain(|member| member.name != name);
-            if let Some(known_as) = &one.former.known_as {
-                notes.info(name, format!("Kubernetes knows it as {known_as}."));
+            if let Some(known_as) = one.former.known_as.clone() {
+                notes.info(Advice::KnownAs { node: name.to_owned(), known_as });
             }
             going.push(one);
         }
@@ -111,13 +108,7 @@ pub fn plan_remove(cluster: &Cluster, world: &World, removal: &Removal<'_>) -> R
 /// Warns of a number of members that bears no more losses than one less.
 fn even_number(quorum: Quorum, notes: &mut Notes) {
     if quorum.after < quorum.before && quorum.after.is_multiple_of(2) {
-        let text = format!(
-            "{} voting members bear the loss of {}, no more than {} would: an odd number is better.",
-            quorum.after,
-            (quorum.after - 1) / 2,
-            quorum.after - 1
-        );
-        notes.warning(About::Etcd, text);
+        notes.warning(Advice::EvenMembers { members: quorum.after });
     }
 }
 
@@ -154,7 +145,7 @@ fn planned(one: &Going<'_>, fate: Fate) -> PlannedNode {
 }
 
 /// What else could have been meant.
-fn others(survey: &Survey<'_>, world: &World, removal: &Removal<'_>) -> Option<Fix> {
+fn others(survey: &Survey<'_>, world: &World, removal: &Removal<'_>) -> Vec<String> {
     let mut names: Vec<String> = survey
         .undeclared
         .iter()
@@ -167,31 +158,28 @@ fn others(survey: &Survey<'_>, world: &World, removal: &Removal<'_>) -> Option<F
         .collect();
     names.sort();
     names.dedup();
-    (!names.is_empty()).then(|| format!("no longer declared are {}", some_of(&names)).into())
+    names
 }
 
-/// Why a node cannot go now, and what would help.
-fn in_the_way(
-    cluster: &Cluster,
-    world: &World,
-    one: &Going<'_>,
-    members: &[&MemberView],
-) -> Option<(String, Option<Fix>)> {
-    let again = || Some("bring it back and run again".into());
+/// Why a node cannot go now.
+fn in_the_way(cluster: &Cluster, world: &World, one: &Going<'_>, members: &[&MemberView]) -> Option<Advice> {
+    let node = one.name.to_owned();
+    if one.guest.is_none()
+        && let Some(advice) = in_doubt(cluster, world, one.name)
+    {
+        return Some(advice);
+    }
     match one.guest {
         None if !world.unlisted_hosts.is_empty() => {
-            let hosts: Vec<String> = world.unlisted_hosts.iter().cloned().collect();
-            let text =
-                format!("The guests on {} could not be listed: its VM may run there.", some_of(&hosts));
-            return Some((text, again()));
+            let hosts = world.unlisted_hosts.iter().cloned().collect();
+            return Some(Advice::VmMayBeHidden { node, hosts });
         }
         Some(guest) if matches!(guest.ownership, Ownership::HalfMade { .. }) => {
-            let text = format!("{} is still being created.", full_name(guest));
-            return Some((text, Some("run again when it is made".into())));
+            return Some(Advice::StillCreated { node, guest: guest.into() });
         }
         Some(guest) => {
-            if let Some(why) = obstacle(guest, None, world) {
-                return Some(why);
+            if let Some(advice) = obstacle(one.name, guest, None, world) {
+                return Some(advice);
             }
         }
         None => {}
@@ -200,72 +188,47 @@ fn in_the_way(
         return None;
     }
     if !world.kubernetes_told {
-        let text = "No API server answers, so it can be neither drained nor taken out of Kubernetes, and it may hold \
-                    what is left of etcd. It is not touched.";
-        return Some((text.to_owned(), Some("bring the control planes back and run again".into())));
+        return Some(Advice::NoApiServer { node });
     }
     let endpoint = cluster.located(&world.addresses).kubernetes.endpoint_host.clone();
     if endpoint.is_some() && one.former.address == endpoint {
-        let text =
-            "Its address is the API server's endpoint: every node and kubeconfig would lead to nothing.";
-        let fix = "declare another `kubernetes.endpoint` (or a `network.vip`), apply it, and run again";
-        return Some((text.to_owned(), Some(fix.into())));
+        return Some(Advice::IsEndpoint { node });
     }
     if world.members.is_empty() && one.former.role != Some(Role::Worker) {
-        let text = "No control plane says which members etcd has, and this may be one. It is not touched.";
-        return Some((text.to_owned(), Some("bring the control planes back and run again".into())));
+        return Some(Advice::MembersUnknown { node });
     }
     if let (Some(_), None) = (one.guest, one.member)
         && one.former.role != Some(Role::Worker)
-        && let Some(member) = nobodys_member(cluster, world)
+        && let Some(MemberView { id, name, guessed, .. }) = nobodys_member(cluster, world)
     {
-        let name = called(member);
-        let text =
-            format!("Nobody can say whose member of etcd {name} is: it may be this one. It is not touched.");
-        let fix = match (member.name.as_str(), member.guessed) {
-            ("", false) => Fix::from("run again when it has started"),
-            ("", true) => Fix::from("run again when the machine that it is on answers"),
-            (name, true) => format!("run again when {name} answers and says which member it is").into(),
-            (name, false) => Fix::from(Command::NodeRemove(name.to_owned())).words(", then run again"),
-        };
-        return Some((text, Some(fix)));
+        let (member, id) = (name.clone(), id.clone());
+        return Some(Advice::MemberUnclear { node, member, id, guessed: *guessed });
     }
-    left_without(cluster, one.member?, members)
+    left_without(cluster, node, one.member?, members)
 }
 
-/// Why etcd cannot do without a member now, and what would help.
+/// Why etcd cannot do without a member now.
 fn left_without(
     cluster: &Cluster,
+    node: String,
     member: &MemberView,
     members: &[&MemberView],
-) -> Option<(String, Option<Fix>)> {
+) -> Option<Advice> {
     let rest: Vec<&MemberView> = members.iter().copied().filter(|other| other.id != member.id).collect();
     let is_declared =
         |member: &&MemberView| cluster.node(&member.name).is_some_and(|node| node.role == Role::ControlPlane);
     if !rest.iter().any(is_declared) {
-        let text = "No declared control plane would be left in etcd. It stays.";
-        let fix = "declare another control plane, apply, and run again";
-        return Some((text.to_owned(), Some(fix.into())));
+        return Some(Advice::LastControlPlane { node });
     }
-    let named = |of: Vec<&MemberView>| {
-        let names = of.iter().map(|member| called(member));
-        some_of(&names.collect::<Vec<_>>())
+    let named = |such: &dyn Fn(&MemberView) -> bool| -> Vec<String> {
+        rest.iter().filter(|member| such(member)).map(|member| called(member)).collect()
     };
-    let learners: Vec<_> = rest.iter().copied().filter(|member| member.learner).collect();
+    let learners = named(&|member| member.learner);
     if !learners.is_empty() {
-        let text =
-            format!("{} still learns and does not vote in etcd yet. It stays until then.", named(learners));
-        return Some((text, Some("run again when all other members vote".into())));
+        return Some(Advice::StillLearning { node, members: learners });
     }
-    let silent: Vec<_> = rest.iter().copied().filter(|member| !member.serves).collect();
-    if !silent.is_empty() {
-        let text = format!(
-            "{} does not serve etcd, so the quorum could be lost without this one. It stays.",
-            named(silent)
-        );
-        return Some((text, Some("bring all other members back, or remove the dead one first".into())));
-    }
-    None
+    let silent = named(&|member| !member.serves);
+    (!silent.is_empty()).then_some(Advice::MembersSilent { node, members: silent })
 }
 
 /// A member, for people.
@@ -308,11 +271,11 @@ fn steps(
             }
             (_, Some(_), _) => {
                 let why = match (drain, running) {
-                    (false, _) => "so it was asked for",
-                    (true, true) => "it is not Ready",
-                    (true, false) => "it does not run",
+                    (false, _) => NotEvicted::AsAsked,
+                    (true, true) => NotEvicted::NotReady,
+                    (true, false) => NotEvicted::NotRunning,
                 };
-                notes.warning(one.name, format!("Its pods are not evicted: {why}. They end with it."));
+                notes.warning(Advice::PodsNotEvicted { node: one.name.to_owned(), why });
             }
             (_, None, _) => {}
         }
@@ -376,7 +339,7 @@ fn media(
             Some(guest.vmid) != one.guest.map(|guest| guest.vmid)
                 && medium.is_some_and(|medium| volumes.place(&guest.host, medium) == place)
         });
-        if volume.content == "iso" && of == Some(one.name) && !used {
+        if names::may_be_medium(&volume.content) && of == Some(one.name) && !used {
             let subject = Subject { node: Some(one.name), host: Some(&volume.host) };
             let action = Action::DeleteMedia { volid: volume.volid.clone() };
             graph.add(subject, action, "it holds keys", [gone]);

@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use daedal_inventory::Cluster;
 use serde::Serialize;
 
-use crate::error::some_of;
-use crate::fix::{Command, Fix};
+use crate::advice::Advice;
 use crate::guards;
 use crate::names::{self, Images};
-use crate::plan::Level;
 use crate::survey::Notes;
 use crate::world::{Aspect, GuestView, ObjectKind, Objects, Ownership, World, object_has};
 
@@ -17,7 +15,7 @@ use crate::world::{Aspect, GuestView, ObjectKind, Objects, Ownership, World, obj
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Staying {
-    /// VMIDs of its templates.
+    /// VMIDs of its templates, but for those whose create died.
     pub templates: Vec<u32>,
     /// Volume ids of the disk images and boot ISOs that its nodes boot from, each with the hosts that have it.
     pub images: BTreeMap<String, BTreeSet<String>>,
@@ -92,63 +90,21 @@ fn unseen(world: &World) -> Vec<String> {
         .collect()
 }
 
-impl Staying {
-    /// One line for each kind of thing, with the command that removes it where there is one.
-    pub fn lines(&self) -> Vec<Fix> {
-        let mut lines = Vec::new();
-        if let Some(which) = some_templates(&self.templates) {
-            let prune = Command::TemplatesPrune { all: true, protected: false };
-            lines.push(Fix::from(format!("{which}; to destroy: ")).run(prune));
-        }
-        for (volid, hosts) in &self.images {
-            let hosts: Vec<String> = hosts.iter().cloned().collect();
-            lines.push(format!("image {volid} on {}", some_of(&hosts)).into());
-        }
-        for StayingGuard { kind, id } in &self.guards {
-            let off = match kind {
-                ObjectKind::HaResource | ObjectKind::HaRule | ObjectKind::HaGroup => Command::ProxmoxHaOff,
-                ObjectKind::BackupJob => Command::ProxmoxBackupJobOff,
-            };
-            lines.push(Fix::from(format!("{} {id}; to remove: ", kind.noun())).run(off));
-        }
-        if self.secrets {
-            lines.push("its secrets in the store".into());
-        }
-        if !self.unseen.is_empty() {
-            lines.push(format!("not seen: {}", self.unseen.join(", ")).into());
-        }
-        lines
-    }
-}
-
 /// The notes of a plan to destroy about it.
 pub(crate) fn notes(world: &World, notes: &mut Notes) {
     let complete = templates(world).filter(|guest| guest.template);
     let vmids: Vec<u32> = complete.map(|guest| guest.vmid).collect();
-    if let Some(which) = some_templates(&vmids) {
-        let prune = Command::TemplatesPrune { all: true, protected: false };
-        let text = format!("What stays: {which}, for the next apply to clone from.");
-        notes.add(Level::Info, "templates", text, Some(Fix::from("to destroy them: ").run(prune)));
+    if !vmids.is_empty() {
+        notes.info(Advice::TemplatesStay { vmids });
     }
     let pinned: BTreeSet<&str> = world.image_pins.iter().map(|pin| pin.file.as_str()).collect();
     if world.volumes.iter().any(|volume| pinned.contains(names::volid_file(&volume.volid))) {
-        let text =
-            "Disk images and boot ISOs stay on the storage, so that the next apply need not download them.";
-        notes.info("images", text);
+        notes.info(Advice::ImagesStay {});
     }
 }
 
-/// Some templates by their VMIDs; none if there are none.
-fn some_templates(vmids: &[u32]) -> Option<String> {
-    let names: Vec<String> = vmids.iter().map(ToString::to_string).collect();
-    match names.len() {
-        0 => None,
-        1 => Some(format!("template {}", names[0])),
-        _ => Some(format!("templates {}", some_of(&names))),
-    }
-}
-
-/// The templates of this cluster, complete or not.
+/// The templates of this cluster that can be destroyed, complete or not.
 fn templates(world: &World) -> impl Iterator<Item = &GuestView> {
-    world.guests.values().filter(|guest| matches!(guest.ownership, Ownership::Template { .. }))
+    let is_template = |guest: &&GuestView| matches!(guest.ownership, Ownership::Template { dead: false, .. });
+    world.guests.values().filter(is_template)
 }

@@ -5,30 +5,20 @@ use std::collections::BTreeSet;
 use daedal_inventory::Cluster;
 use serde::Serialize;
 
-use crate::error::some_of;
-use crate::size;
+use crate::advice::{Advice, StorageFault, StorageUse, VolumeName};
 use crate::world::{Aspect, DiskView, GuestView, Ownership, StorageView, Unobserved, World};
 
 /// A storage is nearly full when less than a tenth of it is free, and less than this.
 const SCARCE: u64 = 100 << 30;
 
 impl StorageView {
-    /// Why nothing can be done on it, and what helps.
-    pub fn fault(&self, storage: &str, host: &str) -> Option<(&'static str, String)> {
-        if self.disabled {
-            return Some(("is disabled", format!("enable it, on any host: pvesm set {storage} --disable 0")));
+    /// Why nothing can be done on it.
+    pub fn fault(&self) -> Option<StorageFault> {
+        match (self.disabled, self.active) {
+            (true, _) => Some(StorageFault::Disabled),
+            (false, false) => Some(StorageFault::Inactive),
+            (false, true) => None,
         }
-        if self.active {
-            return None;
-        }
-        let look = match self.kind.as_str() {
-            "lvm" | "lvmthin" => "; vgs; lvs",
-            "zfspool" => "; zpool status; zpool import",
-            "dir" | "btrfs" => "; findmnt",
-            "nfs" | "cifs" | "cephfs" | "rbd" | "pbs" | "iscsi" => "; and see whether its server answers",
-            _ => "",
-        };
-        Some(("is not active there", format!("on {host}: pvesm status --storage {storage}{look}")))
     }
 
     /// Bytes that may be promised of it in all. What is thick can be promised only once.
@@ -45,27 +35,15 @@ impl StorageView {
     }
 }
 
-/// Something that is wrong with a storage under VMs of this cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StorageWarning {
-    /// Which, such as `storage local-lvm on atlas`.
-    pub about: String,
-    /// What is wrong, as a sentence.
-    pub text: String,
-    /// What helps.
-    pub fix: String,
-}
-
 /// What is wrong with the storages that VMs of this cluster are on.
-pub fn storage_warnings(cluster: &Cluster, world: &World) -> Vec<StorageWarning> {
+pub fn storage_warnings(cluster: &Cluster, world: &World) -> Vec<Advice> {
     let mut found = Vec::new();
     let mut told = BTreeSet::new();
     let hosts: BTreeSet<&str> = world.ours().map(|(_, guest)| guest.host.as_str()).collect();
     let storages: BTreeSet<&String> = cluster.proxmox.storages_of_disks().collect();
     for host in hosts {
         let Some(view) = world.hosts.get(host).filter(|view| view.online) else { continue };
-        let names: Vec<String> =
+        let nodes: Vec<String> =
             world.ours().filter(|(_, guest)| guest.host == host).map(|(node, _)| node.to_owned()).collect();
         for storage in &storages {
             let seen = view.storages.get(*storage);
@@ -73,35 +51,20 @@ pub fn storage_warnings(cluster: &Cluster, world: &World) -> Vec<StorageWarning>
             if shared && !told.insert(*storage) {
                 continue;
             }
-            let Some((text, fix)) = ailment(storage, host, seen, &some_of(&names)) else { continue };
-            let about =
-                if shared { format!("storage {storage}") } else { format!("storage {storage} on {host}") };
-            found.push(StorageWarning { about, text, fix });
+            let (storage, host) = ((*storage).clone(), host.to_owned());
+            found.extend(ailment(StorageUse { storage, host, shared, nodes: nodes.clone() }, seen));
         }
     }
     found
 }
 
-fn ailment(storage: &str, host: &str, seen: Option<&StorageView>, nodes: &str) -> Option<(String, String)> {
-    let Some(seen) = seen else {
-        let fix = format!(
-            "on {host}: pvesm status --storage {storage}; if it is there, grant the token Datastore.Audit on /storage/{storage}"
-        );
-        return Some((format!("It cannot be seen, and the disks of {nodes} are on it."), fix));
-    };
-    if let Some((why, fix)) = seen.fault(storage, host) {
-        return Some((
-            format!("It {why}, and the disks of {nodes} are on it: they fail sooner or later."),
-            fix,
-        ));
+fn ailment(storage: StorageUse, seen: Option<&StorageView>) -> Option<Advice> {
+    let Some(seen) = seen else { return Some(Advice::StorageUnseen { storage }) };
+    if let Some(fault) = seen.fault() {
+        return Some(Advice::StorageFaulty { storage, fault, kind: seen.kind.clone() });
     }
-    if !seen.nearly_full() {
-        return None;
-    }
-    let (free, total) = (size::show(seen.available), size::show(seen.total));
-    let text =
-        format!("It is nearly full: {free} of {total} are free. VMs on it stop when it is full: {nodes}.");
-    Some((text, format!("free some of it, or extend it; on {host}: pvesm list {storage}")))
+    let (available, total) = (seen.available, seen.total);
+    seen.nearly_full().then_some(Advice::StorageNearlyFull { storage, available, total })
 }
 
 /// A volume with the number of a node or a template of ours that no VM uses.
@@ -122,8 +85,8 @@ pub struct Leftover {
 
 impl Leftover {
     /// The volume and its size.
-    pub fn shown(&self) -> String {
-        format!("{} ({})", self.volid, size::show(self.size))
+    pub fn shown(&self) -> VolumeName {
+        VolumeName { volid: self.volid.clone(), size: self.size }
     }
 }
 
@@ -176,8 +139,8 @@ pub fn unlisted_disks(cluster: &Cluster, world: &World) -> Vec<Unobserved> {
             continue;
         }
         for (host, view) in views {
-            let Some((why, _)) = view.fault(storage, host) else { continue };
-            found.push(Unobserved::new(Aspect::storage_on(storage, host), format!("it {why}")));
+            let Some(fault) = view.fault() else { continue };
+            found.push(Unobserved::new(Aspect::storage_on(storage, host), format!("it {fault}")));
         }
     }
     found
@@ -272,21 +235,32 @@ mod tests {
                 ..GuestView::default()
             },
         );
-        let said = storage_warnings(&cluster, &world);
-        assert!(said.len() == 1 && said[0].text.contains("20 GiB of 1000 GiB are free"), "{said:?}");
+        let found = |world: &World| {
+            let mut found = storage_warnings(&cluster, world);
+            assert_eq!(found.len(), 1, "{found:?}");
+            found.remove(0)
+        };
+        let storage = StorageUse {
+            storage: "local-lvm".into(),
+            host: "atlas".into(),
+            shared: false,
+            nodes: vec!["cp-1".into()],
+        };
+        let full =
+            Advice::StorageNearlyFull { storage: storage.clone(), available: 20 << 30, total: 1000 << 30 };
+        assert_eq!(found(&world), full);
+        let faulty = |fault| {
+            let kind = world.hosts["atlas"].storages["local-lvm"].kind.clone();
+            Advice::StorageFaulty { storage: storage.clone(), fault, kind }
+        };
+        let (inactive, disabled) = (faulty(StorageFault::Inactive), faulty(StorageFault::Disabled));
         let storages = &mut world.hosts.get_mut("atlas").unwrap().storages;
-        let storage = storages.get_mut("local-lvm").unwrap();
-        storage.active = false;
-        let said = storage_warnings(&cluster, &world);
-        assert!(
-            said[0].text.starts_with("It is not active there") && said[0].fix.contains("vgs"),
-            "{said:?}"
-        );
+        storages.get_mut("local-lvm").unwrap().active = false;
+        assert_eq!(found(&world), inactive);
         world.hosts.get_mut("atlas").unwrap().storages.get_mut("local-lvm").unwrap().disabled = true;
-        let said = storage_warnings(&cluster, &world);
-        assert!(said[0].fix.contains("--disable 0"), "{said:?}");
+        assert_eq!(found(&world), disabled);
         world.hosts.get_mut("atlas").unwrap().storages.remove("local-lvm");
-        let said = storage_warnings(&cluster, &world);
-        assert!(said[0].text.starts_with("It cannot be seen"), "{said:?}");
+        assert_eq!(found(&world), Advice::StorageUnseen { storage });
+        assert!(StorageFault::Inactive.fix("lvmthin", "local-lvm", "atlas").contains("vgs"));
     }
 }

@@ -6,10 +6,9 @@ use std::collections::{HashMap, HashSet};
 
 use daedal_inventory::{Cluster, Node};
 
-use crate::error::{count, other_secrets};
-use crate::fix::{Command, Fix};
+use crate::advice::{Advice, GuestName, VmidTaken};
 use crate::names;
-use crate::plan::{About, Level, Note};
+use crate::plan::{Level, Note};
 use crate::world::{
     ConfigView, EtcdView, GuestView, Likeness, MemberView, NodeView, Ownership, TalosView, Unobserved,
     VmConfig, World,
@@ -157,14 +156,7 @@ impl<'w> Survey<'w> {
             .collect();
         if !hidden.is_empty() {
             let hosts: Vec<String> = world.unlisted_hosts.iter().cloned().collect();
-            notes.problem(
-                crate::error::some_of(&hidden),
-                format!(
-                    "Not created: the guests on {} could not be listed, and one of them may have the VMID.",
-                    hosts.join(", ")
-                ),
-                Some("give the token VM.Audit, or bring the host back, and run again".into()),
-            );
+            notes.problem(Advice::VmidsUnclear { nodes: hidden, hosts });
         }
         unused_secrets(cluster, world, &mut notes);
         let declared: HashSet<&str> = cluster.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -178,7 +170,8 @@ impl<'w> Survey<'w> {
                     undeclared.push(guest);
                 }
                 Ownership::LookAlike { why, likeness } if !vmids.contains(&guest.vmid) => {
-                    notes.warning(full_name(guest), look_alike(why, *likeness));
+                    let (guest, why) = (guest.into(), why.clone());
+                    notes.warning(Advice::LookAlike { guest, why, likeness: *likeness });
                 }
                 _ => {}
             }
@@ -213,28 +206,14 @@ fn unused_secrets(cluster: &Cluster, world: &World, notes: &mut Notes) {
         matches!(guest.ownership, Ownership::LookAlike { likeness: Likeness::OtherSecrets, .. })
     };
     let on_vmids = cluster.nodes.iter().filter_map(|node| world.guests.get(&node.vmid));
-    let theirs = on_vmids.filter(rival).count();
-    if theirs == 0 {
+    let vms = on_vmids.filter(rival).count();
+    if vms == 0 {
         return;
     }
-    let (text, fix) = match claims(world).is_empty() {
-        true => (
-            format!(
-                "Those of this store are unused: another store created this cluster ({}) with others.",
-                count(theirs)
-            ),
-            other_secrets(),
-        ),
-        false => (
-            format!("{} of this cluster {} created with others.", count(theirs), were(theirs)),
-            "move those VMs away, or give their nodes other VMIDs in the inventory".into(),
-        ),
-    };
-    notes.problem("secrets", text, Some(fix));
-}
-
-fn were(number: usize) -> &'static str {
-    if number == 1 { "was" } else { "were" }
+    notes.problem(match claims(world).is_empty() {
+        true => Advice::SecretsUnused { vms },
+        false => Advice::SecretsMixed { vms },
+    });
 }
 
 /// A node nobody claims to be: absent, unless its VMID is taken or may be.
@@ -251,64 +230,24 @@ pub(crate) fn unclaimed<'w>(
         hidden.push(node.name.clone());
         return State::Blocked { suspect: true, keep_media: true, host: None };
     };
-    let who = full_name(guest);
+    let (name, vmid) = (node.name.clone(), node.vmid);
     if let Ownership::LookAlike { why, likeness: Likeness::OtherSecrets } = &guest.ownership {
-        let text = format!("{who} is this node for another store: {why}. It is not touched.");
-        notes.problem(node.name.clone(), text, None);
+        notes.problem(Advice::OtherStore { node: name, guest: guest.into(), why: why.clone() });
         return State::Blocked { suspect: true, keep_media: false, host: None };
     }
-    let another_vmid = format!("give {} another VMID in the inventory, or move that guest away", node.name);
-    let (suspect, text, fix) = match &guest.ownership {
-        Ownership::Foreign => (
-            false,
-            format!("Its VMID {} is taken by {who}, which is not ours. Neither is touched.", node.vmid),
-            another_vmid.into(),
-        ),
-        Ownership::LookAlike { why, likeness: Likeness::LostMark } => (
-            true,
-            format!(
-                "Its VMID {} is taken by {who}, which may be this node: {why}. It is not touched.",
-                node.vmid
-            ),
-            Fix::from("if it is this node, give it its mark back: ")
-                .run(Command::NodeMark(node.name.clone())),
-        ),
-        Ownership::LookAlike { why, .. } => (
-            true,
-            format!(
-                "Its VMID {} is taken by {who}, which looks like ours but is not: {why}. Neither is touched.",
-                node.vmid
-            ),
-            format!("look at `qm config {}` on {}; {another_vmid}", guest.vmid, guest.host).into(),
-        ),
-        Ownership::Unreadable { why } => (
-            true,
-            format!(
-                "Its VMID {} is taken by {who}, whose config could not be read: {why}. It is not touched.",
-                node.vmid
-            ),
-            Fix::from("let the token read it (VM.Audit on the path of its VMs: `")
-                .run(Command::CheckLive)
-                .words(format!("` prints the command), or bring {} back, and run again", guest.host)),
-        ),
-        Ownership::Template { .. } => (
-            false,
-            format!(
-                "Its VMID {} is taken by {who}, a template of this cluster. Neither is touched.",
-                node.vmid
-            ),
-            another_vmid.into(),
-        ),
-        Ownership::Ours { node: other, .. } | Ownership::HalfMade { node: other, .. } => (
-            false,
-            format!(
-                "Its VMID {} is taken by {who}, which is our node {other}. Neither is touched.",
-                node.vmid
-            ),
-            format!("give {} a VMID in the inventory that is free", node.name).into(),
-        ),
+    let (suspect, by) = match &guest.ownership {
+        Ownership::Foreign => (false, VmidTaken::Foreign),
+        Ownership::LookAlike { why, likeness: Likeness::LostMark } => {
+            (true, VmidTaken::LostMark { why: why.clone() })
+        }
+        Ownership::LookAlike { why, .. } => (true, VmidTaken::LookAlike { why: why.clone() }),
+        Ownership::Unreadable { why } => (true, VmidTaken::Unreadable { why: why.clone() }),
+        Ownership::Template { .. } => (false, VmidTaken::Template),
+        Ownership::Ours { node, .. } | Ownership::HalfMade { node, .. } => {
+            (false, VmidTaken::Node { name: node.clone() })
+        }
     };
-    notes.problem(node.name.clone(), text, Some(fix));
+    notes.problem(Advice::VmidTaken { node: name, vmid, guest: guest.into(), by });
     // What is somebody else's for sure wants no medium of ours.
     let theirs = matches!(
         guest.ownership,
@@ -317,34 +256,20 @@ pub(crate) fn unclaimed<'w>(
     State::Blocked { suspect, keep_media: suspect && !theirs, host: None }
 }
 
-/// What is said of a guest that looks like ours.
-pub(crate) fn look_alike(why: &str, likeness: Likeness) -> String {
-    let whose = match likeness {
-        Likeness::LostMark => "May be ours",
-        Likeness::Copy | Likeness::OtherMark | Likeness::OtherSecrets => "Looks like ours but is not",
-    };
-    format!("{whose}: {why}. It is not touched.")
-}
-
-/// Where a node is, for people.
-fn at(node: &Node, world: &World) -> String {
-    world.address(node).map_or_else(|| "its address".to_owned(), |address| address.to_string())
+/// Where a node is, as far as that is known.
+fn at(node: &Node, world: &World) -> Option<String> {
+    world.address(node).map(|address| address.to_string())
 }
 
 pub(crate) fn several_claim<'w>(node: &Node, several: &[&'w GuestView], notes: &mut Notes) -> State<'w> {
-    let all: Vec<String> = several.iter().map(|guest| full_name(guest)).collect();
-    let text = format!("{} all claim to be this node. None of them is touched.", all.join(" and "));
-    let fix = "keep one and remove the mark (the `daedal-mark` line of the description) from the others";
-    notes.problem(node.name.clone(), text, Some(fix.into()));
+    let guests = several.iter().map(|guest| GuestName::from(*guest)).collect();
+    notes.problem(Advice::SeveralClaim { node: node.name.clone(), guests, for_apply: true });
     State::Blocked { suspect: true, keep_media: true, host: None }
 }
 
 /// A guest with everything needed to find it.
 pub(crate) fn full_name(guest: &GuestView) -> String {
-    match guest.name.as_str() {
-        "" => format!("VM {} on {}", guest.vmid, guest.host),
-        name => format!("VM {} \"{name}\" on {}", guest.vmid, guest.host),
-    }
+    GuestName::from(guest).to_string()
 }
 
 /// Notes in the making.
@@ -352,32 +277,26 @@ pub(crate) fn full_name(guest: &GuestView) -> String {
 pub(crate) struct Notes(pub(crate) Vec<Note>);
 
 impl Notes {
-    pub(crate) fn add(
-        &mut self,
-        level: Level,
-        about: impl Into<About>,
-        text: impl Into<String>,
-        fix: Option<Fix>,
-    ) {
-        self.0.push(Note { level, about: about.into(), text: text.into(), fix });
+    pub(crate) fn add(&mut self, level: Level, advice: Advice) {
+        self.0.push(Note { level, advice });
     }
 
-    pub(crate) fn problem(&mut self, about: impl Into<About>, text: impl Into<String>, fix: Option<Fix>) {
-        self.add(Level::Problem, about, text, fix);
+    pub(crate) fn problem(&mut self, advice: Advice) {
+        self.add(Level::Problem, advice);
     }
 
-    pub(crate) fn warning(&mut self, about: impl Into<About>, text: impl Into<String>) {
-        self.add(Level::Warning, about, text, None);
+    pub(crate) fn warning(&mut self, advice: Advice) {
+        self.add(Level::Warning, advice);
+    }
+
+    pub(crate) fn info(&mut self, advice: Advice) {
+        self.add(Level::Info, advice);
     }
 
     /// Says what could not be seen, and why.
     pub(crate) fn unobserved(&mut self, unobserved: &Unobserved) {
-        let text = format!("Could not be seen: {}", unobserved.why);
-        self.add(Level::Warning, unobserved.what.to_string(), text, unobserved.fix.clone());
-    }
-
-    pub(crate) fn info(&mut self, about: impl Into<About>, text: impl Into<String>) {
-        self.add(Level::Info, about, text, None);
+        let Unobserved { what, why, fix } = unobserved.clone();
+        self.warning(Advice::NotSeen { what, why, fix });
     }
 
     /// What matters most first; otherwise in the order it was noted.

@@ -3,6 +3,7 @@
 use daedal_inventory::{Cluster, Role};
 use serde::Serialize;
 
+use crate::advice::Died;
 use crate::digest::template_digest;
 use crate::names::Images;
 use crate::world::{GuestView, Ownership, World};
@@ -27,12 +28,9 @@ pub struct TemplateRow {
     pub running: bool,
     /// Our VMs whose disks are linked to it.
     pub linked: Vec<String>,
-    /// Why it is stuck, where the task that creates it died.
+    /// How it is stuck, where the task that creates it died.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
-    /// What frees it then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
+    pub died: Option<Died>,
     /// What its mark says that it was made of.
     #[serde(skip)]
     pub digest: String,
@@ -42,7 +40,6 @@ pub struct TemplateRow {
 pub fn templates(cluster: &Cluster, images: &Images, world: &World) -> Vec<TemplateRow> {
     let row = |guest: &GuestView| {
         let Ownership::Template { role, digest, .. } = &guest.ownership else { return None };
-        let (problem, fix) = guest.is_dead_template().then(|| guest.died_half_way()).unzip();
         let declared = cluster
             .templates()
             .any(|(vmid, of, at)| (vmid, of, at.name.as_str()) == (guest.vmid, *role, guest.host.as_str()));
@@ -60,8 +57,7 @@ pub fn templates(cluster: &Cluster, images: &Images, world: &World) -> Vec<Templ
             complete: guest.template,
             running: guest.running,
             linked: linked.map(|other| other.name.clone()).collect(),
-            problem,
-            fix,
+            died: guest.is_dead_template().then(|| guest.died()),
             digest: digest.clone(),
         })
     };

@@ -9,19 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use daedal_inventory::{Arch, Boot, Cluster, Node};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::generation::Generation;
 use crate::mark::SecretsId;
 use crate::names;
 
-pub(crate) use guards::object_has;
 pub use guards::{
     AvailabilityView, BackupStorage, BackupView, FirewallView, FirewallsView, ObjectKind, ObjectOptions,
-    Objects, VmRule, object_differs,
+    Objects, VmRule, object_differs, object_has,
 };
-pub use guests::{GuestView, Likeness, Ownership, VmConfig};
-pub use nodes::{ConfigView, EtcdView, FormerView, MemberView, NodeView, TalosView, readiness};
+pub use guests::{GuestView, Likeness, LostMarkView, Ownership, VmConfig};
+pub use nodes::{
+    ConfigDifference, ConfigFacts, ConfigView, DryRun, EtcdView, FormerView, MemberView, NodeView, TalosView,
+    readiness,
+};
 pub use unobserved::{Aspect, Unobserved};
 
 /// Everything the planner may know. Always partial: [`World::unobserved`] says what was not seen, and why.
@@ -102,6 +105,9 @@ pub struct World {
     /// Backup jobs, where the purpose needs them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backups: Option<BackupView>,
+    /// A VM whose mark is to be restored, where the purpose needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_mark: Option<Box<LostMarkView>>,
     /// What could not be observed.
     #[serde(rename = "blind")]
     pub unobserved: Vec<Unobserved>,
@@ -155,11 +161,15 @@ pub struct Unreached {
 }
 
 /// What stands between us and a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hindrance {
     /// The secrets that prove who we are are not at hand.
     NoSecrets,
+    /// The VMs were made with other secrets than those at hand.
+    OtherSecrets,
+    /// The VMs have lost their marks, so that nothing proves whose they are.
+    LostMarks,
     /// There is no way to its address.
     NoRoute,
     /// Its machine or the proxy refuses the connection.

@@ -4,11 +4,13 @@ use daedal_inventory::Cni;
 use daedal_machine::vm::Change;
 
 use super::Planner;
+use super::life::Trust;
 use crate::bootstrap::Interruption;
 use crate::difference::Stays;
 use crate::graph::Subject;
 use crate::plan::{Action, Impact, StepId};
 use crate::survey::Survey;
+use crate::why::{InterruptedBy, WhyStays};
 use crate::world::EtcdView;
 
 /// A config for a running node.
@@ -31,7 +33,7 @@ impl<'w> Planner<'w> {
         survey: &Survey<'w>,
         control_planes: &[usize],
         workers: &[usize],
-        [rewired, endpoint]: [Option<StepId>; 2],
+        ([rewired, endpoint], trust): ([Option<StepId>; 2], Trust),
         joined: &mut [Option<StepId>],
     ) -> (bool, Option<StepId>) {
         let mut previous = rewired;
@@ -43,12 +45,9 @@ impl<'w> Planner<'w> {
             let Some(config) = self.tracks[*at].config.take() else { continue };
             let member = surveyed.view.etcd == EtcdView::Member;
             if config.reboot && self.voters.interruption(surveyed) == Interruption::Risky {
-                let why = format!(
-                    "the node has to reboot for the declared one, and etcd could lose its quorum ({})",
-                    self.voters
-                );
-                let fix = self.voters.remedy().into();
-                self.differ(surveyed.node, "machine config", ["", ""], Stays::held(why), Some(fix));
+                let why = WhyStays::Quorum { by: InterruptedBy::Config, voters: self.voters };
+                let remedy = self.voters.remedy(false);
+                self.differ(surveyed.node, "machine config", ["", ""], Stays::Held { why }, Some(remedy));
                 continue;
             }
             restarted |= config.reboot && member;
@@ -73,7 +72,13 @@ impl<'w> Planner<'w> {
         let mut rebooted = calm;
         for at in workers {
             let Some(config) = self.tracks[*at].config.take() else { continue };
-            let needs = if config.reboot { rebooted } else { calm };
+            let node = survey.nodes[*at].node;
+            if config.reboot && trust.strands(node) {
+                let stays = Stays::Held { why: WhyStays::NoControlPlane { config: true } };
+                self.differ(node, "machine config", ["", ""], stays, None);
+                continue;
+            }
+            let needs = if config.reboot { rebooted.or(trust.step()) } else { calm };
             let applied = self.apply_config(survey, *at, config.action, config.mark, config.reboot, [needs]);
             if config.reboot {
                 rebooted = self.ready_again(survey, *at, [Some(applied), endpoint]);
@@ -98,7 +103,8 @@ impl<'w> Planner<'w> {
             false => ("it differs from the inventory; without a reboot", Impact::None),
         };
         let subject = Subject { node: Some(&node.name), host: None };
-        let needs = [needs[0], self.tracks[at].running];
+        let needs = needs.into_iter().chain(self.tracks[at].running());
+        let needs: Vec<_> = needs.collect();
         let applied = self.graph.add_with(subject, action, reason, needs, impact);
         if let (Some(mark), Some(host)) = (mark, self.tracks[at].host.clone()) {
             let subject = Subject { node: Some(&node.name), host: Some(&host) };

@@ -1,20 +1,22 @@
 //! A VM that is there: what it lacks, and the steps that give it to it.
 
 use daedal_inventory::{Node, Role};
-use daedal_machine::vm::{Change, Held, Value, WhyHeld};
+use daedal_machine::vm::{Change, Held, Value};
 
 use super::config::NewConfig;
 use super::{Planner, Track};
+use crate::advice::Advice;
 use crate::bootstrap::Interruption;
-use crate::difference::Stays;
+use crate::config::{ConfigFate, config_fate};
+use crate::difference::{Remedy, Stays};
 use crate::drift::{Drift, drift};
-use crate::error::destroying;
 use crate::graph::Subject;
 use crate::names::Images;
 use crate::plan::{Action, Impact, Level, StepId};
 use crate::size;
 use crate::survey::{NodeSurvey, Present};
-use crate::world::{Aspect, ConfigView, EtcdView, GuestView, TalosView, VmConfig};
+use crate::why::{InterruptedBy, WhyStays};
+use crate::world::{Aspect, EtcdView, GuestView, TalosView, VmConfig};
 
 /// A node whose VM is there, and what is known of it.
 struct Existing<'w, 's> {
@@ -23,8 +25,8 @@ struct Existing<'w, 's> {
     node: &'w Node,
     guest: &'w GuestView,
     config: &'w VmConfig,
-    /// The config that it runs on, as far as it was seen.
-    seen: &'s ConfigView,
+    /// What becomes of the config that it runs on.
+    fate: ConfigFate<'s>,
     /// Whether its mark names what is declared.
     current: bool,
     /// It runs in maintenance mode although it had its config by a medium.
@@ -69,7 +71,10 @@ impl<'w> Planner<'w> {
             node,
             guest,
             config,
-            seen: if up { &surveyed.view.config } else { &ConfigView::Unknown },
+            fate: match up {
+                true => config_fate(self.cluster, node, &surveyed.view.config),
+                false => ConfigFate::Unseen,
+            },
             current: self.digests.of(node) == digest,
             maintenance,
         };
@@ -99,37 +104,26 @@ impl<'w> Planner<'w> {
     /// A config that differs and stays, or that could not be seen.
     fn tell_of_its_config(&mut self, one: &Existing<'w, '_>, waits: bool) {
         let node = one.node;
-        match one.seen {
-            ConfigView::Unknown if !one.current && !one.maintenance && !waits => {
+        match &one.fate {
+            ConfigFate::Unseen if !one.current && !one.maintenance && !waits => {
                 self.not_seen.push(Aspect::MachineConfig(node.name.clone()).to_string());
-                let (level, what) = match one.guest.running {
-                    true => (
-                        Level::Warning,
-                        "The one it runs on could not be seen, so this plan does not change it.",
-                    ),
-                    false => (
-                        Level::Info,
-                        "The one it runs on can be seen once the node is started: `apply` then looks again, and changes it \
-                         in the same run.",
-                    ),
-                };
-                let text = format!("Its declared machine config changed after it was made. {what}");
-                self.notes.add(level, node.name.clone(), text, None);
+                let running = one.guest.running;
+                let level = if running { Level::Warning } else { Level::Info };
+                self.notes.add(level, Advice::ConfigNotSeen { node: node.name.clone(), running });
             }
-            ConfigView::Held { why } => self.differ(node, "machine config", ["", ""], Stays::held(why), None),
+            ConfigFate::Stays(why) => {
+                let why = WhyStays::Config(why.clone());
+                self.differ(node, "machine config", ["", ""], Stays::Held { why }, None);
+            }
             _ => {}
         }
     }
 
     fn tell_of_its_lock(&mut self, one: &Existing<'w, '_>, lock: &str) {
-        let text = format!(
-            "Its VM {} is locked ({lock}). It is left as it is{}; run again when the lock is gone.",
-            one.node.vmid,
-            if one.guest.running { "" } else { ", stopped" }
-        );
-        let level = if one.guest.running { Level::Warning } else { Level::Problem };
-        self.notes.add(level, one.node.name.clone(), text, None);
-        let locked = Aspect::Vm { vmid: one.node.vmid, host: Some(one.guest.host.clone()) };
+        let (node, vmid, running) = (one.node.name.clone(), one.node.vmid, one.guest.running);
+        let level = if running { Level::Warning } else { Level::Problem };
+        self.notes.add(level, Advice::VmLocked { node, vmid, lock: lock.to_owned(), running });
+        let locked = Aspect::Vm { vmid, host: Some(one.guest.host.clone()) };
         self.not_seen.push(locked.to_string());
     }
 
@@ -137,10 +131,10 @@ impl<'w> Planner<'w> {
     fn bring_to_declared(&mut self, one: &Existing<'w, '_>, track: &mut Track) -> Vec<Option<StepId>> {
         let (node, config, vmid) = (one.node, one.config, one.node.vmid);
         // Where a node takes the declared config, the one it runs on names the declared network card already.
-        let names_the_card = match one.seen {
-            ConfigView::AsDeclared | ConfigView::Differs { .. } => true,
-            ConfigView::Held { .. } => false,
-            ConfigView::Unknown => one.current,
+        let names_the_card = match one.fate {
+            ConfigFate::AsDeclared | ConfigFate::Replaced { .. } => true,
+            ConfigFate::Stays(_) => false,
+            ConfigFate::Unseen => one.current,
         };
         let drift = drift(self.cluster, node, &one.present, names_the_card);
         self.tell_what_stays(one, &drift);
@@ -169,8 +163,9 @@ impl<'w> Planner<'w> {
             done.push(Some(self.graph.add(one.subject(), action, reason, done.clone())));
         } else if config.disk > node.disk {
             let (has, declared) = size::show_apart(config.disk, node.disk);
-            let fix = format!("declare `disk: {}` for it", has.replace(' ', ""));
-            self.differ(node, "disk", [&declared, &has], Stays::held("disks only grow"), Some(fix.into()));
+            let remedy = Remedy::DeclareDisk { size: has.replace(' ', "") };
+            let stays = Stays::Held { why: WhyStays::DisksOnlyGrow };
+            self.differ(node, "disk", [&declared, &has], stays, Some(remedy));
         }
         done
     }
@@ -179,16 +174,15 @@ impl<'w> Planner<'w> {
     fn tell_what_stays(&mut self, one: &Existing<'w, '_>, drift: &Drift) {
         let (node, vmid, host) = (one.node, one.node.vmid, &one.guest.host);
         if drift.mac_held_back {
-            let why = "its own machine config names the MAC that it has";
             let values = [node.mac.as_str(), one.config.mac()];
-            self.differ(node, "network card's MAC", values, Stays::held(why), None);
+            let stays = Stays::Held { why: WhyStays::ConfigNamesMac };
+            self.differ(node, "network card's MAC", values, stays, None);
         }
         for Held { change, why } in &drift.held {
-            let destroying = destroying(vmid);
-            let fix =
-                format!("replace the node: on {host}: qm stop {vmid} && {destroying}, then apply again");
+            let remedy = Remedy::ReplaceNode { host: host.clone(), vmid };
             let (from, to) = change.words();
-            self.differ(node, &change.option, [&to, &from], Stays::held(why_held(*why)), Some(fix.into()));
+            let stays = Stays::Held { why: WhyStays::Vm(*why) };
+            self.differ(node, &change.option, [&to, &from], stays, Some(remedy));
         }
     }
 
@@ -207,19 +201,19 @@ impl<'w> Planner<'w> {
             to: digest(self.digests.of(one.node), has_id),
             needs_restart: false,
         });
-        if let ConfigView::Differs { running, declared, reboot, changes } = one.seen {
+        if let ConfigFate::Replaced { difference, reboot } = one.fate {
             let action = Action::ApplyConfig {
-                running: running.clone(),
-                declared: declared.clone(),
-                reboot: *reboot,
-                changes: changes.clone(),
+                running: difference.running.digest.clone(),
+                declared: difference.declared.digest.clone(),
+                reboot,
+                changes: difference.changes.clone(),
                 versions: view.versions.clone(),
             };
-            track.config = Some(NewConfig { action, reboot: *reboot, mark });
+            track.config = Some(NewConfig { action, reboot, mark });
             return None;
         }
         // It has the declared config, or gets it now, so its mark may say so.
-        mark.filter(|_| one.maintenance || *one.seen == ConfigView::AsDeclared)
+        mark.filter(|_| one.maintenance || matches!(one.fate, ConfigFate::AsDeclared))
     }
 
     /// A change of the network card that is made together with the others; none if it has to wait or stays undone.
@@ -237,10 +231,10 @@ impl<'w> Planner<'w> {
             }
             (true, Interruption::OneByOne) => track.network = Some(change),
             (true, Interruption::Risky) => {
-                let why = format!("etcd could lose its quorum ({})", self.voters);
-                let fix = format!("{}, or change the card by hand", self.voters.remedy());
+                let why = WhyStays::Quorum { by: InterruptedBy::Card, voters: self.voters };
+                let remedy = self.voters.remedy(true);
                 let (from, to) = change.words();
-                self.differ(one.node, "network card", [&to, &from], Stays::held(why), Some(fix.into()));
+                self.differ(one.node, "network card", [&to, &from], Stays::Held { why }, Some(remedy));
             }
         }
         None
@@ -260,11 +254,11 @@ impl<'w> Planner<'w> {
             start = true;
         }
         if unheard && matches!(one.surveyed.view.talos, TalosView::Maintenance) {
-            stop("it prints its key only when it boots, and nobody listened", &mut done);
+            stop("it prints its key only when it boots, and its console was not read then", &mut done);
             start = true;
         }
         if !start {
-            track.running = done.into_iter().flatten().last();
+            track.running = done.into_iter().flatten().collect();
             return;
         }
         let reason = match (one.maintenance, unheard) {
@@ -272,19 +266,7 @@ impl<'w> Planner<'w> {
             (_, true) => "boots to wait for its config",
             _ => "it is stopped",
         };
-        track.running = Some(self.graph.add(subject, Action::StartVm { vmid }, reason, done));
+        track.running = vec![self.graph.add(subject, Action::StartVm { vmid }, reason, done)];
         track.reachable = true;
-    }
-}
-
-/// Why an option of a VM stays, in words.
-fn why_held(why: WhyHeld) -> &'static str {
-    match why {
-        WhyHeld::DevicesWouldMove => "its devices would move to other places",
-        WhyHeld::OtherFirmware => "its system was installed for the other one",
-        WhyHeld::SealedInTpm => "what is sealed in a TPM does not outlive it",
-        WhyHeld::DiskHoldsData => "a disk with data is never taken away",
-        WhyHeld::DiskOnlyGrows => "disks only grow, and stay where they are",
-        WhyHeld::Fixed => "no update may change it",
     }
 }

@@ -1,14 +1,40 @@
 //! What the nodes do together: answering, etcd, the endpoint, readiness.
 
-use daedal_inventory::{Cni, Role};
+use daedal_inventory::{Cni, Node, Role};
 
 use super::{Planner, Track};
+use crate::advice::Advice;
 use crate::bootstrap::{self, Verdict};
-use crate::error::some_of;
 use crate::graph::Subject;
-use crate::plan::{About, Action, Impact, Level, Quorum, Recovery, StepId};
+use crate::plan::{Action, Impact, Quorum, Recovery, StepId};
 use crate::survey::{NodeSurvey, State, Survey};
 use crate::world::EtcdView;
+
+/// Who gives a worker the certificate of its API: some control plane's trustd. One is enough, and it is the one the
+/// others join: were all of them awaited, one that fails would hold up every worker.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trust {
+    /// A control plane is up.
+    Here,
+    /// One is up after this step.
+    After(StepId),
+    /// None is, and none will be.
+    Nobody,
+}
+
+impl Trust {
+    pub(super) fn step(self) -> Option<StepId> {
+        match self {
+            Self::After(step) => Some(step),
+            Self::Here | Self::Nobody => None,
+        }
+    }
+
+    /// Whether a node that boots would never answer again.
+    pub(super) fn strands(self, node: &Node) -> bool {
+        node.role == Role::Worker && matches!(self, Self::Nobody)
+    }
+}
 
 impl<'w> Planner<'w> {
     /// etcd, the endpoint, readiness; and the media go as soon as they are not needed.
@@ -24,12 +50,15 @@ impl<'w> Planner<'w> {
         let verdict = bootstrap::judge(self.cluster, self.world, survey, |at| self.tracks[at].reachable);
         let bootstrap = self.bootstrap(&verdict, survey, &control_planes);
         let some_up = control_planes.iter().any(|at| survey.nodes[*at].up());
-        // A worker's API needs a certificate from some control plane's trustd: if one is up, nothing to wait for. One is
-        // enough, and it is the one the others join: were all of them awaited, one that fails would hold up every worker.
         let first = match verdict {
             _ if some_up => None,
             Verdict::Here(target) => self.tracks[target].api,
             _ => control_planes.iter().find_map(|at| self.tracks[*at].api),
+        };
+        let trust = match first {
+            _ if some_up => Trust::Here,
+            Some(step) => Trust::After(step),
+            None => Trust::Nobody,
         };
 
         let mut joined: Vec<Option<StepId>> = vec![None; count];
@@ -68,9 +97,9 @@ impl<'w> Planner<'w> {
             (!self.world.endpoint_answers && expected).then(|| self.await_endpoint(bootstrap.or(first)));
         let after = [rewired.or(back), endpoint];
         let (mut restarted, calm) =
-            self.configs_one_by_one(survey, &control_planes, &workers, after, &mut joined);
-        restarted |=
-            self.restarts_one_by_one(survey, &control_planes, &workers, [calm, endpoint, first], &mut joined);
+            self.configs_one_by_one(survey, &control_planes, &workers, (after, trust), &mut joined);
+        let after = ([calm, endpoint], trust);
+        restarted |= self.restarts_one_by_one(survey, &control_planes, &workers, after, &mut joined);
         // A single member keeps its quorum of one whatever happens to its network.
         quorum.lowest -= u32::from((rewired.is_some() || restarted) && quorum.before > 1);
         if expected {
@@ -94,7 +123,7 @@ impl<'w> Planner<'w> {
     pub(super) fn await_api(&mut self, surveyed: &NodeSurvey<'w>, at: usize, trust: Option<StepId>) {
         let (node, vmid) = (surveyed.node, surveyed.node.vmid);
         let track = &self.tracks[at];
-        let (mut running, reachable, host) = (track.running, track.reachable, track.host.clone());
+        let (mut running, reachable, host) = (track.running.clone(), track.reachable, track.host.clone());
         let subject = Subject { node: Some(&node.name), host: None };
         if !surveyed.up() && reachable {
             if track.waits {
@@ -107,22 +136,24 @@ impl<'w> Planner<'w> {
                 let of = Subject { node: Some(&node.name), host: host.as_deref() };
                 let is_given = console || !self.demands_proof(node);
                 // Where its address is the endpoint, no config can be written before the first control plane has one.
-                let first =
-                    self.cluster.kubernetes.endpoint_host.is_none().then(|| self.first_running()).flatten();
-                let needs = [running, self.secrets, first];
+                let unknown = self.cluster.kubernetes.endpoint_host.is_none();
+                let first = if unknown { self.first_running() } else { Vec::new() };
+                let needs = running.iter().chain(&first).copied().chain(self.secrets).map(Some);
                 if is_given {
-                    running = Some(self.graph.add(of, Action::GiveConfig { vmid, console }, reason, needs));
+                    let needs: Vec<_> = needs.collect();
+                    running = vec![self.graph.add(of, Action::GiveConfig { vmid, console }, reason, needs)];
                 }
                 if !console {
                     let whose = if is_given { &mut self.first_contacts } else { &mut self.unprovable };
                     whose.push(node.name.clone());
                 }
             }
-            let reason = match running {
-                Some(_) => "its config must be in force",
-                None => "it does not answer",
+            let reason = match running[..] {
+                [_, ..] => "its config must be in force",
+                [] => "it does not answer",
             };
-            self.tracks[at].api = Some(self.graph.add(subject, Action::AwaitApi, reason, [trust, running]));
+            let needs = running.into_iter().chain(trust).map(Some);
+            self.tracks[at].api = Some(self.graph.add(subject, Action::AwaitApi, reason, needs));
         }
         // As soon as the node answers over mTLS it has its config and keeps it on its own disk: the medium with its
         // keys need not wait for etcd or Kubernetes, and the shorter it lies on the storage the better. Should the node
@@ -148,14 +179,14 @@ impl<'w> Planner<'w> {
 
     /// Whether this plan starts the node's VM.
     fn starts(&self, track: &Track) -> bool {
-        let step = track.running.and_then(|id| self.graph.steps.get(id as usize));
-        step.is_some_and(|step| matches!(step.action, Action::StartVm { .. }))
+        let mut steps = track.running.iter().filter_map(|id| self.graph.steps.get(*id as usize));
+        steps.any(|step| matches!(step.action, Action::StartVm { .. }))
     }
 
     /// What the first control plane's VM waits for before it has an address.
-    fn first_running(&self) -> Option<StepId> {
-        let first = self.cluster.nodes.iter().position(|node| node.role == Role::ControlPlane)?;
-        self.tracks[first].running
+    fn first_running(&self) -> Vec<StepId> {
+        let first = self.cluster.nodes.iter().position(|node| node.role == Role::ControlPlane);
+        first.map(|at| self.tracks[at].running.clone()).unwrap_or_default()
     }
 
     pub(super) fn await_ready(
@@ -188,9 +219,7 @@ impl<'w> Planner<'w> {
             self.graph.add(subject, Action::AwaitReady, reason, needs);
         }
         if unready && self.cluster.kubernetes.cni == Cni::None {
-            let text = "Nodes stay NotReady until an add-on brings a network (`cni: none`), so this plan does not wait \
-                        for them.";
-            self.notes.info("kubernetes.cni", text);
+            self.notes.info(Advice::NoCni {});
         }
     }
 
@@ -226,16 +255,7 @@ impl<'w> Planner<'w> {
             }
             Verdict::Exists | Verdict::Nowhere => None,
             Verdict::Unsure(suspects) => {
-                self.notes.add(
-                    Level::Warning,
-                    About::Etcd,
-                    format!(
-                        "Not bootstrapped: {} may hold this cluster's etcd and cannot be asked. New control planes \
-                         wait to join it.",
-                        some_of(suspects)
-                    ),
-                    Some("bring it back, or remove it for good, and run again".into()),
-                );
+                self.notes.warning(Advice::EtcdInDoubt { suspects: suspects.clone() });
                 None
             }
         }
@@ -259,7 +279,7 @@ impl<'w> Planner<'w> {
             let subject = Subject { node: Some(&node.name), host: Some(&host) };
             let action = Action::UpdateVm { vmid: node.vmid, changes: vec![change] };
             let reason = "it differs from the inventory; one control plane at a time";
-            let needs = [previous, self.tracks[*at].running];
+            let needs: Vec<_> = [previous].into_iter().chain(self.tracks[*at].running()).collect();
             let changed = self.graph.add_with(subject, action, reason, needs, Impact::Interrupt);
             let subject = Subject { node: Some(&node.name), host: None };
             let reason = "it must answer on the changed network";
@@ -285,7 +305,8 @@ impl<'w> Planner<'w> {
             return None;
         }
         let subject = Subject { node: Some(&survey.nodes[at].node.name), host: None };
-        let needs = [self.tracks[at].api, self.tracks[at].running];
+        let track = &self.tracks[at];
+        let needs: Vec<_> = [track.api].into_iter().chain(track.running()).collect();
         joined[at] = joined[at].or_else(|| {
             let reason = "etcd must be whole before the next one";
             Some(self.graph.add(subject, Action::AwaitEtcd, reason, needs))

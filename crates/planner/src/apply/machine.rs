@@ -121,7 +121,7 @@ impl<'w> Planner<'w> {
         let started = self.graph.add(subject, Action::StartVm { vmid }, reason, ready);
         Track {
             host: Some(host.to_owned()),
-            running: Some(started),
+            running: vec![started],
             reachable: true,
             waits: path.through_maintenance(),
             unsettled: path.through_maintenance(),

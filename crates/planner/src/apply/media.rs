@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Planner;
+use crate::advice::Advice;
 use crate::graph::Subject;
 use crate::names;
 use crate::plan::Action;
-use crate::survey::{State, Survey, full_name};
+use crate::survey::{State, Survey};
 use crate::world::GuestView;
 
 impl<'w> Planner<'w> {
@@ -32,19 +33,15 @@ impl<'w> Planner<'w> {
             let (file, secrets) = (names::volid_file(&volume.volid), self.world.secrets_id.as_ref());
             let Some(node) = names::own_media_node(self.cluster, secrets, file) else { continue };
             let known = self.known_media.contains(&self.volumes.place(&volume.host, &volume.volid));
-            if volume.content != "iso" || keep.contains(node) || known {
+            if !names::may_be_medium(&volume.content) || keep.contains(node) || known {
                 continue;
             }
             let user = users
                 .get(volume.volid.as_str())
                 .and_then(|guests| guests.iter().find(|guest| self.volumes.same(&guest.host, &volume.host)));
             if let Some(guest) = user {
-                let text = format!(
-                    "The config medium {} is in the drive of {}; it holds keys, but is not deleted while it is used.",
-                    volume.volid,
-                    full_name(guest)
-                );
-                self.notes.warning(node, text);
+                let (node, volid, guest) = (node.to_owned(), volume.volid.clone(), (*guest).into());
+                self.notes.warning(Advice::MediumInUse { node, volid, guest });
                 continue;
             }
             let subject = Subject { node: declared.contains(node).then_some(node), host: Some(&volume.host) };

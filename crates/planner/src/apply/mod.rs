@@ -15,17 +15,18 @@ use daedal_inventory::{BootConfig, BootFrom, Cluster, Host, Node, Role};
 use daedal_machine::vm::Change;
 
 use self::config::NewConfig;
+use crate::advice::Advice;
 use crate::bootstrap::{self, Voters};
 use crate::capacity::{Rooms, by_host};
-use crate::difference::{self, Difference, Stays};
+use crate::config::config_fate;
+use crate::difference::{self, Difference, Remedy, Stays};
 use crate::digest::NodeDigests;
-use crate::error::{PlanError, bring_secrets_back, no_second_etcd, without_import};
-use crate::fix::Fix;
+use crate::error::{PlanError, WhyNoRestore, without_import};
 use crate::graph::{Graph, Subject};
 use crate::image::ImageSteps;
 use crate::names::{Content, Images};
 use crate::placement::place;
-use crate::plan::{About, Action, Fate, Plan, PlannedNode, Purpose, Recovery, Step, StepId};
+use crate::plan::{Action, Fate, Note, Plan, PlannedNode, Purpose, Recovery, Step, StepId};
 use crate::survey::{NodeSurvey, Notes, State, Survey, full_name};
 use crate::volumes::{Place, Volumes};
 use crate::world::World;
@@ -44,24 +45,23 @@ pub fn plan_restore(
     world: &World,
     snapshot: &Recovery,
 ) -> Result<Plan, PlanError> {
-    let refused =
-        |why: &str, fix| PlanError::NoRestore { cluster: cluster.name.clone(), why: why.to_owned(), fix };
+    let refused = |why: WhyNoRestore| PlanError::NoRestore { cluster: cluster.name.clone(), why };
     if !world.secrets_stored {
-        let why = "its secrets are not in the store, and without them the snapshot is of no use";
-        return Err(refused(why, Some(bring_secrets_back())));
+        return Err(refused(WhyNoRestore::NoSecrets));
     }
     if bootstrap::exists(cluster, world) {
-        return Err(refused("its etcd lives, and what it holds would be lost", Some(no_second_etcd())));
+        return Err(refused(WhyNoRestore::EtcdLives));
     }
     let plan = plan(cluster, images, world, Some(snapshot))?;
     if plan.steps.iter().any(|step| matches!(step.action, Action::Bootstrap { .. })) {
         return Ok(plan);
     }
-    let etcd = plan.notes.iter().find(|note| note.about == About::Etcd).or(plan.notes.first());
-    Err(match etcd {
-        Some(note) => refused(&note.text, note.fix.clone()),
-        None => refused("no control plane can come up", None),
-    })
+    let in_doubt = |note: &&Note| matches!(note.advice, Advice::EtcdInDoubt { .. });
+    let etcd = plan.notes.iter().find(in_doubt).or(plan.notes.first());
+    Err(refused(match etcd {
+        Some(note) => WhyNoRestore::Blocked(Box::new(note.advice.clone())),
+        None => WhyNoRestore::NoControlPlane,
+    }))
 }
 
 fn plan(
@@ -77,14 +77,11 @@ fn plan(
         surveyed.node.role == Role::ControlPlane && !matches!(surveyed.state, State::Blocked { .. })
     });
     let creatable = |node: &Node| node.role == Role::ControlPlane || control_planes_possible;
-
-    let no_import =
-        || PlanError::NoImport { version: world.proxmox_version.clone(), instead: without_import(cluster) };
     // Before any place is looked for: what hosts lack for an import is not what is wrong.
     let to_make =
         |surveyed: &NodeSurvey<'_>| matches!(surveyed.state, State::Absent) && creatable(surveyed.node);
-    if world.cannot_import && cluster.boot.from == BootFrom::DiskImage && survey.nodes.iter().any(to_make) {
-        return Err(no_import());
+    if cluster.boot.from == BootFrom::DiskImage && survey.nodes.iter().any(to_make) {
+        can_import(cluster, world)?;
     }
     let before = Rooms::count(cluster, world, &survey);
     let mut rooms = before.clone();
@@ -121,6 +118,10 @@ fn plan(
         let track = planner.machine(surveyed, host, images);
         planner.tracks.push(track);
     }
+    let created = planner.tracks.iter().any(|track| track.created);
+    if created && !cluster.network.discovered {
+        planner.outputs_of_new();
+    }
     planner.single_points(&survey);
     let quorum = planner.cluster_life(&survey);
     if cluster.network.discovered {
@@ -139,12 +140,31 @@ fn plan(
     planner.notes.0.extend(difference::notes(&differences));
     let notes = planner.notes.sorted();
     // A template that is there already can be cloned without one.
-    if world.cannot_import && steps.iter().any(imports) {
-        return Err(no_import());
+    if steps.iter().any(imports) {
+        can_import(cluster, world)?;
     }
     let plan = Plan::empty(Purpose::Apply, cluster, world);
     let unseen = !not_seen.is_empty();
     Ok(Plan { nodes, steps, hosts, quorum, notes, differences, unseen, not_seen, ..plan })
+}
+
+/// Refuses where nodes of this cluster could not be created, before those that there are are destroyed.
+pub fn can_create(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
+    supported(cluster, world)?;
+    let imports = match cluster.boot.from {
+        BootFrom::DiskImage => true,
+        // A template that is there already can be cloned without one.
+        BootFrom::Iso | BootFrom::Template => false,
+    };
+    if imports { can_import(cluster, world) } else { Ok(()) }
+}
+
+/// Refuses where this Proxmox is too old to import disk images.
+fn can_import(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
+    if !world.cannot_import {
+        return Ok(());
+    }
+    Err(PlanError::NoImport { version: world.proxmox_version.clone(), instead: without_import(cluster) })
 }
 
 /// Refuses where VMs may have been made with secrets that are not in the store.
@@ -175,12 +195,12 @@ fn supported(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
         return Err(PlanError::Arch { host, is, wanted });
     }
     let built = match (cluster.boot.from, cluster.boot.config) {
-        (_, BootConfig::Snippet) | (BootFrom::Template, BootConfig::Meta) => false,
+        (BootFrom::Template, BootConfig::Meta) => false,
         (BootFrom::Template, _) => cluster.boot.template.is_some(),
         (BootFrom::DiskImage | BootFrom::Iso, _) => true,
     };
     if built {
-        return Ok(());
+        return one_way_for_snippets(cluster, world);
     }
     let word = |value: serde_json::Result<serde_json::Value>| match value {
         Ok(serde_json::Value::String(word)) => word,
@@ -190,6 +210,19 @@ fn supported(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
         from: word(serde_json::to_value(cluster.boot.from)),
         config: word(serde_json::to_value(cluster.boot.config)),
     })
+}
+
+/// Refuses snippets where one SSH server does not see the storage of every host.
+fn one_way_for_snippets(cluster: &Cluster, world: &World) -> Result<(), PlanError> {
+    let storage = &cluster.proxmox.images_storage;
+    let shared = |host: &Host| {
+        world.hosts.get(&host.name).and_then(|seen| seen.storages.get(storage)).is_none_or(|seen| seen.shared)
+    };
+    let several = cluster.proxmox.hosts.len() > 1 && !cluster.proxmox.hosts.iter().all(shared);
+    match cluster.boot.by_snippet() && several {
+        true => Err(PlanError::SnippetsApart { storage: storage.clone() }),
+        false => Ok(()),
+    }
 }
 
 fn imports(step: &Step) -> bool {
@@ -206,8 +239,8 @@ fn imports(step: &Step) -> bool {
 struct Track {
     /// Host its VM is or will be on.
     host: Option<String>,
-    /// What its VM waits for before it can answer; none if it runs already.
-    running: Option<StepId>,
+    /// What its VM waits for before it can answer; nothing if it runs already and stays as it is.
+    running: Vec<StepId>,
     /// Whether the node can be expected to answer at all.
     reachable: bool,
     /// [`Action::AwaitApi`].
@@ -231,6 +264,12 @@ struct Track {
     /// The step after which it runs on that.
     configured: Option<StepId>,
     created: bool,
+}
+
+impl Track {
+    fn running(&self) -> impl Iterator<Item = Option<StepId>> + '_ {
+        self.running.iter().copied().map(Some)
+    }
 }
 
 struct Planner<'w> {
@@ -271,7 +310,7 @@ impl<'w> Planner<'w> {
         what: &str,
         [declared, found]: [&str; 2],
         stays: Stays,
-        fix: Option<Fix>,
+        remedy: Option<Remedy>,
     ) {
         self.differences.push(Difference {
             node: node.name.clone(),
@@ -279,7 +318,7 @@ impl<'w> Planner<'w> {
             declared: declared.to_owned(),
             found: found.to_owned(),
             stays,
-            fix,
+            remedy,
         });
     }
 
@@ -296,7 +335,7 @@ impl<'w> Planner<'w> {
         }
         // In declared order of nodes, so that the same input gives the same bytes.
         for surveyed in &survey.nodes {
-            if surveyed.view.gets_another_installer() {
+            if config_fate(self.cluster, surveyed.node, &surveyed.view.config).brings_installer() {
                 images.schematics(&surveyed.node.name).for_each(|schematic| {
                     self.image.register(schematic, &mut self.graph);
                 });
@@ -329,6 +368,15 @@ impl<'w> Planner<'w> {
         };
         after.push(self.secrets);
         self.graph.add(Subject::default(), Action::WriteOutputs, reason, after);
+    }
+
+    /// The same where they are current but for the hosts of VMs that this plan creates.
+    fn outputs_of_new(&mut self) {
+        let planned = self.graph.steps.iter().any(|step| step.action == Action::WriteOutputs);
+        if !planned && self.world.secrets_stored {
+            let reason = "they name the hosts of the nodes";
+            self.graph.add(Subject::default(), Action::WriteOutputs, reason, []);
+        }
     }
 
     /// The host of a VM that never ran from its disk and whose boot ISO may not be there any more.

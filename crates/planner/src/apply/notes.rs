@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use daedal_inventory::{Role, TlsTrust};
 
 use super::Planner;
+use crate::advice::{Advice, VolumeName};
 use crate::capacity::Rooms;
-use crate::difference::{Difference, Stays};
+use crate::difference::{Difference, Remedy, Stays};
 use crate::digest::hex12;
-use crate::error::{PlanError, some_of};
-use crate::fix::{Command, Fix};
+use crate::error::{PlanError, UnusableHost, some_of};
 use crate::names::Images;
 use crate::plan::Level;
-use crate::size;
-use crate::storages::{StorageWarning, leftovers, storage_warnings};
+use crate::storages::{leftovers, storage_warnings};
 use crate::survey::{NodeSurvey, State, Survey, full_name};
 use crate::world::{Ownership, TalosView};
 
@@ -22,29 +21,18 @@ impl<'w> Planner<'w> {
     pub(super) fn general_notes(&mut self, survey: &Survey<'w>) {
         let cluster = self.cluster;
         if cluster.proxmox.tls == TlsTrust::Insecure {
-            self.notes.add(
-                Level::Warning,
-                "proxmox.tls",
-                format!(
-                    "The certificate of {} is not verified: whoever is on the way can read the token and the \
-                     machine configs.",
-                    cluster.proxmox.endpoint
-                ),
-                Some("set `tls: {fingerprint: …}` or `tls: {ca: …}`".into()),
-            );
+            self.notes.warning(Advice::TlsNotVerified { endpoint: cluster.proxmox.endpoint.clone() });
         }
         for unobserved in &self.world.unobserved {
             self.notes.unobserved(unobserved);
         }
-        for StorageWarning { about, text, fix } in storage_warnings(cluster, self.world) {
-            self.notes.add(Level::Warning, about, text, Some(fix.into()));
+        for advice in storage_warnings(cluster, self.world) {
+            self.notes.warning(advice);
         }
         self.leftover_notes();
         for guest in &survey.undeclared {
-            let (node, fix) = match &guest.ownership {
-                Ownership::Ours { node, .. } => {
-                    (node, Some(Fix::from("to remove it: ").run(Command::NodeRemove(node.clone()))))
-                }
+            let (node, remedy) = match &guest.ownership {
+                Ownership::Ours { node, .. } => (node, Some(Remedy::RemoveNode { node: node.clone() })),
                 Ownership::HalfMade { node, .. } => (node, None),
                 _ => continue,
             };
@@ -54,7 +42,7 @@ impl<'w> Planner<'w> {
                 declared: String::new(),
                 found: full_name(guest),
                 stays: Stays::UntilRemoval,
-                fix,
+                remedy,
             });
         }
         let waits = |surveyed: &&NodeSurvey<'w>| {
@@ -63,29 +51,18 @@ impl<'w> Planner<'w> {
         let waiting: Vec<String> =
             survey.nodes.iter().filter(waits).map(|surveyed| surveyed.node.name.clone()).collect();
         if !waiting.is_empty() {
-            self.notes.problem(
-                some_of(&waiting),
-                "Not brought up: no control plane can come up, and a worker gets its certificate from one.",
-                None,
-            );
+            self.notes.problem(Advice::NoControlPlane { nodes: waiting });
         }
     }
 
     /// Names the volumes that Proxmox left behind.
     fn leftover_notes(&mut self) {
-        let mut by_host: BTreeMap<(String, bool), Vec<String>> = BTreeMap::new();
+        let mut by_host: BTreeMap<(String, bool), Vec<VolumeName>> = BTreeMap::new();
         for one in leftovers(self.cluster, self.world) {
             by_host.entry((one.host.clone(), one.beside_vm)).or_default().push(one.shown());
         }
         for ((host, beside_vm), volumes) in by_host {
-            let text = format!("Left over, used by no VM: {}.", some_of(&volumes));
-            let fix = match beside_vm {
-                false => Fix::from("to delete them: ").run(Command::VolumesPrune),
-                true => Fix::from(format!(
-                    "Proxmox deletes them only once their VM is gone; or on {host}: qm disk rescan --vmid VMID, then delete the unused disk"
-                )),
-            };
-            self.notes.add(Level::Warning, format!("volumes on {host}"), text, Some(fix));
+            self.notes.warning(Advice::LeftOverVolumes { host, volumes, beside_vm });
         }
     }
 
@@ -95,10 +72,8 @@ impl<'w> Planner<'w> {
         let kubernetes = format!("v{}", self.cluster.kubernetes.version);
         for surveyed in &survey.nodes {
             let (node, view) = (surveyed.node, surveyed.view);
-            let at = self.world.address(node).map(|address| format!(" -n {address}")).unwrap_or_default();
-            let image = images.upgrade.as_deref().unwrap_or("IMAGE");
-            let upgrade =
-                Fix::from(format!("one node after the other: talosctl upgrade{at} --image {image}"));
+            let address = self.world.address(node).map(|address| address.to_string());
+            let upgrade = Remedy::UpgradeTalos { address: address.clone(), image: images.upgrade.clone() };
             let declared: Vec<&str> = images.schematics(&node.name).collect();
             let running = view.schematic.as_deref().filter(|running| !declared.contains(running));
             if let (Some(running), Some(declared)) = (running, declared.last()) {
@@ -113,9 +88,10 @@ impl<'w> Planner<'w> {
                 self.differ(node, "Talos version", values, Stays::UntilUpgrade, Some(upgrade));
             }
             if let Some(running) = view.versions.as_ref().filter(|runs| runs.kubernetes != kubernetes) {
-                let fix = format!("talosctl upgrade-k8s{at} --to {}", self.cluster.kubernetes.version);
+                let version = self.cluster.kubernetes.version.to_string();
+                let remedy = Remedy::UpgradeKubernetes { address, version };
                 let values = [kubernetes.as_str(), running.kubernetes.as_str()];
-                self.differ(node, "Kubernetes version", values, Stays::UntilUpgrade, Some(fix.into()));
+                self.differ(node, "Kubernetes version", values, Stays::UntilUpgrade, Some(remedy));
             }
         }
     }
@@ -129,10 +105,7 @@ impl<'w> Planner<'w> {
         if !talos.secure_boot || brings_keys || !self.tracks.iter().any(|track| track.created) {
             return;
         }
-        let text = "Secure boot is asked for, but the firmware of new VMs does not check signatures: disk images of Talos \
-                    before v1.14 do not put their keys into it.";
-        let fix = "`boot: {from: iso}`, `boot: {from: template, template: {made: iso}}`, or Talos v1.14";
-        self.notes.add(Level::Warning, "talos.secureBoot", text, Some(fix.into()));
+        self.notes.warning(Advice::SignaturesNotChecked {});
     }
 
     /// Says whom the plan trusts on first sight.
@@ -148,11 +121,7 @@ impl<'w> Planner<'w> {
         if self.first_contacts.is_empty() {
             return Ok(());
         }
-        let text = "First contact unverified: a config with keys in it is given to whoever answers in maintenance mode \
-                    with the node's SMBIOS uuid; only from then on its key is held to.";
-        let fix = "give the token VM.Console (9.1 or later), so that the key is checked against what the node prints on \
-                   its serial console; or `boot: {config: cidata}`, which brings the config through Proxmox";
-        self.notes.add(Level::Warning, some_of(&self.first_contacts), text, Some(fix.into()));
+        self.notes.warning(Advice::FirstContactUnverified { nodes: self.first_contacts.clone() });
         Ok(())
     }
 
@@ -161,32 +130,18 @@ impl<'w> Planner<'w> {
         let used: HashSet<&str> = hosts.values().map(String::as_str).collect();
         for (at, room) in rooms.rooms.iter().enumerate() {
             if let Some(unusable) = room.unusable.as_ref().filter(|_| room.declared && !used.is_empty()) {
-                let text = format!("No new nodes go there: {}.", unusable.why);
-                self.notes.add(
-                    Level::Warning,
-                    format!("host {}", room.host),
-                    text,
-                    unusable.fix.clone().map(Fix::from),
-                );
+                let UnusableHost { host, why, fix } = unusable.clone();
+                self.notes.warning(Advice::HostUnusable { host, why, fix });
             }
             if room.sleepers == 0 || !used.contains(room.host.as_str()) {
                 continue;
             }
             let free = rooms.free(at);
             let fits = room.asleep.cores <= free.cores && room.asleep.memory <= free.memory;
-            let (level, verdict) = match fits {
-                true => (Level::Info, "would still fit"),
-                false => (Level::Warning, "would not fit any more"),
-            };
-            let text = format!(
-                "{} stopped guest{} there ({} vCPU, {} of memory) {} not counted and {verdict} if started.",
-                room.sleepers,
-                if room.sleepers == 1 { "" } else { "s" },
-                room.asleep.cores,
-                size::show(room.asleep.memory),
-                if room.sleepers == 1 { "is" } else { "are" },
-            );
-            self.notes.add(level, format!("host {}", room.host), text, None);
+            let level = if fits { Level::Info } else { Level::Warning };
+            let (host, guests) = (room.host.clone(), room.sleepers);
+            let (cores, memory) = (room.asleep.cores, room.asleep.memory);
+            self.notes.add(level, Advice::StoppedGuests { host, guests, cores, memory, fits });
         }
     }
 
@@ -209,9 +164,8 @@ impl<'w> Planner<'w> {
         }
         let most = on_host.into_iter().find(|(_, count)| *count > 1 && *count > all / 2);
         let most = most.map(|(host, count)| (host.to_owned(), count));
-        if let Some((host, count)) = most {
-            let text = format!("Holds {count} of {all} control planes: if this host fails, etcd is lost.");
-            self.notes.info(format!("host {host}"), text);
+        if let Some((host, there)) = most {
+            self.notes.info(Advice::ControlPlanesOnOneHost { host, there, all });
         }
     }
 }

@@ -4,11 +4,13 @@ use daedal_inventory::{Node, Restarts, Role};
 use daedal_machine::vm::Change;
 
 use super::Planner;
+use super::life::Trust;
 use crate::bootstrap::Interruption;
-use crate::difference::Stays;
+use crate::difference::{Remedy, Stays};
 use crate::graph::Subject;
 use crate::plan::{Action, Impact, StepId};
 use crate::survey::{NodeSurvey, Survey};
+use crate::why::{InterruptedBy, WhyStays};
 use crate::world::EtcdView;
 
 impl<'w> Planner<'w> {
@@ -19,7 +21,7 @@ impl<'w> Planner<'w> {
         survey: &Survey<'w>,
         control_planes: &[usize],
         workers: &[usize],
-        [calm, endpoint, trust]: [Option<StepId>; 3],
+        ([calm, endpoint], trust): ([Option<StepId>; 2], Trust),
         joined: &mut [Option<StepId>],
     ) -> bool {
         let (mut previous, mut restarted) = (calm, false);
@@ -27,7 +29,7 @@ impl<'w> Planner<'w> {
             let waiting = std::mem::take(&mut self.tracks[*at].waiting);
             let (surveyed, host) = (&survey.nodes[*at], self.tracks[*at].host.clone());
             let (Some(first), Some(host)) = (waiting.first(), host) else { continue };
-            if let Some(stays) = self.stays(surveyed) {
+            if let Some(stays) = self.stays(surveyed, trust) {
                 self.wait_for_start(surveyed.node, &host, &waiting, &stays);
                 continue;
             }
@@ -37,8 +39,9 @@ impl<'w> Planner<'w> {
                 all => format!("it gets {all} changes of its hardware only when it starts"),
             };
             let subject = Subject { node: Some(&surveyed.node.name), host: Some(&host) };
-            let own = [self.tracks[*at].running, self.tracks[*at].configured];
-            let needs = [previous, own[0], own[1], joined[*at], endpoint, trust];
+            let track = &self.tracks[*at];
+            let needs = [previous, track.configured, joined[*at], endpoint, trust.step()];
+            let needs: Vec<_> = needs.into_iter().chain(track.running()).collect();
             let action = Action::RestartVm { vmid };
             let step = self.graph.add_with(subject, action, reason, needs, Impact::Restart);
             let subject = Subject { node: Some(&surveyed.node.name), host: None };
@@ -57,35 +60,33 @@ impl<'w> Planner<'w> {
     }
 
     /// Why a node is not restarted in this plan; none if it is.
-    fn stays(&self, surveyed: &NodeSurvey<'w>) -> Option<Stays> {
+    fn stays(&self, surveyed: &NodeSurvey<'w>, trust: Trust) -> Option<Stays> {
         let risky = surveyed.node.role == Role::ControlPlane
             && self.voters.interruption(surveyed) == Interruption::Risky;
         match self.cluster.restarts {
             Restarts::Never => Some(Stays::UntilStart),
-            Restarts::Allowed if !surveyed.up() => {
-                Some(Stays::held("it takes a restart, and the node does not answer"))
+            Restarts::Allowed if !surveyed.up() => Some(Stays::Held { why: WhyStays::NoAnswer }),
+            Restarts::Allowed if trust.strands(surveyed.node) => {
+                Some(Stays::Held { why: WhyStays::NoControlPlane { config: false } })
             }
-            Restarts::Allowed if risky => Some(Stays::held(format!(
-                "it takes a restart, and etcd could lose its quorum ({})",
-                self.voters
-            ))),
+            Restarts::Allowed if risky => {
+                let why = WhyStays::Quorum { by: InterruptedBy::Restart, voters: self.voters };
+                Some(Stays::Held { why })
+            }
             Restarts::Allowed => None,
         }
     }
 
     fn wait_for_start(&mut self, node: &Node, host: &str, waiting: &[Change], stays: &Stays) {
         let vmid = node.vmid;
-        let fix = match stays {
-            Stays::UntilStart => {
-                format!(
-                    "`restarts: allowed` in the inventory, or on {host}: qm shutdown {vmid} && qm start {vmid}"
-                )
-            }
-            _ => self.voters.remedy().to_owned(),
+        let remedy = match stays {
+            Stays::UntilStart => Some(Remedy::Restart { host: host.to_owned(), vmid }),
+            Stays::Held { why: WhyStays::NoControlPlane { .. } } => None,
+            _ => Some(self.voters.remedy(false)),
         };
         for change in waiting {
             let (from, to) = change.words();
-            self.differ(node, what(&change.option), [&to, &from], stays.clone(), Some(fix.clone().into()));
+            self.differ(node, what(&change.option), [&to, &from], stays.clone(), remedy.clone());
         }
     }
 }

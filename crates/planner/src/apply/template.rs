@@ -3,9 +3,8 @@
 use daedal_inventory::{Node, Role};
 
 use super::Planner;
+use crate::advice::{Advice, TemplateObstacle};
 use crate::digest::template_digest;
-use crate::error::some_of;
-use crate::fix::{Command, Fix};
 use crate::graph::Subject;
 use crate::names::Images;
 use crate::plan::{Action, CloneOf, Impact, StepId};
@@ -56,37 +55,27 @@ impl<'w> Planner<'w> {
         let full = cluster.boot.template.is_some_and(|templates| templates.full);
         let clone = CloneOf { vmid, host: host.to_owned(), full };
         let digest = template_digest(cluster, role, &image.file);
-        let about = format!("template {vmid}");
         let mut dropped = None;
         let subject = Subject { node: None, host: Some(host) };
         if let Some(guest) = self.world.guests.get(&vmid) {
-            let who = full_name(guest);
             if guest.is_dead_template() {
-                let (text, fix) = guest.died_half_way();
-                self.notes.problem(about, format!("{text}, and nothing is cloned."), Some(fix.into()));
+                self.notes.problem(Advice::TemplateDied { died: guest.died(), cloning: true });
                 return None;
             }
-            let elsewhere = "give the templates other VMIDs: `boot: {template: …}`";
             let obstacle = match &guest.ownership {
-                _ if guest.host != host => Some(format!("{who} has its VMID, but belongs on {host}.")),
+                _ if guest.host != host => Some(TemplateObstacle::OtherHost { host: host.to_owned() }),
                 Ownership::Template { role: of, digest: made, .. } if *of == role && *made == digest => {
                     match (&guest.lock, guest.template) {
                         (None, true) => return Some((clone, None)),
                         // The task that makes it may still run, which the step finds out.
                         (None, false) => None,
                         (Some(lock), false) if lock == "create" => None,
-                        (Some(lock), _) => Some(format!("{who} is locked ({lock}).")),
+                        (Some(lock), _) => Some(TemplateObstacle::Locked { lock: lock.clone() }),
                     }
                 }
                 Ownership::Template { .. } if guest.lock.as_deref() == Some("create") => None,
                 Ownership::Template { .. } if cluster.protect => {
-                    let text = format!(
-                        "{who} is made of something else than is declared now, and the cluster is protected \
-                         (`protect: true`). It is not replaced, and nothing is cloned."
-                    );
-                    let fix = Fix::from(Command::TemplatesPrune { all: false, protected: true })
-                        .words(", then apply again");
-                    self.notes.problem(about, text, Some(fix));
+                    self.notes.problem(Advice::TemplateProtected { vmid, guest: guest.into() });
                     return None;
                 }
                 Ownership::Template { digest: made, .. } => {
@@ -101,20 +90,13 @@ impl<'w> Planner<'w> {
                             dropped = Some(self.graph.add_with(subject, action, reason, [], Impact::Destroy));
                             None
                         }
-                        false => Some(format!(
-                            "{who} is made of something else than is declared now, and the disks of {} are linked to it.",
-                            some_of(&linked)
-                        )),
+                        false => Some(TemplateObstacle::Linked { linked }),
                     }
                 }
-                _ => Some(format!("Its VMID is taken by {who}, which is no template of this cluster.")),
+                _ => Some(TemplateObstacle::Taken),
             };
-            if let Some(text) = obstacle {
-                self.notes.problem(
-                    about,
-                    format!("{text} It is not touched, and nothing is cloned."),
-                    Some(elsewhere.into()),
-                );
+            if let Some(because) = obstacle {
+                self.notes.problem(Advice::TemplateBlocked { vmid, guest: guest.into(), because });
                 return None;
             }
         }

@@ -6,6 +6,7 @@ mod files;
 mod firewall;
 mod graph;
 mod guard;
+mod mark;
 mod prune;
 mod remove;
 mod room;
@@ -19,6 +20,7 @@ use daedal_inventory::{Cluster, Node, Role};
 
 use crate::digest;
 use crate::names;
+use crate::phase::Phase;
 use crate::plan::{Action, Impact, Plan, Purpose, Step, StepId};
 use crate::world::{GuestView, Ownership, TalosView, World};
 
@@ -52,6 +54,8 @@ pub enum Rule {
     Etcd,
     /// Nothing is destroyed without reason, and it is said.
     Destruction,
+    /// A plan that is limited to a phase does nothing of another.
+    Phase,
     /// Secrets are stored before they are used, and never made anew under a living cluster.
     Secrets,
 }
@@ -157,7 +161,7 @@ impl<'a> Checker<'a> {
 
     fn demand(&mut self, holds: bool, rule: Rule, step: &Step, text: &str) {
         if !holds {
-            self.find(rule, Some(step), format!("{} ({}).", text, step.action));
+            self.find(rule, Some(step), format!("{} ({}).", text, step.action.code()));
         }
     }
 
@@ -293,6 +297,7 @@ impl<'a> Checker<'a> {
             Action::DestroyVm { vmid } => self.destroy(step, *vmid),
             Action::EjectMedia { vmid } => self.eject(step, *vmid),
             Action::MarkConfigured { vmid } => self.mark_configured(step, *vmid),
+            Action::RestoreMark { .. } => self.restore_mark(step),
             Action::GiveConfig { vmid, console } => self.give_config(step, *vmid, *console),
             Action::ApplyConfig { running, declared, reboot, versions, .. } => {
                 self.apply_config(step, [running, declared], *reboot, versions.as_ref());
@@ -328,6 +333,7 @@ impl<'a> Checker<'a> {
         );
         let of_prune_volumes = matches!(step.action, Action::DeleteVolume { .. });
         let of_guard = guard::purpose(&step.action);
+        let of_mark = matches!(step.action, Action::RestoreMark { .. });
         let fits = match self.plan.purpose {
             Purpose::Destroy => of_destroy,
             Purpose::Remove => {
@@ -338,9 +344,11 @@ impl<'a> Checker<'a> {
             Purpose::PruneTemplates => matches!(step.action, Action::DropTemplate { .. }),
             Purpose::PruneVolumes => of_prune_volumes,
             Purpose::Firewall | Purpose::Ha | Purpose::BackupJob => of_guard == Some(self.plan.purpose),
-            Purpose::Apply => !of_remove && !of_prune_volumes && of_guard.is_none(),
+            Purpose::Mark => of_mark,
+            Purpose::Apply => !of_remove && !of_prune_volumes && !of_mark && of_guard.is_none(),
         };
         self.demand(fits, Rule::Destruction, step, "The plan is not for such a step");
+        self.phase(step);
         let least = match step.action {
             Action::DestroyVm { .. }
             | Action::DeleteImage { .. }
@@ -355,6 +363,21 @@ impl<'a> Checker<'a> {
             _ => Impact::None,
         };
         self.demand(step.impact >= least, Rule::Destruction, step, "The step does more harm than it says");
+    }
+
+    /// A phase does nothing of another; what runs between changes of VMs may be awaited with them.
+    fn phase(&mut self, step: &Step) {
+        let files = matches!(step.action, Action::CreateSecrets | Action::WriteOutputs);
+        let bootstraps = matches!(step.action, Action::Bootstrap { .. });
+        let awaits = matches!(step.action, Action::AwaitEtcd | Action::AwaitEndpoint | Action::AwaitReady);
+        let fits = match self.plan.phase {
+            None => true,
+            Some(_) if self.plan.purpose != Purpose::Apply => false,
+            Some(Phase::Generate) => files,
+            Some(Phase::Provision) => step.action != Action::CreateSecrets && !bootstraps,
+            Some(Phase::Bootstrap) => bootstraps || awaits || step.action == Action::WriteOutputs,
+        };
+        self.demand(fits, Rule::Phase, step, "The step is of another phase");
     }
 
     fn create_secrets(&mut self, step: &Step) {

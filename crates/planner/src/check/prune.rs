@@ -19,6 +19,8 @@ impl Checker<'_> {
         self.demand(listed, Rule::Ownership, step, "The volume was not seen there");
         let unused = self.world.unlisted_hosts.is_empty() && !self.world.guests.contains_key(&vmid);
         self.demand(unused, Rule::Destruction, step, "A VM has the volume's number, or may have it");
+        let proven = self.world.secrets_stored || self.plan.without_secrets;
+        self.demand(proven, Rule::Secrets, step, "No secrets prove that the VMID is this cluster's");
         self.once(
             step,
             |action| matches!(action, Action::DeleteVolume { volid: other, .. } if other == volid),

@@ -1,11 +1,12 @@
 //! Nodes that are taken out: never a declared one, never below quorum, one member at a time.
 
 use daedal_inventory::Role;
+use uuid::Uuid;
 
 use super::{Checker, Rule};
 use crate::plan::{Action, Step};
 use crate::survey::nobodys_member;
-use crate::world::{MemberView, TalosView};
+use crate::world::{Likeness, MemberView, Ownership, TalosView};
 
 /// The member a step takes out of etcd.
 fn leaver(action: &Action) -> Option<&str> {
@@ -24,6 +25,21 @@ impl Checker<'_> {
         let vm = step.node.as_deref().is_some_and(|name| self.claims.contains_key(name));
         let seen = vm || self.world.unlisted_hosts.is_empty();
         self.demand(seen, Rule::Ownership, step, "Its VM may be on a host whose guests could not be listed");
+        let alike = step.node.as_deref().is_some_and(|name| self.has_look_alike(name));
+        self.demand(vm || !alike, Rule::Ownership, step, "A VM that is not proven ours may be the node's");
+    }
+
+    /// Whether a guest that is not proven ours, or could not be read, has a node's name or SMBIOS uuid.
+    fn has_look_alike(&self, node: &str) -> bool {
+        let uuid = Uuid::new_v5(&self.cluster.uuid, node.as_bytes());
+        self.world.guests.values().any(|guest| {
+            let unproven = match &guest.ownership {
+                Ownership::LookAlike { likeness, .. } => *likeness != Likeness::OtherMark,
+                Ownership::Unreadable { .. } => true,
+                _ => false,
+            };
+            unproven && (guest.name == node || guest.smbios == Some(uuid))
+        })
     }
 
     pub(super) fn of_kubernetes(&mut self, step: &Step) {
@@ -102,7 +118,7 @@ impl Checker<'_> {
         let known = worker || !self.world.members.is_empty();
         self.demand(known, Rule::Etcd, step, "It may be a member of etcd");
         let told = worker || member.is_some() || nobodys_member(self.cluster, self.world).is_none();
-        self.demand(told, Rule::Etcd, step, "A member of etcd may be its, and nobody can say");
+        self.demand(told, Rule::Etcd, step, "A member of etcd may be its, which is not known");
         let object = former.is_some_and(|former| former.ready.is_some());
         if matches!(step.action, Action::DestroyVm { .. }) && object {
             let forgotten = self.after(step, |s| s.action == Action::ForgetNode && s.node == step.node);

@@ -6,7 +6,7 @@ use daedal_machine::vm::{self, Change, Value};
 use super::{Checker, Rule, is_ours, is_up};
 use crate::names::{self, Content};
 use crate::plan::{Action, CloneOf, Impact, Purpose, RunningVersions, Step};
-use crate::world::{ConfigView, EtcdView, Ownership, TalosView};
+use crate::world::{ConfigView, DryRun, EtcdView, Ownership, TalosView};
 
 /// The VMID a step acts on.
 pub(super) fn vmid(action: &Action) -> Option<u32> {
@@ -19,6 +19,7 @@ pub(super) fn vmid(action: &Action) -> Option<u32> {
         | Action::StartVm { vmid }
         | Action::EjectMedia { vmid }
         | Action::MarkConfigured { vmid }
+        | Action::RestoreMark { vmid, .. }
         | Action::GiveConfig { vmid, .. }
         | Action::RestartVm { vmid }
         | Action::StopVm { vmid }
@@ -355,10 +356,15 @@ impl Checker<'_> {
         self.demand(ours, Rule::Ownership, step, "The node's VM is not ours or does not run");
         self.demand(is_up(self.world, &node.name), Rule::Order, step, "The node does not answer");
         let seen = self.world.nodes.get(&node.name).is_some_and(|view| {
-            matches!(&view.config, ConfigView::Differs { running: was, declared: wanted, reboot: restarts, .. }
-                if was == running && wanted == declared && *restarts == reboot && view.versions.as_ref() == versions)
+            matches!(&view.config, ConfigView::Differs(difference)
+                if difference.running.digest == running
+                    && difference.declared.digest == declared
+                    && difference.answer == DryRun::Accepted { reboot }
+                    && view.versions.as_ref() == versions)
         });
         self.demand(seen, Rule::Destruction, step, "The config is not the one that was compared");
+        let another = self.world.nodes.get(&node.name).is_some_and(|view| makes_another(&view.config));
+        self.demand(!another, Rule::Destruction, step, "The config makes it a node of another cluster");
         if node.role == Role::ControlPlane {
             match reboot {
                 true => self.interrupts_member(step, &node.name),
@@ -428,4 +434,18 @@ impl Checker<'_> {
         });
         self.demand(one_by_one || !may_vote, Rule::Etcd, step, "Two control planes are interrupted at once");
     }
+}
+
+/// Fields by which a cluster and its nodes know each other.
+const KNOWN_BY: [&str; 6] =
+    ["machine.token", "machine.ca", "cluster.id", "cluster.secret", "cluster.token", "cluster.ca"];
+
+/// Whether the declared config would make a node one of another cluster.
+fn makes_another(config: &ConfigView) -> bool {
+    let ConfigView::Differs(difference) = config else { return false };
+    let mut fields = difference.changes.iter().flat_map(|document| &document.fields);
+    fields.any(|field| {
+        let known_by = field.path.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
+        KNOWN_BY.contains(&known_by.as_str())
+    })
 }

@@ -3,7 +3,8 @@
 use daedal_inventory::Cluster;
 
 use super::{Guarded, Objecting, Wanted, named, options, some};
-use crate::error::{PlanError, some_of};
+use crate::advice::Advice;
+use crate::error::PlanError;
 use crate::guards;
 use crate::plan::{Plan, Purpose};
 use crate::survey::Notes;
@@ -50,12 +51,7 @@ pub fn plan_backup_job(
         .map(|n| n.name.clone())
         .collect();
     if !lost.is_empty() {
-        let text = format!(
-            "It is not changed: it backs up {}, whose VMs are not proven ours and would be left out.",
-            some_of(&lost)
-        );
-        let fix = Some("solve the problems of these nodes, and run this again".into());
-        job.notes.problem(format!("{} {id}", ObjectKind::BackupJob.noun()), text, fix);
+        job.notes.problem(Advice::ObjectKept { kind: ObjectKind::BackupJob, id, nodes: lost });
     } else if !vms.is_empty() {
         let BackupWish { storage, schedule, keep } = wish;
         let reason = format!("{} to {storage} at {schedule}, keeps the last {keep}", some(vms.len(), "VM"));

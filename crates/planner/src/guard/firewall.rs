@@ -6,10 +6,11 @@ use daedal_inventory::{Cluster, Node, Role};
 use daedal_machine::vm::{FIRST_NIC, Value};
 
 use super::{Guarded, former, options};
+use crate::advice::Advice;
 use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
-use crate::guards::{IP_SET, RULE_COMMENT, from_set, is_our_rule};
-use crate::plan::{Action, Fate, Impact, Level, Plan, PlannedNode, Purpose, StepId};
+use crate::guards::{RULE_COMMENT, from_set, is_our_rule};
+use crate::plan::{Action, Fate, Impact, Plan, PlannedNode, Purpose, StepId};
 use crate::survey::Notes;
 use crate::world::{FirewallView, GuestView, ObjectOptions, VmRule, World, object_differs};
 
@@ -34,7 +35,8 @@ pub fn plan_firewall(
     let vms: Vec<(&str, &GuestView)> = match wish {
         Some(_) => {
             guarded.tell_absent(cluster, &mut notes);
-            needs_datacenter(&mut notes);
+            // Whether the datacenter's firewall is on is not for the token to see.
+            notes.info(Advice::DatacenterFirewall {});
             declared.collect()
         }
         None => declared.chain(former(cluster, world)).collect(),
@@ -50,13 +52,6 @@ pub fn plan_firewall(
     let nodes = plan.nodes(&guarded);
     let empty = Plan::empty(Purpose::Firewall, cluster, world);
     Ok(Plan { nodes, steps: plan.graph.steps, notes: plan.notes.sorted(), ..empty })
-}
-
-/// Whether the datacenter's firewall is on is not for the token to see.
-fn needs_datacenter(notes: &mut Notes) {
-    let text = "The VMs' firewalls filter only while the firewall of the datacenter is on, which this does not change.";
-    let fix = "on a host: pvesh set /cluster/firewall/options --enable 1; or Datacenter → Firewall → Options";
-    notes.add(Level::Info, "datacenter", text, Some(fix.into()));
 }
 
 /// What a node takes from outside, in order.
@@ -115,8 +110,7 @@ struct Firewalls<'a> {
 
 impl<'a> Firewalls<'a> {
     fn unread(&mut self, name: &str, why: Option<&String>) {
-        let why = why.map_or("it was not asked for", String::as_str);
-        self.notes.problem(name, format!("The firewall of its VM could not be read: {why}."), None);
+        self.notes.problem(Advice::FirewallUnreadable { node: name.to_owned(), why: why.cloned() });
     }
 
     fn turn_on(&mut self, node: &Node, guest: &GuestView, view: &FirewallView, wish: &FirewallWish) {
@@ -155,8 +149,7 @@ impl<'a> Firewalls<'a> {
         let enabled = view.options.get("enable").is_some_and(|enable| enable == "1");
         if known.is_empty() && view.members.is_none() {
             if enabled {
-                let text = "The firewall of its VM is on and has no rule of this program. It stays.";
-                self.notes.info(name, text);
+                self.notes.info(Advice::FirewallStays { node: name.to_owned() });
             }
             return;
         }
@@ -176,8 +169,7 @@ impl<'a> Firewalls<'a> {
             return;
         }
         if view.rules.iter().any(|rule| !is_our_rule(rule.comment.as_deref()) && uses_set(rule)) {
-            let text = format!("The IP set {IP_SET} of its VM stays: a rule of somebody else uses it.");
-            return self.notes.info(name, text);
+            return self.notes.info(Advice::IpSetStays { node: name.to_owned() });
         }
         self.graph.add(subject, Action::DropIpSet { vmid }, "no rule uses it any more", [before]);
     }

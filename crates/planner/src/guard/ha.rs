@@ -2,10 +2,11 @@
 
 use daedal_inventory::{Cluster, Node};
 
-use super::{Guarded, Objecting, Put, Wanted, former, named, options, some};
-use crate::error::{PlanError, some_of};
+use super::{Guarded, Objecting, Put, Wanted, former, named, options};
+use crate::advice::Advice;
+use crate::error::PlanError;
 use crate::guards;
-use crate::plan::{Level, Plan, Purpose, StepId};
+use crate::plan::{Plan, Purpose, StepId};
 use crate::survey::Notes;
 use crate::world::{AvailabilityView, GuestView, ObjectKind, World};
 
@@ -95,26 +96,16 @@ impl<'a> Availability<'a> {
     fn rule(&mut self, managed: Vec<u32>, steps: Vec<Option<StepId>>) {
         let cluster = self.objects.cluster;
         let (kind, id) = (ObjectKind::HaRule, guards::ha_rule(cluster));
-        let about = format!("{} {id}", kind.noun());
         // Proxmox refuses a rule that names more VMs than it has hosts.
         if managed.len() > self.view.hosts {
-            let text = format!(
-                "Left out: {} cannot be on different hosts, Proxmox has {}.",
-                some(managed.len(), "control plane"),
-                some(self.view.hosts, "host")
-            );
-            return self.objects.notes.add(Level::Warning, about, text, None);
+            let (control_planes, hosts) = (managed.len(), self.view.hosts);
+            return self.objects.notes.warning(Advice::TooFewHosts { id, control_planes, hosts });
         }
         let apart = self.view.apart.get(&id).map(named).unwrap_or_default();
         let lost = self.guarded.unproven.iter().filter(|node| apart.contains(&node.vmid));
         let lost: Vec<String> = lost.map(|node| node.name.clone()).collect();
         if !lost.is_empty() {
-            let text = format!(
-                "It is not changed: it names {}, whose VMs are not proven ours and would be left out.",
-                some_of(&lost)
-            );
-            let fix = "solve the problems of these nodes, and run this again";
-            return self.objects.notes.problem(about, text, Some(fix.into()));
+            return self.objects.notes.problem(Advice::ObjectKept { kind, id, nodes: lost });
         }
         let resources: Vec<String> = managed.iter().map(|vmid| guards::ha_resource(*vmid)).collect();
         let options = options([
@@ -166,8 +157,8 @@ impl<'a> Availability<'a> {
             let users: Vec<&String> = users.map(|(sid, _)| sid).collect();
             let gone = |sid: &&String| removed.iter().find(|(one, _)| one == *sid).map(|(_, step)| *step);
             if let Some(user) = users.iter().find(|sid| gone(sid).is_none()) {
-                let text = format!("It stays: HA resource {user} uses it.");
-                self.objects.notes.info(format!("{} {id}", ObjectKind::HaGroup.noun()), text);
+                let (id, user) = (id.clone(), (**user).clone());
+                self.objects.notes.info(Advice::GroupInUse { id, user });
                 continue;
             }
             let needs: Vec<Option<StepId>> = users.iter().map(gone).collect();

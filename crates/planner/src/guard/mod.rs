@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 
 use daedal_inventory::{Cluster, Node};
 
+use crate::advice::Advice;
 use crate::destroy;
-use crate::error::{PlanError, some_of};
-use crate::fix::{Command, Fix};
+use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
-use crate::plan::{Action, Impact, Level, Plan, Purpose, StepId};
+use crate::plan::{Action, Impact, Plan, Purpose, StepId};
 use crate::survey::claimed::{Obstacle, misplaced};
-use crate::survey::{Notes, State, claims, full_name, several_claim, unclaimed};
+use crate::survey::{Notes, State, claims, several_claim, unclaimed};
 use crate::world::{
     GuestView, ObjectKind, ObjectOptions, Objects, Ownership, World, object_differs, object_has,
 };
@@ -55,8 +55,8 @@ impl<'w> Guarded<'w> {
                         sorted.proven.push((node, guest));
                         continue;
                     }
-                    Some((text, fix)) => {
-                        notes.problem(node.name.clone(), text, fix);
+                    Some(advice) => {
+                        notes.problem(advice);
                         sorted.unproven.push(node);
                         continue;
                     }
@@ -69,13 +69,8 @@ impl<'w> Guarded<'w> {
             }
         }
         if !hidden.is_empty() {
-            let hosts: Vec<String> = world.unlisted_hosts.iter().cloned().collect();
-            let text = format!(
-                "Not seen: the guests on {} could not be listed, and a VM may be there.",
-                some_of(&hosts)
-            );
-            let fix = "give the token VM.Audit, or bring the host back, and run again";
-            notes.problem(some_of(&hidden), text, Some(fix.into()));
+            let hosts = world.unlisted_hosts.iter().cloned().collect();
+            notes.problem(Advice::VmsUnclear { nodes: hidden, hosts });
         }
         Ok(sorted)
     }
@@ -87,13 +82,9 @@ impl<'w> Guarded<'w> {
             return;
         }
         if self.proven.is_empty() && self.unproven.is_empty() {
-            let text = "None of its VMs exists.";
-            let fix = Fix::from("create them and run this again: ").run(Command::Apply);
-            return notes.problem(format!("cluster {}", cluster.name), text, Some(fix));
+            return notes.problem(Advice::NoVms { cluster: cluster.name.clone() });
         }
-        let text = "No VM exists for it yet, so there is nothing to guard.";
-        let fix = Fix::from("create it and run this again: ").run(Command::Apply);
-        notes.add(Level::Warning, some_of(&names), text, Some(fix));
+        notes.warning(Advice::NoVmYet { nodes: names });
     }
 }
 
@@ -107,29 +98,22 @@ fn former<'w>(cluster: &'w Cluster, world: &'w World) -> impl Iterator<Item = (&
     })
 }
 
-/// Why a VM that claims to be a node is not proven to be it, and what helps.
-fn doubt(node: &Node, guest: &GuestView, world: &World) -> Option<(String, Option<Fix>)> {
-    let who = full_name(guest);
-    if let Some(Obstacle { text, fix, .. }) = misplaced(node, guest, world) {
-        return Some((text, fix));
+/// Why a VM that claims to be a node is not proven to be it.
+fn doubt(node: &Node, guest: &GuestView, world: &World) -> Option<Advice> {
+    let (name, vm) = (node.name.clone(), guest.into());
+    if let Some(Obstacle { advice, .. }) = misplaced(node, guest, world) {
+        return Some(advice);
     }
     match (&guest.ownership, &guest.config) {
         (Ownership::HalfMade { task_running: true, .. }, _) => {
-            Some((format!("{who} is still being created."), Some("run this again when it is there".into())))
+            Some(Advice::StillCreated { node: name, guest: vm })
         }
         (Ownership::HalfMade { .. }, _) => {
-            let (text, fix) = guest.died_half_way();
-            Some((format!("{text}."), Some(fix.into())))
+            Some(Advice::DiedHalfWay { node: name, died: guest.died(), goes_on: false })
         }
-        _ if guest.template => Some((format!("{who} was turned into a template. It is not touched."), None)),
-        (_, None) => Some((format!("The config of {who} could not be read. It is not touched."), None)),
-        (_, Some(config)) if config.unsigned => {
-            let text = format!(
-                "{who} has an old mark, which names no secrets: nothing proves that it is this store's. It is not touched."
-            );
-            let fix = Fix::from("sign its mark while its node answers, and run this again: ");
-            Some((text, Some(fix.run(Command::Apply))))
-        }
+        _ if guest.template => Some(Advice::TurnedIntoTemplate { node: name, guest: vm }),
+        (_, None) => Some(Advice::VmUnreadable { node: name, guest: vm }),
+        (_, Some(config)) if config.unsigned => Some(Advice::MarkUnsigned { node: name, guest: vm }),
         _ => None,
     }
 }
@@ -202,9 +186,7 @@ impl<'a> Objecting<'a> {
         let before = match known.get(&id) {
             None => None,
             Some(there) if !self.is_ours(there) => {
-                let fix = "remove it in Proxmox, or rename it, and run this again";
-                let text = "It exists and is not this cluster's. It is not changed.";
-                self.notes.problem(format!("{} {id}", kind.noun()), text, Some(fix.into()));
+                self.notes.problem(Advice::ObjectTaken { kind, id });
                 return Put::Never;
             }
             Some(there) if !object_differs(there, &options) => return Put::Right,
@@ -228,7 +210,7 @@ impl<'a> Objecting<'a> {
     ) -> Option<StepId> {
         let there = known.get(id)?;
         if !self.is_ours(there) {
-            self.notes.info(format!("{} {id}", kind.noun()), "It stays: it is not this cluster's.");
+            self.notes.info(Advice::ObjectStays { kind, id: id.to_owned() });
             return None;
         }
         let subject = Subject { node, host: None };

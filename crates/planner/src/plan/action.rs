@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 
 use daedal_inventory::Role;
+use daedal_machine::RunningVersions;
 use daedal_machine::vm::Change;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::names::Content;
 use crate::world::{ObjectKind, ObjectOptions, VmRule};
 
 /// The typed steps.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "do")]
 pub enum Action {
     /// Generate the secrets bundle, store it, read it back.
@@ -52,6 +55,7 @@ pub enum Action {
         /// VMID.
         vmid: u32,
         /// The role it is for.
+        #[schemars(with = "String")]
         role: Role,
         /// Image volume id to import.
         image: String,
@@ -249,6 +253,22 @@ pub enum Action {
         /// VMID.
         vmid: u32,
     },
+    /// Write the lost mark of a node into the notes of its VM again, unless the VM is no longer as it was judged.
+    RestoreMark {
+        /// VMID.
+        vmid: u32,
+        /// SMBIOS uuid, which the VM must have.
+        #[schemars(with = "String")]
+        uuid: Uuid,
+        /// MAC, which the VM's first network card must have.
+        mac: String,
+        /// The line that is added.
+        mark: String,
+        /// The notes as they are sent: what people wrote, and the mark.
+        notes: String,
+        /// Proxmox's digest of the VM's config as it was judged.
+        config: String,
+    },
     /// Delete the config media from storage: it holds keys.
     DeleteMedia {
         /// Volume id.
@@ -322,6 +342,7 @@ impl Action {
             Self::AwaitReady => "awaitReady",
             Self::EjectMedia { .. } => "ejectMedia",
             Self::MarkConfigured { .. } => "markConfigured",
+            Self::RestoreMark { .. } => "restoreMark",
             Self::DeleteMedia { .. } => "deleteMedia",
             Self::WriteOutputs => "writeOutputs",
             Self::Cordon => "cordon",
@@ -348,7 +369,7 @@ impl Action {
 }
 
 /// A snapshot that a new etcd begins with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Recovery {
     /// The file's name, for people.
@@ -362,7 +383,7 @@ pub struct Recovery {
 }
 
 /// What a VM is cloned from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneOf {
     /// The template's VMID.
@@ -373,19 +394,8 @@ pub struct CloneOf {
     pub full: bool,
 }
 
-/// The versions that a node runs. Its config is compared with the one that is declared for them: another version is an
-/// upgrade, and everything else need not wait for that.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RunningVersions {
-    /// Talos, `v1.12.0`.
-    pub talos: String,
-    /// Kubernetes, `v1.35.0`.
-    pub kubernetes: String,
-}
-
 /// What changes in one document of a machine config.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DocumentChange {
     /// Which document, such as `LinkConfig eth0`; `v1alpha1` is the main one.
@@ -395,7 +405,7 @@ pub struct DocumentChange {
 }
 
 /// What changes in one field of a document, in words for people: secrets are marks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldChange {
     /// Its path in the document.

@@ -3,6 +3,7 @@
 use daedal_inventory::{Boot, BootConfig, BootFrom, Cluster, Templates};
 
 use super::simulator::{IMAGE_SIZE, Sim};
+use super::told::*;
 use crate::fixture::{self, GIB};
 use crate::*;
 

@@ -1,5 +1,6 @@
 //! What people read of many nodes, and on a small screen.
 
+use super::told::*;
 use crate::fixture;
 use crate::*;
 

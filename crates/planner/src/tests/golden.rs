@@ -4,6 +4,7 @@ use daedal_inventory::{Boot, BootConfig, BootFrom, Cluster, TlsTrust};
 use daedal_machine::vm::Value;
 
 use super::simulator::{IMAGE_SIZE, Sim};
+use super::told::*;
 use crate::fixture::{self, GIB, card, config};
 use crate::*;
 
@@ -152,12 +153,9 @@ fn changed_machine_configs() {
         from: from.map(Into::into),
         to: to.map(Into::into),
     };
-    let differs = |reboot, changes: &[DocumentChange]| ConfigView::Differs {
-        running: "aa".repeat(32),
-        declared: "bb".repeat(32),
-        reboot,
-        changes: changes.to_vec(),
-    };
+    let digests = ["aa".repeat(32), "bb".repeat(32)];
+    let differs =
+        |reboot, changes: &[DocumentChange]| fixture::differs([&digests[0], &digests[1]], reboot, changes);
     let sysctls = [
         DocumentChange {
             document: "v1alpha1".into(),
@@ -180,10 +178,11 @@ fn changed_machine_configs() {
     set("cp-2", differs(false, &sysctls));
     set("cp-3", differs(true, &kernel));
     set("worker-1", differs(true, &kernel));
-    set(
-        "worker-2",
-        ConfigView::Held { why: "its install disk would change from /dev/sda to /dev/vda.".into() },
-    );
+    let disk = [DocumentChange {
+        document: "v1alpha1".into(),
+        fields: vec![field("machine.install.disk", Some("/dev/sda"), Some("/dev/vda"))],
+    }];
+    set("worker-2", differs(false, &disk));
     insta::assert_snapshot!(apply_text(&cluster, &sim.world));
 }
 

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::laws::{Scene, scenes, survives};
 use super::simulator::Sim;
+use super::told::*;
 use crate::*;
 
 /// What is asked for.
@@ -174,13 +175,13 @@ fn made(control_planes: u32, workers: u32, rules: bool, hosts: usize) -> Sim {
     sim
 }
 
-fn problems(plan: &Plan) -> Vec<&str> {
+fn problems(plan: &Plan) -> Vec<String> {
     let bad = plan.notes.iter().filter(|note| note.level == Level::Problem);
-    bad.map(|note| note.text.as_str()).collect()
+    bad.map(|note| note.text()).collect()
 }
 
 fn objects(plan: &Plan) -> Vec<String> {
-    plan.steps.iter().map(|step| step.action.to_string()).collect()
+    plan.steps.iter().map(|step| action(&step.action)).collect()
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn a_rule_never_names_more_vms_than_there_are_hosts() {
     assert_eq!(counts(&plan).objects.create, 3);
     let note = &plan.notes[0];
     assert_eq!(note.level, Level::Warning);
-    assert_eq!(note.text, "Left out: 3 control planes cannot be on different hosts, Proxmox has 2 hosts.");
+    assert_eq!(note.text(), "Left out: 3 control planes cannot be on different hosts, Proxmox has 2 hosts.");
 }
 
 #[test]
@@ -258,7 +259,7 @@ fn vms_that_are_not_proven_ours_are_named_and_left_alone() {
         assert!(!firewall.steps.iter().any(|step| step.node.as_deref() == Some("cp-2")), "{said}");
         assert!(said.ends_with(", 1 blocked.\n"), "{said}");
         assert_eq!(problems(&ha).len(), 1);
-        problems(&ha)[0].to_owned()
+        problems(&ha)[0].clone()
     };
     let lost = Ownership::LookAlike { why: "its mark is gone".into(), likeness: Likeness::LostMark };
     assert!(why(lost).contains("may be this node"));
@@ -284,7 +285,7 @@ fn old_marks_and_unseen_hosts_are_problems() {
     sim.world.guests.clear();
     for ask in [Ask::Firewall(Some(443)), Ask::Ha(true), Ask::Backup(Some(7))] {
         let plan = planned(&sim.cluster, &sim.world, ask);
-        assert_eq!((problems(&plan), plan.steps.len()), (vec!["None of its VMs exists."], 0));
+        assert_eq!((problems(&plan), plan.steps.len()), (vec!["None of its VMs exists.".to_owned()], 0));
     }
     assert_eq!(problems(&planned(&sim.cluster, &sim.world, Ask::Ha(false))).len(), 0);
 }
@@ -335,7 +336,7 @@ fn objects_of_others_stay_whatever_they_are_called() {
         let on = planned(&sim.cluster, &sim.world, Ask::Backup(Some(7)));
         assert!(on.is_empty() && problems(&on)[0].contains("is not this cluster's"), "{:?}", on.notes);
         let off = planned(&sim.cluster, &sim.world, Ask::Backup(None));
-        assert!(off.is_empty() && off.notes[0].text.contains("It stays"), "{:?}", off.notes);
+        assert!(off.is_empty() && off.notes[0].text().contains("It stays"), "{:?}", off.notes);
     }
 }
 
@@ -403,14 +404,14 @@ fn firewalls_of_others_stay_on() {
     let options = object(&[("enable", "1")]);
     sim.world.firewalls.as_mut().unwrap().seen.get_mut(&300).unwrap().options = options;
     let off = planned(&sim.cluster, &sim.world, Ask::Firewall(None));
-    assert!(off.is_empty() && off.notes[0].text.contains("It stays"), "{:?}", off.notes);
+    assert!(off.is_empty() && off.notes[0].text().contains("It stays"), "{:?}", off.notes);
     let on = planned(&sim.cluster, &sim.world, Ask::Firewall(Some(443)));
     sim.run(&on, |_| true);
     let view = sim.world.firewalls.as_mut().unwrap().seen.get_mut(&300).unwrap();
     view.rules.push(VmRule { source: Some("+cluster".into()), ..their_rule() });
     let off = planned(&sim.cluster, &sim.world, Ask::Firewall(None));
     assert_eq!(counts(&off).firewalls.sets, PartCounts::default());
-    assert!(off.notes[0].text.contains("a rule of somebody else uses it"), "{:?}", off.notes);
+    assert!(off.notes[0].text().contains("a rule of somebody else uses it"), "{:?}", off.notes);
 }
 
 #[test]

@@ -1,18 +1,25 @@
 //! The planner's stories and laws.
 
+mod accounts;
+mod configs;
 mod counting;
 mod folding;
+mod found;
 mod golden;
+mod gone;
 mod guards;
 mod images;
 mod laws;
+mod marks;
 mod mutations;
+mod phases;
 mod placement;
 mod quorum;
 mod removal;
 mod rules;
 mod simulator;
 mod speed;
+pub(crate) mod told;
 
 use proptest::test_runner::Config;
 

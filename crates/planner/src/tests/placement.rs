@@ -6,6 +6,7 @@ use daedal_inventory::{Capacity, Cluster, Disk};
 use proptest::prelude::*;
 
 use super::simulator::Sim;
+use super::told::*;
 use crate::fixture::{self, GIB};
 use crate::*;
 
@@ -56,8 +57,8 @@ fn the_storage_of_an_image_of_ones_own_must_be_active_and_take_it() {
     world.hosts.get_mut("b").unwrap().storages.get_mut("nas").unwrap().active = false;
     assert_eq!(places(&cluster, &world), ["cp-1@a", "cp-2@a", "cp-3@a"]);
     let notes = plan(&cluster, &world).unwrap().notes;
-    let note = notes.iter().find(|note| note.about.as_str() == "host b").unwrap();
-    assert_eq!(note.text, "No new nodes go there: storage nas is not active there.");
+    let note = notes.iter().find(|note| note.about() == "host b").unwrap();
+    assert_eq!(note.text(), "No new nodes go there: storage nas is not active there.");
 
     // What it does not take, Proxmox does not list either.
     let (cluster, mut world) = on_nas(&["backup"]);
@@ -88,7 +89,7 @@ fn hosts_that_take_no_new_nodes_are_told_of_only_where_there_are_some() {
     let mut sim = Sim::made(&cluster, &world);
     sim.world.volumes.retain(|volume| volume.storage != "nas");
     let kept = plan(&cluster, &sim.world).unwrap();
-    assert!(!kept.notes.iter().any(|note| note.about.as_str().starts_with("host ")), "{:#?}", kept.notes);
+    assert!(!kept.notes.iter().any(|note| note.about().starts_with("host ")), "{:#?}", kept.notes);
     sim.world.guests.remove(&301);
     let Err(PlanError::NoRoom(room)) = plan(&cluster, &sim.world) else { panic!("a node is missing") };
     assert_eq!(room.unusable.len(), 2);

@@ -1,14 +1,14 @@
 //! Who is interrupted is judged by what control planes say of themselves, and by everything that etcd counts.
 
 use super::simulator::Sim;
+use super::told::*;
 use crate::*;
 
 /// Three control planes and two workers, all of whose configs are to change.
 fn changing(reboot: bool) -> Sim {
     let mut sim = Sim::made(&crate::fixture::home(), &crate::fixture::home_world());
     for view in sim.world.nodes.values_mut() {
-        view.config =
-            ConfigView::Differs { running: "a".into(), declared: "b".into(), reboot, changes: Vec::new() };
+        view.config = crate::fixture::differs(["a", "b"], reboot, &[]);
     }
     sim.world.members = ["cp-1", "cp-2", "cp-3"].map(|name| member(name, name, true)).to_vec();
     sim
@@ -41,8 +41,8 @@ fn a_dead_former_self_does_not_vote_for_a_control_plane() {
     let plan = sim.plan();
     assert_eq!(interrupted(&plan), ["cp-3"], "{}", render(&plan, RenderOptions::default()));
     assert_eq!(plan.quorum, Quorum { before: 2, lowest: 2, after: 3 });
-    let note = plan.notes.iter().find(|note| note.about.as_str().starts_with("cp-1")).unwrap();
-    assert!(note.text.contains("2 of 3 control planes are known to vote"), "{}", note.text);
+    let note = plan.notes.iter().find(|note| note.about().starts_with("cp-1")).unwrap();
+    assert!(note.text().contains("2 of 3 control planes are known to vote"), "{}", note.text());
     let waits = |step: &&Step| step.action == Action::AwaitEtcd && step.node.as_deref() == Some("cp-3");
     assert_eq!(plan.steps.iter().find(waits).unwrap().reason, "it does not say that it votes");
     // With another one out, it may be the vote that is missing.
@@ -61,9 +61,9 @@ fn a_dead_member_beside_all_that_vote_leaves_no_spare_one() {
         sim.world.members.push(member("dead", name, false));
         let plan = sim.plan();
         assert_eq!(interrupted(&plan), [""; 0], "{name}");
-        let note = plan.notes.iter().find(|note| note.about.as_str().starts_with("cp-1")).unwrap();
-        assert!(note.text.contains("only 3 of the 4 members that etcd counts serve"), "{}", note.text);
-        assert!(note.fix.as_ref().unwrap().to_string().contains("remove-member"), "{note:?}");
+        let note = plan.notes.iter().find(|note| note.about().starts_with("cp-1")).unwrap();
+        assert!(note.text().contains("only 3 of the 4 members that etcd counts serve"), "{}", note.text());
+        assert!(note.fix().unwrap().contains("remove-member"), "{note:?}");
         assert!(breaks_etcd(&sim, &bold), "{name}");
         assert_ne!(bold.basis, plan.basis, "a plan that was saved before is of no use");
         // Two more that serve bear it, whoever they are.

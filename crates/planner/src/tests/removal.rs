@@ -4,6 +4,7 @@ use daedal_inventory::{Cluster, Role};
 use proptest::prelude::*;
 
 use super::simulator::Sim;
+use super::told::*;
 use crate::fixture;
 use crate::*;
 
@@ -63,7 +64,7 @@ fn problem(sim: &Sim, name: &str) -> String {
     assert!(plan.is_empty(), "{}", render(&plan, RenderOptions::default()));
     let problems: Vec<&Note> = plan.notes.iter().filter(|note| note.level == Level::Problem).collect();
     let [note] = problems[..] else { panic!("{:?}", plan.notes) };
-    note.text.clone()
+    note.text()
 }
 
 #[test]
@@ -168,7 +169,7 @@ fn a_member_stays_while_the_others_are_not_whole() {
     let stop = Action::StopVm { vmid: 302 };
     bare.steps.push(Step { action: stop, ..plan(&sim, &["cp-3"]).steps[0].clone() });
     let found = check(&nameless.cluster, &nameless.world, &bare);
-    assert!(found.iter().any(|finding| finding.to_string().contains("nobody can say")), "{found:?}");
+    assert!(found.iter().any(|finding| finding.to_string().contains("which is not known")), "{found:?}");
     // A learner that is to go itself harms nobody, and one that cannot leave is taken out by others.
     let mut learner = sim;
     learner.world.members[2].learner = true;
@@ -204,13 +205,68 @@ fn a_vm_that_is_not_surely_ours_or_cannot_be_seen_is_not_touched() {
     assert!(problem(&sim, "worker-2").contains("may run there"));
 }
 
+/// A VM that lost its mark, that another store made, or that cannot be read may be the node: it stays a member of the cluster, and
+/// is not called gone.
+#[test]
+fn a_node_whose_vm_may_run_unmarked_is_neither_removed_nor_gone() {
+    let like = |likeness| Ownership::LookAlike { why: "it is another".into(), likeness };
+    let unread = || Ownership::Unreadable { why: "its host does not answer".into() };
+    for ownership in [like(Likeness::LostMark), like(Likeness::OtherSecrets), like(Likeness::Copy), unread()]
+    {
+        let mut sim = without(&["cp-3"]);
+        let lost = sim.world.guests.remove(&302).unwrap();
+        let old = plan(&sim, &["cp-3"]);
+        assert!(old.steps.iter().any(|step| step.action == Action::ForgetNode));
+        sim.world.guests.insert(302, GuestView { ownership, ..lost });
+        let said = text(&sim, &["cp-3"]);
+        assert!(said.contains("VM 302 \"cp-3\" on atlas") && said.contains("fix: "), "{said}");
+        assert!(problem(&sim, "cp-3").contains("VM 302"), "{said}");
+        let left = remains(&sim.cluster, &sim.world, "cp-3", Some(Role::ControlPlane));
+        assert!(left.found[0].starts_with("VM 302 \"cp-3\" on atlas"), "{left:?}");
+        // A plan that was made before is refused.
+        let found = check(&sim.cluster, &sim.world, &old);
+        assert!(found.iter().any(|finding| finding.rule == Rule::Ownership), "{found:?}");
+    }
+    // A renamed one is known by its SMBIOS uuid, one that cannot be read by the tag.
+    let tags = vec!["daedal-home".to_owned()];
+    for (ownership, uuid, tags, blocks) in [
+        (like(Likeness::LostMark), true, vec![], true),
+        (like(Likeness::LostMark), false, tags.clone(), false),
+        (unread(), false, tags, true),
+        (unread(), false, vec![], false),
+    ] {
+        let mut sim = without(&["cp-3"]);
+        let smbios = uuid.then(|| Judge::new(&sim.cluster).smbios_uuid("cp-3"));
+        let lost = sim.world.guests.remove(&302).unwrap();
+        let name = "old".to_owned();
+        sim.world.guests.insert(302, GuestView { name, smbios, tags, ownership: ownership.clone(), ..lost });
+        assert_eq!(plan(&sim, &["cp-3"]).is_empty(), blocks, "{ownership:?}");
+    }
+    // Somebody else's VM of that name is not it.
+    let mut sim = without(&["cp-3"]);
+    let guest = sim.world.guests.get_mut(&302).unwrap();
+    guest.ownership = like(Likeness::OtherMark);
+    assert!(!plan(&sim, &["cp-3"]).is_empty());
+}
+
+/// A place where guests may be that nobody saw leaves it open whether a node is gone.
+#[test]
+fn a_node_is_gone_only_where_all_guests_were_seen() {
+    let mut sim = without(&["cp-3"]);
+    let plan = plan(&sim, &["cp-3"]);
+    assert_eq!(sim.run(&plan, |_| true), plan.steps.len());
+    let unseen = [Aspect::Vm { vmid: 310, host: None }, Aspect::Tasks("atlas".into())];
+    sim.world.unobserved = unseen.map(|what| Unobserved::new(what, "it did not answer within 5 s")).into();
+    let left = remains(&sim.cluster, &sim.world, "cp-3", Some(Role::ControlPlane));
+    assert_eq!((left.found, left.unseen), (vec![], names(&["VM 310", "tasks of host atlas"])));
+}
+
 #[test]
 fn apply_names_the_command_for_what_is_no_longer_declared() {
     let sim = without(&["worker-2"]);
     let plan = sim.plan();
-    let note = plan.notes.iter().find(|note| note.text.contains("is not declared")).unwrap();
-    let remove = Fix::from("to remove it: ").run(Command::NodeRemove("worker-2".into()));
-    assert_eq!(note.fix, Some(remove));
+    let note = plan.notes.iter().find(|note| note.text().contains("is not declared")).unwrap();
+    assert_eq!(note.fix().as_deref(), Some("to remove it: daedal node remove worker-2"));
 }
 
 /// Gone is what a look everywhere finds nothing of.

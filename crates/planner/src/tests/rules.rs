@@ -4,6 +4,7 @@ use daedal_inventory::{Arch, Boot, BootFrom, Cluster};
 use daedal_machine::vm::Value;
 
 use super::simulator::Sim;
+use super::told::*;
 use crate::fixture::{self, card, config};
 use crate::*;
 
@@ -46,8 +47,8 @@ fn silence_of_a_control_plane_that_once_lived_keeps_others_from_bootstrapping() 
     }
     let plan = sim.plan();
     assert_eq!(bootstraps(&plan), [""; 0]);
-    let note = plan.notes.iter().find(|note| note.about == About::Etcd).unwrap();
-    assert!(note.text.contains("cp-2, cp-3"), "{}", note.text);
+    let note = plan.notes.iter().find(|note| matches!(note.advice, Advice::EtcdInDoubt { .. })).unwrap();
+    assert!(note.text().contains("cp-2, cp-3"), "{}", note.text());
     // A plan that bootstraps all the same is refused.
     let mut bad = plan.clone();
     let await_first =
@@ -107,9 +108,7 @@ fn two_claimants_are_both_left_alone() {
     for plan in [sim.plan(), sim.plan_destroy()] {
         let text = serde_json::to_string(&plan.steps).unwrap();
         assert!(!text.contains("303") && !text.contains("700"), "{text}");
-        assert!(
-            plan.notes.iter().any(|note| note.level == Level::Problem && note.about.as_str() == "worker-1")
-        );
+        assert!(plan.notes.iter().any(|note| note.level == Level::Problem && note.about() == "worker-1"));
     }
 }
 
@@ -154,9 +153,7 @@ fn a_config_change_waits_until_the_one_whose_network_was_cut_votes_again() {
         let mut sim = made();
         card(config(&mut sim.world, 302)).bridge = "vmbr9".into();
         sim.world.nodes.insert("cp-3".into(), NodeView { etcd, ..NodeView::default() });
-        let (running, declared) = ("a".into(), "b".into());
-        sim.world.nodes.get_mut("cp-1").unwrap().config =
-            ConfigView::Differs { running, declared, reboot: false, changes: Vec::new() };
+        sim.world.nodes.get_mut("cp-1").unwrap().config = fixture::differs(["a", "b"], false, &[]);
         // The simulator holds every plan against the rules.
         let plan = sim.plan();
         let of = |node: &str, action: fn(&Action) -> bool| {
@@ -177,7 +174,7 @@ fn a_new_mac_is_held_back_from_a_node_whose_config_names_the_old_one() {
     sim.cluster.nodes[3].mac = "BC:24:11:00:00:01".into();
     let plan = sim.plan();
     assert!(plan.is_empty());
-    assert!(plan.notes.iter().any(|note| note.text.contains(&old)));
+    assert!(plan.notes.iter().any(|note| note.text().contains(&old)));
     // But a MAC that someone changed on the VM is put back.
     let mut sim = made();
     card(config(&mut sim.world, 303)).mac = "BC:24:11:00:00:01".into();
@@ -209,6 +206,19 @@ fn media_of_others_stay() {
 }
 
 #[test]
+fn what_a_cut_connection_left_of_a_snippet_is_deleted() {
+    let mut sim = made();
+    sim.cluster.boot.config = daedal_inventory::BootConfig::Snippet;
+    let volid =
+        format!("local:snippets/{}.part", names::media_file(&sim.cluster, &sim.cluster.nodes[0], None));
+    sim.put_volume("atlas", &volid, "snippets", 1);
+    let plan = sim.plan();
+    let deleted = |step: &Step| matches!(&step.action, Action::DeleteMedia { volid: gone } if *gone == volid);
+    assert!(plan.steps.iter().any(deleted), "{:?}", plan.steps);
+    assert_eq!(rules(&sim, &plan), []);
+}
+
+#[test]
 fn a_medium_in_a_strangers_drive_stays() {
     let mut sim = made();
     let volid = names::media_volid("local", &names::media_file(&sim.cluster, &sim.cluster.nodes[0], None));
@@ -234,7 +244,7 @@ fn a_locked_vm_is_left_alone() {
     guest.config.as_mut().unwrap().options.insert("cores".into(), Value::Count(1));
     let plan = sim.plan();
     assert!(plan.is_empty());
-    assert!(plan.notes.iter().any(|note| note.about.as_str() == "worker-2" && note.text.contains("backup")));
+    assert!(plan.notes.iter().any(|note| note.about() == "worker-2" && note.text().contains("backup")));
 }
 
 #[test]
@@ -246,7 +256,7 @@ fn workers_are_not_made_where_no_control_plane_can_come_up() {
     world.guests.insert(300, guest);
     let plan = plan_apply(&cluster, &fixture::images(&cluster), &world).unwrap();
     assert!(!plan.steps.iter().any(|step| matches!(step.action, Action::CreateVm { .. })));
-    assert!(plan.notes.iter().any(|note| note.about.as_str() == "worker-1, worker-2"));
+    assert!(plan.notes.iter().any(|note| note.about() == "worker-1, worker-2"));
     // Nor is a boot ISO brought for one that an earlier run began.
     let ownership =
         Ownership::HalfMade { node: "worker-1".into(), task_running: true, upid: "UPID:y".into() };
@@ -297,9 +307,9 @@ fn a_wiped_control_plane_is_left_alone_until_its_stale_member_is_removed() {
     let plan = sim.plan();
     let nodes: Vec<_> = plan.steps.iter().filter_map(|step| step.node.as_deref()).collect();
     assert_eq!(nodes, ["worker-1"], "the rest goes on");
-    let note = plan.notes.iter().find(|note| note.about.as_str() == "cp-2").unwrap();
+    let note = plan.notes.iter().find(|note| note.about() == "cp-2").unwrap();
     assert_eq!(note.level, Level::Problem);
-    let fix = note.fix.as_ref().unwrap().to_string();
+    let fix = note.fix().unwrap();
     assert!(fix.contains("talosctl -n 10.0.0.11 etcd remove-member"), "{fix}");
     // It does not vote, whatever the others' list says: none of them may be interrupted.
     let mut moved = sim.clone();
@@ -355,7 +365,7 @@ fn every_advised_destroy_takes_unreferenced_disks_along() {
     let advised = |change: &dyn Fn(&mut Sim)| {
         let mut sim = Sim::made(&cluster, &fixture::home_world());
         change(&mut sim);
-        let fixes = sim.plan().notes.into_iter().filter_map(|note| Some(note.fix?.to_string()));
+        let fixes = sim.plan().notes.into_iter().filter_map(|note| note.fix());
         fixes.filter(|fix| fix.contains("qm destroy")).collect::<Vec<_>>()
     };
     for fixes in [
@@ -370,66 +380,6 @@ fn every_advised_destroy_takes_unreferenced_disks_along() {
     ] {
         assert!(fixes.len() == 1 && fixes[0].contains("--destroy-unreferenced-disks 1"), "{fixes:?}");
     }
-}
-
-/// A cluster is not gone while something stays that may be of it: by its VMID, or because its mark names this cluster.
-#[test]
-fn destroy_calls_what_may_be_of_this_cluster_a_problem() {
-    let cluster = fixture::home();
-    let template =
-        || Ownership::Template { role: daedal_inventory::Role::Worker, digest: "ab".into(), dead: false };
-    let like = |likeness| Ownership::LookAlike { why: "it is another".into(), likeness };
-    for (what, vmid, running, ownership, level) in [
-        ("a copy", 900, true, like(Likeness::Copy), Level::Problem),
-        ("a copy on a VMID of ours", 303, false, like(Likeness::Copy), Level::Problem),
-        ("one of another store", 300, true, like(Likeness::OtherSecrets), Level::Problem),
-        ("one of another store elsewhere", 900, true, like(Likeness::OtherSecrets), Level::Problem),
-        ("one whose mark is lost", 300, true, like(Likeness::LostMark), Level::Problem),
-        ("another cluster's with a uuid of ours", 900, true, like(Likeness::OtherMark), Level::Warning),
-        ("another cluster's on a VMID of ours", 300, true, like(Likeness::OtherMark), Level::Problem),
-        ("a template in the making that runs", 999, true, template(), Level::Problem),
-        ("a template in the making", 999, false, template(), Level::Warning),
-        ("somebody else's", 300, true, Ownership::Foreign, Level::Info),
-    ] {
-        let mut world = fixture::home_world();
-        world.secrets_stored = true;
-        let guest = GuestView { vmid, host: "atlas".into(), running, ownership, ..GuestView::default() };
-        world.guests.insert(vmid, guest);
-        let plan = plan_destroy(&cluster, &world).unwrap();
-        let about = format!("VM {vmid} on atlas");
-        let note = plan.notes.iter().find(|note| note.about.as_str() == about).unwrap();
-        assert_eq!(note.level, level, "{what}");
-        assert!(level != Level::Problem || note.fix.is_some(), "{what}");
-    }
-}
-
-#[test]
-fn destroy_calls_an_unseen_images_storage_a_problem() {
-    let cluster = fixture::cluster("home", &["atlas", "boreas"], 1, 0);
-    let world = fixture::empty_world(&[("atlas", 32, 64, 1000), ("boreas", 32, 64, 1000)]);
-    let levels = |world: &World| {
-        let plan = plan_destroy(&cluster, world).unwrap();
-        plan.notes.into_iter().map(|note| (note.level, String::from(note.about))).collect::<Vec<_>>()
-    };
-    let mut unseen = world.clone();
-    for what in [Aspect::storage_on("local", "atlas"), Aspect::Bridges("atlas".into())] {
-        unseen.unobserved.push(Unobserved::new(what, "it did not answer within 5 s"));
-    }
-    assert_eq!(
-        levels(&unseen),
-        [
-            (Level::Problem, "storage local on host atlas".to_owned()),
-            (Level::Warning, "bridges of host atlas".to_owned()),
-        ]
-    );
-    // A host that is off is not even asked; what is shared is seen through the other.
-    let mut off = world;
-    off.hosts.get_mut("boreas").unwrap().online = false;
-    assert_eq!(levels(&off), [(Level::Problem, "storage local on host boreas".to_owned())]);
-    for host in off.hosts.values_mut() {
-        host.storages.get_mut("local").unwrap().shared = true;
-    }
-    assert_eq!(levels(&off), []);
 }
 
 #[test]
@@ -448,8 +398,12 @@ fn a_saved_plan_fits_only_the_world_it_was_made_for() {
 
     let mut taken = world.clone();
     taken.guests.insert(301, GuestView { vmid: 301, host: "atlas".into(), ..GuestView::default() });
-    let unfit = fits(&plan, &cluster, &images, &taken).unwrap_err();
-    assert!(unfit.to_string().contains("cp-2: create VM 301 is no longer needed or possible"), "{unfit}");
+    let Err(Unfit::World(moved)) = fits(&plan, &cluster, &images, &taken) else { panic!() };
+    let gone = |moved: &Moved| match moved {
+        Moved::Gone(step) => matches!(step.action, Action::CreateVm { vmid: 301, .. }),
+        _ => false,
+    };
+    assert!(moved.iter().any(gone), "{moved:?}");
 
     let mut full = world.clone();
     full.hosts.get_mut("atlas").unwrap().memory = 1 << 30;
@@ -467,9 +421,30 @@ fn a_saved_plan_fits_only_the_world_it_was_made_for() {
 #[test]
 fn only_the_ways_that_are_built_are_planned() {
     let mut cluster = fixture::home();
-    cluster.boot.config = daedal_inventory::BootConfig::Snippet;
+    cluster.boot.from = daedal_inventory::BootFrom::Template;
+    cluster.boot.config = daedal_inventory::BootConfig::Meta;
     let error = plan_apply(&cluster, &fixture::images(&cluster), &fixture::home_world()).unwrap_err();
-    assert!(error.to_string().contains("{from: disk-image, config: snippet}"), "{error}");
+    assert!(error.to_string().contains("{from: template, config: meta}"), "{error}");
+}
+
+#[test]
+fn snippets_are_put_where_every_host_sees_them_or_not_at_all() {
+    let mut cluster = fixture::cluster("home", &["atlas", "boreas"], 1, 1);
+    cluster.boot.config = daedal_inventory::BootConfig::Snippet;
+    let mut world = fixture::empty_world(&[("atlas", 64, 256, 4000), ("boreas", 64, 256, 4000)]);
+    let error = plan_apply(&cluster, &fixture::images(&cluster), &world).unwrap_err();
+    assert_eq!(error, PlanError::SnippetsApart { storage: "local".into() });
+    for host in world.hosts.values_mut() {
+        host.storages.get_mut("local").unwrap().shared = true;
+    }
+    let plan = plan_apply(&cluster, &fixture::images(&cluster), &world).unwrap();
+    let media = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::CreateVm { media, .. } => media.clone(),
+        _ => None,
+    });
+    for medium in media.collect::<Vec<_>>() {
+        assert!(medium.starts_with("local:snippets/daedal-home.") && medium.ends_with(".yaml"), "{medium}");
+    }
 }
 
 #[test]
@@ -530,7 +505,7 @@ fn a_snapshot_is_restored_only_where_no_etcd_is_and_under_the_old_secrets() {
         Err(PlanError::NoRestore { why, .. }) => why,
         other => panic!("{other:?}"),
     };
-    assert!(refused(&world).contains("secrets are not in the store"));
+    assert_eq!(refused(&world), WhyNoRestore::NoSecrets);
     world.secrets_stored = true;
     let plan = plan_restore(&cluster, &images, &world, &snapshot()).unwrap();
     assert_eq!(check(&cluster, &world, &plan), []);
@@ -544,12 +519,17 @@ fn a_snapshot_is_restored_only_where_no_etcd_is_and_under_the_old_secrets() {
     assert!(check(&cluster, &fresh, &plan).iter().any(|finding| finding.rule == Rule::Secrets));
     // A living cluster keeps what it has.
     let sim = made();
-    assert!(refused(&sim.world).contains("its etcd lives"));
+    assert_eq!(refused(&sim.world), WhyNoRestore::EtcdLives);
     // Neither does one that may hold an etcd and is silent.
     let mut silent = made();
     silent.world.endpoint_answers = false;
     for node in &sim.cluster.nodes {
         silent.world.nodes.insert(node.name.clone(), NodeView::default());
     }
-    assert!(refused(&silent.world).contains("may hold this cluster's etcd"));
+    let why = refused(&silent.world);
+    let in_doubt = |why: &WhyNoRestore| match why {
+        WhyNoRestore::Blocked(advice) => matches!(**advice, Advice::EtcdInDoubt { .. }),
+        _ => false,
+    };
+    assert!(in_doubt(&why), "{why:?}");
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_machine::vm::{self, Value};
 
+use super::told::*;
 use crate::names::{self, Images};
 use crate::*;
 
@@ -141,7 +142,7 @@ impl Sim {
         assert!(size.is_some() && whole, "wrong image {volid} on {host}: {size:?}");
     }
 
-    fn put_volume(&mut self, host: &str, volid: &str, content: &str, size: u64) {
+    pub(super) fn put_volume(&mut self, host: &str, volid: &str, content: &str, size: u64) {
         let hosts: Vec<String> =
             if self.shared() { self.world.hosts.keys().cloned().collect() } else { vec![host.to_owned()] };
         self.drop_volume(host, volid);
@@ -245,7 +246,8 @@ impl Sim {
             Action::UploadMedia { storage, file } => {
                 assert!(self.world.secrets_stored, "media made of secrets that are not stored");
                 assert_eq!(*file, names::media_file(&self.cluster, &self.node(step), None));
-                self.put_volume(&host, &names::media_volid(storage, file), "iso", 400 << 10);
+                let content = if self.cluster.boot.by_snippet() { "snippets" } else { "iso" };
+                self.put_volume(&host, &names::media_volid(storage, file), content, 400 << 10);
             }
             Action::CreateVm { vmid, image, iso, template, media, digest } => {
                 let node = self.node(step);
@@ -304,6 +306,12 @@ impl Sim {
             | Action::SetFirewallRules { .. }
             | Action::SetFirewallOptions { .. }
             | Action::FilterCard { .. } => self.set_firewall(step),
+            Action::RestoreMark { vmid, .. } => {
+                let lost = self.world.lost_mark.take().unwrap();
+                assert_eq!(lost.vmid, *vmid);
+                let ownership = Ownership::Ours { node: self.node(step).name, digest: "unknown".into() };
+                self.world.guests.get_mut(vmid).unwrap().ownership = ownership;
+            }
             Action::AwaitCreate { vmid, .. } => {
                 let node = self.node(step);
                 let guest = self.world.guests.get(vmid).unwrap();
@@ -418,7 +426,7 @@ impl Sim {
             Action::ApplyConfig { running, .. } => {
                 let view = self.world.nodes.get_mut(step.node.as_deref().unwrap()).unwrap();
                 assert!(matches!(view.talos, TalosView::Configured { .. }), "it does not answer");
-                assert!(matches!(&view.config, ConfigView::Differs { running: was, .. } if was == running));
+                assert!(matches!(&view.config, ConfigView::Differs(is) if is.running.digest == *running));
                 view.config = ConfigView::AsDeclared;
             }
             Action::AwaitApi

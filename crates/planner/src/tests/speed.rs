@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::simulator::Sim;
+use super::told::*;
 use crate::fixture;
 use crate::*;
 
@@ -73,12 +74,8 @@ fn change_time(nodes: u32, runs: usize) -> Duration {
     let field = FieldChange { path: "machine.sysctls.a".into(), from: None, to: Some("1".into()) };
     let change = DocumentChange { document: "v1alpha1".into(), fields: vec![field] };
     for (name, view) in &mut sim.world.nodes {
-        view.config = ConfigView::Differs {
-            running: format!("{name} now"),
-            declared: format!("{name} then"),
-            reboot: false,
-            changes: vec![change.clone()],
-        };
+        let digests = [&*format!("{name} now"), &*format!("{name} then")];
+        view.config = fixture::differs(digests, false, std::slice::from_ref(&change));
     }
     let plan = plan_apply(&cluster, &sim.images, &sim.world).unwrap();
     let changes = plan.steps.iter().filter(|step| matches!(step.action, Action::ApplyConfig { .. }));

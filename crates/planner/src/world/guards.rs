@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of an object by name, as Proxmox takes and tells them.
@@ -11,10 +12,11 @@ pub type ObjectOptions = BTreeMap<String, String>;
 pub type Objects = BTreeMap<String, ObjectOptions>;
 
 /// A kind of object that Proxmox keeps for the whole datacenter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ObjectKind {
     /// A VM under high availability, by `vm:300`.
+    #[default]
     HaResource,
     /// A rule of high availability (Proxmox VE 9 and newer).
     HaRule,
@@ -93,7 +95,7 @@ pub struct FirewallView {
 }
 
 /// A rule of a VM's firewall.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VmRule {
     /// `in` or `out`.
@@ -116,7 +118,7 @@ pub struct VmRule {
 const LISTS: [&str; 3] = ["nodes", "resources", "vmid"];
 
 /// Whether an option of an object has this value.
-pub(crate) fn object_has(there: &ObjectOptions, option: &str, wanted: &str) -> bool {
+pub fn object_has(there: &ObjectOptions, option: &str, wanted: &str) -> bool {
     let list = |value: &str| value.split(',').map(|part| part.trim().to_owned()).collect::<BTreeSet<_>>();
     let Some(value) = there.get(option) else { return false };
     match LISTS.contains(&option) {

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 
 use daedal_inventory::Role;
 use daedal_machine::vm::{self, FIRST_NIC, Options, Value};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
-use crate::error::{freeing, freeing_unseen};
+use crate::advice::Died;
 use crate::slots::Seats;
+use crate::world::TalosView;
 
 /// A guest (VM or container), ours or not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +39,9 @@ pub struct GuestView {
     pub unseen: bool,
     /// Tags, sorted.
     pub tags: Vec<String>,
+    /// SMBIOS uuid, where its config was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smbios: Option<Uuid>,
     /// Whose it is, judged from the config read from its node.
     pub ownership: Ownership,
     /// The parts of the config we compare, where it was read.
@@ -53,28 +59,10 @@ impl GuestView {
         matches!(self.ownership, Ownership::Template { dead: true, .. })
     }
 
-    /// What is known of it once the task that made it died, and the command that frees it.
-    pub fn died_half_way(&self) -> (String, String) {
-        let (vmid, host) = (self.vmid, &self.host);
-        let lock = self.lock.as_deref().unwrap_or("create");
-        let task = if lock == "clone" { "A clone task for" } else { "The task that creates" };
-        match self.unseen {
-            true => (
-                format!(
-                    "{task} VM {vmid} on {host} died half-way. The VMID is taken, and the token may not see \
-                     the VM: most likely it is what the task left, which is not in its pool yet and locked ({lock}). No API \
-                     token can free it"
-                ),
-                freeing_unseen(host, vmid, lock),
-            ),
-            false => (
-                format!(
-                    "The task that makes VM {vmid} on {host} died half-way and left it locked ({lock}). No API token can \
-                     free it"
-                ),
-                freeing(host, vmid),
-            ),
-        }
+    /// It as what a task left that died.
+    pub fn died(&self) -> Died {
+        let lock = self.lock.clone().unwrap_or_else(|| "create".to_owned());
+        Died { vmid: self.vmid, host: self.host.clone(), lock, unseen: self.unseen }
     }
 
     /// Bytes of all its disks on the storage of the system disks.
@@ -140,7 +128,7 @@ impl Ownership {
 }
 
 /// How a guest looks like ours without being proven so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Likeness {
     /// Its mark names this cluster, but was made for another VM: a copy or a restore.
@@ -152,6 +140,24 @@ pub enum Likeness {
     LostMark,
     /// A node of a cluster that another store has the secrets of.
     OtherSecrets,
+}
+
+/// What was read of a VM whose mark is lost, to judge whose it is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LostMarkView {
+    /// VMID.
+    pub vmid: u32,
+    /// SMBIOS uuid, if it has a well-formed one.
+    pub smbios: Option<Uuid>,
+    /// MAC of its first network card.
+    pub mac: Option<String>,
+    /// Its notes.
+    pub notes: String,
+    /// Proxmox's digest of the config that all this was read from.
+    pub config: String,
+    /// What its Talos API says; none if it was not asked, because the VM does not run.
+    pub talos: Option<TalosView>,
 }
 
 /// The compared parts of a VM's config, parsed and normalised.

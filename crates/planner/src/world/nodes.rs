@@ -3,6 +3,7 @@
 use std::fmt;
 
 use daedal_inventory::Role;
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{DocumentChange, RunningVersions};
@@ -30,20 +31,6 @@ pub struct NodeView {
     /// Schematic of the system it runs, where an Image Factory built that and the node says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schematic: Option<String>,
-}
-
-impl NodeView {
-    /// Whether its next upgrade would be to another image once it has the declared config.
-    pub fn gets_another_installer(&self) -> bool {
-        let ConfigView::Differs { changes, .. } = &self.config else { return false };
-        changes.iter().any(|change| {
-            let path = match change.document.as_str() {
-                "UnattendedInstallConfig" => "installer.image",
-                _ => "machine.install.image",
-            };
-            change.fields.iter().any(|field| field.path == path)
-        })
-    }
 }
 
 /// A member of etcd.
@@ -110,21 +97,63 @@ pub enum ConfigView {
     Unknown,
     /// They say the same.
     AsDeclared,
-    /// They differ, and the node takes the declared one.
-    Differs {
-        /// Digest of what it runs on.
-        running: String,
-        /// Digest of what is declared.
-        declared: String,
-        /// Whether the node says that it has to reboot for it.
-        reboot: bool,
-        /// What differs, secrets as marks.
-        changes: Vec<DocumentChange>,
-    },
-    /// They differ in what must not change on a running node, or the node refuses the declared one.
-    Held {
-        /// Why, as one or two sentences.
+    /// They differ.
+    Differs(Box<ConfigDifference>),
+    /// None can be made for the versions it runs.
+    NotMade {
+        /// The version of Talos it runs.
+        talos: String,
+        /// What stands against it.
         why: String,
+    },
+}
+
+/// Two machine configs that differ, and what the node says to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConfigDifference {
+    /// What it runs on.
+    pub running: ConfigFacts,
+    /// What is declared.
+    pub declared: ConfigFacts,
+    /// What differs, secrets as marks.
+    pub changes: Vec<DocumentChange>,
+    /// What the node would do with the declared one.
+    pub answer: DryRun,
+}
+
+/// What of a machine config decides whether another may take its place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConfigFacts {
+    /// Digest of what it says.
+    pub digest: String,
+    /// The image that its next upgrade takes.
+    pub installer: Option<String>,
+    /// The static addresses that it gives the machine.
+    pub addresses: Vec<IpNet>,
+    /// The MACs that it names, in lower case.
+    pub macs: Vec<String>,
+    /// Whether it asks somebody on the network for an address.
+    pub asks_dhcp: bool,
+}
+
+/// What a node would do with the declared config.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "is")]
+pub enum DryRun {
+    /// Not asked: it must not get that config, whatever it would say.
+    #[default]
+    NotAsked,
+    /// It takes it.
+    Accepted {
+        /// Whether it has to reboot for it.
+        reboot: bool,
+    },
+    /// It refuses it.
+    Refused {
+        /// Its own words, secrets as marks.
+        text: String,
     },
 }
 

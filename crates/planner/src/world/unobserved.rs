@@ -2,15 +2,18 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::fix::Fix;
 
 /// One thing that could not be observed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Unobserved {
     /// What.
+    #[serde(serialize_with = "in_words")]
+    #[schemars(with = "String")]
     pub what: Aspect,
     /// Why, in one sentence.
     pub why: String,
@@ -26,10 +29,16 @@ impl Unobserved {
     }
 }
 
+fn in_words<S: Serializer>(what: &Aspect, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(what)
+}
+
 /// A part of the world that can be looked at by itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", tag = "is", content = "of")]
 pub enum Aspect {
     /// All that is declared, for want of a plan.
+    #[default]
     Declared,
     /// What the token may do.
     Permissions,
@@ -134,11 +143,5 @@ impl fmt::Display for Aspect {
             Self::Etcd => f.write_str("etcd"),
             Self::Kubernetes => f.write_str("Kubernetes"),
         }
-    }
-}
-
-impl Serialize for Aspect {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
     }
 }
