@@ -98,6 +98,11 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// [`Error::Changed`] if there is a blob of that name.
     fn adopt<'a>(&'a self, name: &'a str, file: &'a Path, fence: Option<&'a Fence>) -> Working<'a, ()>;
 
+    /// Whether only the user of this machine can read it. What is secret and not encrypted yet must be, elsewhere.
+    fn is_private(&self) -> bool {
+        true
+    }
+
     /// Removes what a killed writer may have left of a blob in the making. Whether there was anything.
     fn tidy<'a>(&'a self, name: &'a str) -> Working<'a, bool> {
         let _ = name;

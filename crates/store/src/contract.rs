@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use crate::backend::{Acquired, Backend, Version};
 use crate::folder::Folder;
 use crate::lease::{Fence, Lease, Owner};
+use crate::s3::tests::{self as s3, S3Server};
+use crate::vault::tests::{self as vault, VaultServer};
 use crate::{Error, Memory};
 
 /// A backend, and how its lease is lost while its owner lives.
@@ -53,8 +55,32 @@ pub(crate) fn memory() -> Place {
     }
 }
 
-pub(crate) fn all() -> [Place; 2] {
-    [folder(), memory()]
+pub(crate) fn bucket() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let server = S3Server::new();
+    Place {
+        name: "S3",
+        backend: s3::backend(&server),
+        lose: Box::new(move || s3::end_lease(&server)),
+        elsewhere: folder.path().join("elsewhere"),
+        _folder: folder,
+    }
+}
+
+pub(crate) fn entries() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let server = VaultServer::new();
+    Place {
+        name: "Vault",
+        backend: vault::backend(&server),
+        lose: Box::new(move || vault::end_lease(&server)),
+        elsewhere: folder.path().join("elsewhere"),
+        _folder: folder,
+    }
+}
+
+pub(crate) fn all() -> [Place; 4] {
+    [folder(), memory(), bucket(), entries()]
 }
 
 pub(crate) fn owner(who: &str) -> Owner {
@@ -74,6 +100,19 @@ async fn take(backend: &dyn Backend, owner: Owner) -> Box<dyn Lease> {
     }
 }
 
+/// Renews a lease for as long as it is asked to.
+async fn keep(lease: &dyn Lease) -> Error {
+    loop {
+        match lease.renew_every() {
+            Some(every) => tokio::time::sleep(every).await,
+            None => std::future::pending().await,
+        }
+        if let Err(error) = lease.renew().await {
+            return error;
+        }
+    }
+}
+
 fn is_changed<T>(result: &Result<T, Error>) -> bool {
     matches!(result, Err(Error::Changed { .. }))
 }
@@ -82,7 +121,7 @@ fn is_lost<T>(result: &Result<T, Error>) -> bool {
     matches!(result, Err(Error::LeaseLost { .. }))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_blob_is_changed_only_by_who_saw_it_last() {
     for Place { name, backend, .. } in &all() {
         assert_eq!(backend.get("a").await.unwrap(), None, "{name}");
@@ -101,7 +140,7 @@ async fn a_blob_is_changed_only_by_who_saw_it_last() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn blobs_are_listed_by_folder_and_logs_only_grow() {
     for Place { name, backend, .. } in &all() {
         assert_eq!(backend.list("").await.unwrap(), [""; 0], "{name}");
@@ -122,7 +161,7 @@ async fn blobs_are_listed_by_folder_and_logs_only_grow() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_file_is_adopted_once_wherever_it_was_made() {
     for Place { name, backend, elsewhere, .. } in &all() {
         let scratch = backend.scratch("big/a.db").unwrap_or_else(|| elsewhere.clone());
@@ -139,14 +178,19 @@ async fn a_file_is_adopted_once_wherever_it_was_made() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_epoch_rises_with_every_lease_and_the_second_is_told_who_was_first() {
     for Place { name, backend, .. } in &all() {
         for epoch in 1..=3 {
             let lease = take(&**backend, owner("ada")).await;
             assert_eq!(lease.fence(), &Fence { owner: owner("ada"), epoch }, "{name}");
             lease.renew().await.unwrap();
-            match backend.acquire(&owner("bob")).await.unwrap() {
+            let bob = owner("bob");
+            let asked = tokio::select! {
+                asked = backend.acquire(&bob) => asked,
+                lost = keep(&*lease) => panic!("{name}: {lost}"),
+            };
+            match asked.unwrap() {
                 Acquired::Busy(by) => assert_eq!(by, Some(owner("ada")), "{name}"),
                 Acquired::Held(_) => panic!("{name}: two have it"),
             }
@@ -160,7 +204,7 @@ async fn the_epoch_rises_with_every_lease_and_the_second_is_told_who_was_first()
 }
 
 /// Every kind of write of whoever lost the lease is refused, also where nobody else has written since.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whoever_lost_the_lease_writes_nothing() {
     for place in &all() {
         let Place { name, backend, elsewhere, .. } = place;

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::http::Fault;
 use crate::lease::Owner;
 
 /// An error of the store. Display says what was attempted; `source()` says why it failed.
@@ -68,6 +69,51 @@ pub enum Error {
         /// What is used.
         encrypted: PathBuf,
     },
+    /// A SOPS file that keeps the secrets cannot be used.
+    #[error("cannot {what} the SOPS file {}", path.display())]
+    Sops {
+        /// What was attempted, such as `read`.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        source: Box<daedal_sops::Error>,
+    },
+    /// The rules by which a new SOPS file is encrypted cannot be used.
+    #[error("cannot use the rules in {}", file.display())]
+    SopsRules {
+        /// The file of the rules.
+        file: PathBuf,
+        /// Why not.
+        source: Box<daedal_sops::Error>,
+    },
+    /// Nothing says for whom a new SOPS file is encrypted.
+    #[error(
+        "cannot encrypt {}: no .sops.yaml in its folder or above has creation rules, and there is no key in {place}",
+        path.display()
+    )]
+    NoSopsRules {
+        /// The file.
+        path: PathBuf,
+        /// Where our own key was looked for.
+        place: String,
+    },
+    /// The rules would leave a secret in plain.
+    #[error("the SOPS rules leave `{key}` in {} in plain; it was not written", path.display())]
+    LeftPlain {
+        /// The file.
+        path: PathBuf,
+        /// Which secret.
+        key: String,
+    },
+    /// The secrets are not in the declared file, but the store has some.
+    #[error("there are no secrets in {}, but {} has some", declared.display(), kept.display())]
+    KeptElsewhere {
+        /// The file.
+        declared: PathBuf,
+        /// Where they are.
+        kept: PathBuf,
+    },
     /// There is no key to encrypt or decrypt with.
     #[error("there is no key in {place}{}", opens(file.as_ref()))]
     NoKey {
@@ -116,9 +162,56 @@ pub enum Error {
         /// Who holds the lock; none if it was just taken and does not say yet.
         owner: Option<Box<Owner>>,
     },
+    /// A server that keeps a store did not do as asked.
+    #[error("cannot {what} {}", path.display())]
+    Remote {
+        /// What was attempted, such as `write`.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: Fault,
+    },
+    /// The server's certificate cannot be judged.
+    #[error("cannot connect to {host}")]
+    Trust {
+        /// The server.
+        host: String,
+        /// Why not.
+        source: daedal_dial::TrustError,
+    },
+    /// The server does not honour conditional writes: every lock would seem to succeed.
+    #[error(
+        "the server of {} does not honour conditional writes ({why}); two operators could work at once, so it cannot \
+         keep a store",
+        path.display()
+    )]
+    NoConditions {
+        /// Where the store is.
+        path: PathBuf,
+        /// What it did.
+        why: String,
+    },
+    /// The server keeps nothing of this size.
+    #[error("{} has {size} bytes, but at most {largest} can be kept there", path.display())]
+    TooLarge {
+        /// What should have been kept.
+        path: PathBuf,
+        /// Its size.
+        size: u64,
+        /// The limit.
+        largest: u64,
+    },
     /// The background thread for file work is gone.
     #[error("file work was cut short")]
     Interrupted(#[source] tokio::task::JoinError),
+}
+
+impl Error {
+    /// Whether the same may succeed at the next try.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Remote { source, .. } if source.may_pass())
+    }
 }
 
 fn opens(file: Option<&PathBuf>) -> String {

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::backend::Backend;
 
 /// What it is called.
-const JOURNAL: &str = "journal.jsonl";
+pub(crate) const JOURNAL: &str = "journal.jsonl";
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -97,6 +97,20 @@ impl Keyring {
         Ok(true)
     }
 
+    /// The same keys for SOPS files; none where there is no key yet.
+    pub fn identities(&self) -> Result<daedal_sops::Identities, Error> {
+        let keys = match self.keys() {
+            Err(Error::NoKey { .. }) => return Ok(daedal_sops::Identities::default()),
+            keys => keys?,
+        };
+        let mut all = daedal_sops::Identities::default();
+        for key in keys {
+            let read = daedal_sops::Identities::parse(key.to_string().expose_secret());
+            all.extend(read.map_err(|why| Error::BadKey { place: self.place(), why: why.to_string() })?);
+        }
+        Ok(all)
+    }
+
     /// The key's file, where others than its owner can read it.
     pub fn exposed(&self) -> Option<&Path> {
         use std::os::unix::fs::PermissionsExt as _;

@@ -60,6 +60,9 @@ pub trait Lease: fmt::Debug + Send + Sync {
 
     /// Gives it back. Fine if it is lost.
     fn release(&self) -> Working<'_, ()>;
+
+    /// Gives it back where nobody waits for that, as well as that can be done.
+    fn let_go(&self) {}
 }
 
 /// Where a store finds the lease that it holds.
@@ -82,6 +85,7 @@ pub struct Lock {
     lease: Arc<dyn Lease>,
     current: Current,
     renewing: Option<JoinHandle<()>>,
+    released: bool,
 }
 
 impl Lock {
@@ -91,7 +95,7 @@ impl Lock {
         current.set(Some(lease.clone()));
         let renewing =
             lease.renew_every().map(|every| tokio::spawn(keep_alive(Arc::downgrade(&lease), every)));
-        Self { lease, current, renewing }
+        Self { lease, current, renewing, released: false }
     }
 
     /// Which lease it is: the number rises with every one.
@@ -100,7 +104,8 @@ impl Lock {
     }
 
     /// Gives it back, and waits until it is.
-    pub async fn release(self) -> Result<(), Error> {
+    pub async fn release(mut self) -> Result<(), Error> {
+        self.released = true;
         self.lease.release().await
     }
 }
@@ -110,6 +115,9 @@ impl Drop for Lock {
         self.current.set(None);
         if let Some(renewing) = &self.renewing {
             renewing.abort();
+        }
+        if !self.released {
+            self.lease.let_go();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One cluster's part of a backend: sealed, encrypted where it is secret, and changed only under the lock that is held.
 
 mod backups;
+mod copy;
 mod documents;
 mod secrets;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use crate::keyring::{ENCRYPTED, Keyring};
 use crate::lease::{Current, Fence, Lock, Owner};
 use crate::seal;
 use crate::secret::SecretBytes;
+use crate::sops_file::SopsFile;
 
 pub use backups::KeptBackup;
 
@@ -31,6 +33,8 @@ pub struct Store {
     identity: String,
     keys: Keyring,
     lease: Current,
+    /// The file of the bundle, where it is not in the backend.
+    bundle: Option<Arc<SopsFile>>,
 }
 
 /// A blob that was opened.
@@ -59,7 +63,13 @@ impl Store {
         identity: impl Into<String>,
         keys: Keyring,
     ) -> Self {
-        Self { backend, name: name.into(), identity: identity.into(), keys, lease: Current::default() }
+        let lease = Current::default();
+        Self { backend, name: name.into(), identity: identity.into(), keys, lease, bundle: None }
+    }
+
+    /// The same, with the secrets bundle in a SOPS file.
+    pub fn with_bundle_in(self, file: SopsFile) -> Self {
+        Self { bundle: Some(Arc::new(file)), ..self }
     }
 
     /// Where it is, for messages.
@@ -108,7 +118,7 @@ impl Store {
     /// Encrypts all that is kept anew, with the first of the keys; those it was encrypted with must still be there. The
     /// names of the files. To be called under the lock.
     pub async fn rekey(&self) -> Result<Vec<String>, Error> {
-        let names = self.encrypted_names().await?;
+        let mut names = self.encrypted_names().await?;
         // All of it is read first: what cannot be opened stops it while nothing has changed.
         let mut all = Vec::new();
         for name in &names {
@@ -120,6 +130,7 @@ impl Store {
             let closed = blocking(move || keys.encrypt_for_first(&path, &sealed)).await?;
             self.put(name, &closed, Some(&kept.version)).await?;
         }
+        names.extend(self.rekey_bundle().await?);
         Ok(names)
     }
 

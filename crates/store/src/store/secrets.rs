@@ -2,18 +2,42 @@
 
 use std::path::PathBuf;
 
-use super::Store;
+use super::{Store, blocking};
 use crate::Error;
-use crate::keyring::ENCRYPTED;
+use crate::keyring::{ENCRYPTED, Keyring};
 use crate::secret::SecretBytes;
+use crate::sops_file::SopsFile;
 
 pub(super) const SECRETS: &str = "secrets.yaml.age";
 /// What older versions wrote.
 pub(super) const PLAIN_SECRETS: &str = "secrets.yaml";
 
 impl Store {
-    /// The secrets bundle; none if there never was one. A damaged one is an error.
+    /// The secrets bundle; none if there never was one. A damaged one is an error, and so is one that is somewhere else than
+    /// declared.
     pub async fn secrets(&self) -> Result<Option<SecretBytes>, Error> {
+        if let Some(declared) = self.secrets_file() {
+            let identity = self.identity.clone();
+            let found = self.in_file(move |file, _| file.read(&identity)).await?.flatten();
+            return match (found, self.left_behind().await) {
+                (Some(found), _) => Ok(Some(found)),
+                (None, Ok(None)) => Ok(None),
+                (None, Ok(Some(kept))) => Err(Error::KeptElsewhere { declared, kept }),
+                (None, Err(error)) => Err(error),
+            };
+        }
+        self.in_backend().await
+    }
+
+    /// The bundle that the backend keeps although it is declared to be in a file, which has none yet.
+    pub async fn secrets_left_behind(&self) -> Result<Option<SecretBytes>, Error> {
+        match self.secrets().await {
+            Err(Error::KeptElsewhere { .. }) => self.in_backend().await,
+            other => other.map(|_| None),
+        }
+    }
+
+    async fn in_backend(&self) -> Result<Option<SecretBytes>, Error> {
         let kept = match self.read(SECRETS).await? {
             None => self.read(PLAIN_SECRETS).await?,
             kept => kept,
@@ -21,8 +45,59 @@ impl Store {
         Ok(kept.map(|kept| kept.content))
     }
 
+    /// Where the bundle is kept, for messages.
+    pub fn secrets_place(&self) -> PathBuf {
+        self.secrets_file().unwrap_or_else(|| self.place())
+    }
+
+    /// The SOPS file that the bundle is in, if it is in one.
+    pub fn secrets_file(&self) -> Option<PathBuf> {
+        self.bundle.as_ref().map(|file| file.path().to_owned())
+    }
+
+    /// Makes sure that a new bundle can be encrypted before anything else is done: the key is made if it is needed and missing, or
+    /// the rules of the SOPS file are tried. Whether a key was made; none if none is needed.
+    pub async fn ready_for_secrets(&self) -> Result<Option<bool>, Error> {
+        match self.in_file(|file, own| file.check_writable(own)).await? {
+            Some(()) => Ok(None),
+            None => self.ensure_key().await.map(Some),
+        }
+    }
+
+    /// Works on the file of the bundle, if it is in one.
+    async fn in_file<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&SopsFile, &Keyring) -> Result<T, Error> + Send + 'static,
+    ) -> Result<Option<T>, Error> {
+        let Some(file) = self.bundle.clone() else { return Ok(None) };
+        let keys = self.keys.clone();
+        blocking(move || work(&file, &keys)).await.map(Some)
+    }
+
+    /// Where the backend keeps a bundle, if it does.
+    async fn left_behind(&self) -> Result<Option<PathBuf>, Error> {
+        let names = self.backend.list("").await?;
+        let kept = [SECRETS, PLAIN_SECRETS].into_iter().find(|name| names.iter().any(|there| there == name));
+        Ok(kept.map(|name| self.backend.locate(name)))
+    }
+
+    /// Encrypts the file of the bundle anew. Where it is, if there is one.
+    pub(super) async fn rekey_bundle(&self) -> Result<Option<String>, Error> {
+        self.still_locked().await?;
+        let done =
+            self.in_file(|file, own| Ok(file.rekey(own)?.then(|| file.path().display().to_string()))).await?;
+        Ok(done.flatten())
+    }
+
     /// Stores a new bundle: encrypted, written, synced, read back, compared, and only then handed back for use.
     pub async fn write_new_secrets(&self, secrets: &SecretBytes) -> Result<SecretBytes, Error> {
+        if self.bundle.is_some() {
+            // No write of the backend proves the lock here.
+            self.still_locked().await?;
+            let (identity, new) = (self.identity.clone(), secrets.clone());
+            self.in_file(move |file, own| file.write_new(&identity, &new, own)).await?;
+            return Ok(secrets.clone());
+        }
         if self.backend.get(PLAIN_SECRETS).await?.is_some() {
             return Err(Error::SecretsExist { path: self.backend.locate(PLAIN_SECRETS) });
         }
@@ -32,6 +107,12 @@ impl Store {
     /// Exchanges the bundle for another. The old one is kept first, under a name of its own; where that is. To be called
     /// under the lock.
     pub async fn replace_secrets(&self, secrets: &SecretBytes, old_name: &str) -> Result<PathBuf, Error> {
+        if self.bundle.is_some() {
+            self.still_locked().await?;
+            let (identity, new, old) = (self.identity.clone(), secrets.clone(), old_name.to_owned());
+            let replaced = self.in_file(move |file, own| file.replace(&identity, &new, &old, own)).await?;
+            return Ok(replaced.unwrap_or_default());
+        }
         let old_file = format!("{old_name}{ENCRYPTED}");
         if let Some(old) = self.secrets().await? {
             self.write_new(&old_file, &old).await.map_err(exist)?;
