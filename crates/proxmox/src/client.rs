@@ -204,6 +204,11 @@ impl Client {
         self.inner.identity.user()
     }
 
+    /// Whether this is a clone of the same client.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// The same client with connections of its own, which nobody else's calls take away.
     pub(crate) fn apart(&self) -> Self {
         Self { inner: self.inner.clone(), transport: Arc::new(self.transport.apart()) }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::params::segment;
 
 /// An API token: `user@realm!name` and its secret. Printing shows the id only; the secret is wiped from memory on drop.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     id: String,
     secret: Zeroizing<String>,

@@ -1,6 +1,8 @@
-//! The token's secret is in no error, log line or debug output. Alone in its program, as logging is global to one.
+//! The token's secret is in no error, log line or debug output. Alone in its program: what is logged is decided once for all
+//! threads, and a place in the code that another thread comes to first may log nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code, reason = "helpers of tests")]
 
-use crate::support;
+mod support;
 
 use std::sync::{Arc, Mutex};
 
