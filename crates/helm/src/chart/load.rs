@@ -210,28 +210,28 @@ fn from_files(
         if name.starts_with(['_', '.']) {
             continue;
         }
-        let wrap = |e: Error| {
+        let dependency = subchart(&name, files, depth, room).map_err(|e| {
             Error::Chart(format!("error unpacking subchart {name} in {}: {e}", chart.metadata.name))
-        };
-        let dependency = if name.ends_with(".tgz") {
-            match files.into_iter().next() {
-                Some(file) if file.name == name => archive::unpack(&file.data, room)
-                    .and_then(|files| from_files(files, None, depth + 1, room))
-                    .map_err(wrap)?,
-                _ => continue,
-            }
-        } else {
-            let files: Vec<File> = files
-                .into_iter()
-                .filter_map(|f| {
-                    f.name
-                        .split_once('/')
-                        .map(|(_, rest)| File { name: rest.to_owned(), data: f.data.clone() })
-                })
-                .collect();
-            from_files(files, None, depth + 1, room).map_err(wrap)?
-        };
-        chart.dependencies.push(dependency);
+        })?;
+        chart.dependencies.extend(dependency);
     }
     Ok(chart)
+}
+
+/// The chart that lies under one name in `charts/`, packed or as a folder; none if the name is no chart's.
+fn subchart(name: &str, files: Vec<File>, depth: usize, room: &mut Room) -> Result<Option<Chart>, Error> {
+    let files = match name.ends_with(".tgz") {
+        true => match files.into_iter().next() {
+            Some(file) if file.name == name => archive::unpack(&file.data, room)?,
+            _ => return Ok(None),
+        },
+        false => {
+            let inside = |file: File| {
+                let (_, rest) = file.name.split_once('/')?;
+                Some(File { name: rest.to_owned(), data: file.data })
+            };
+            files.into_iter().filter_map(inside).collect()
+        }
+    };
+    from_files(files, None, depth + 1, room).map(Some)
 }

@@ -18,19 +18,8 @@ impl Printer {
                 break;
             }
             i += 1;
-            self.flags = Flags::default();
             let mut good_index = true;
-            while let Some(c) = format.get(i) {
-                match c {
-                    b'#' => self.flags.sharp = true,
-                    b'0' => self.flags.zero = true,
-                    b'+' => self.flags.plus = true,
-                    b'-' => self.flags.minus = true,
-                    b' ' => self.flags.space = true,
-                    _ => break,
-                }
-                i += 1;
-            }
+            (self.flags, i) = flags(format, i);
             let mut after_index =
                 bracket(format, &mut i, &mut index, args.len(), &mut reordered, &mut good_index);
             if format.get(i) == Some(&b'*') {
@@ -120,6 +109,23 @@ impl Printer {
         }
         self.out.push(b')');
     }
+}
+
+/// The flags of a verb, and where they end.
+fn flags(format: &[u8], mut at: usize) -> (Flags, usize) {
+    let mut flags = Flags::default();
+    while let Some(sign) = format.get(at) {
+        match sign {
+            b'#' => flags.sharp = true,
+            b'0' => flags.zero = true,
+            b'+' => flags.plus = true,
+            b'-' => flags.minus = true,
+            b' ' => flags.space = true,
+            _ => break,
+        }
+        at += 1;
+    }
+    (flags, at)
 }
 
 pub(super) fn number(format: &[u8], i: &mut usize) -> Option<usize> {
