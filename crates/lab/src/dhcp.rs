@@ -42,6 +42,22 @@ impl Dhcp {
         }
     }
 
+    /// Reserves any address of a network that nobody has: the same for a network card whenever it is asked for.
+    pub fn reserve_any(&mut self, mac: &str, network: IpNet) {
+        if self.reservations.keys().any(|known| known.eq_ignore_ascii_case(mac)) {
+            return;
+        }
+        let taken = |address: &IpAddr| {
+            let given = self.reservations.values().chain(self.leases.values());
+            given.map(IpNet::addr).any(|known| known == *address)
+        };
+        // The first hundred are for those who are told their addresses.
+        let free = network.hosts().skip(100).find(|address| !taken(address));
+        if let Some(free) = free.and_then(|free| IpNet::new(free, network.prefix_len()).ok()) {
+            self.reservations.insert(mac.to_ascii_lowercase(), free);
+        }
+    }
+
     /// The host name of who has this network card, if it is given one.
     pub(crate) fn name(&self, mac: &str) -> Option<&str> {
         let mut names = self.names.iter();
@@ -76,6 +92,12 @@ mod tests {
         assert_eq!(dhcp.lease("bc:24:11:00:00:02"), "10.0.9.1/16".parse().ok());
         assert_eq!(dhcp.lease("bc:24:11:00:00:03"), "10.0.9.2/16".parse().ok());
         assert_eq!(dhcp.lease("BC:24:11:00:00:02"), "10.0.9.1/16".parse().ok());
+        dhcp.reserve_any("BC:24:11:00:00:01", "10.0.9.0/24".parse().unwrap());
+        dhcp.reserve_any("bc:24:11:00:00:04", "10.0.9.0/24".parse().unwrap());
+        dhcp.reserve_any("bc:24:11:00:00:05", "10.0.9.0/24".parse().unwrap());
+        assert_eq!(dhcp.lease("bc:24:11:00:00:01"), "10.0.0.11/16".parse().ok(), "it has one");
+        assert_eq!(dhcp.lease("bc:24:11:00:00:04"), "10.0.9.101/24".parse().ok());
+        assert_eq!(dhcp.lease("bc:24:11:00:00:05"), "10.0.9.102/24".parse().ok());
         dhcp.names.insert("BC:24:11:00:00:02".into(), "printer".into());
         assert_eq!((dhcp.name("bc:24:11:00:00:01"), dhcp.name("bc:24:11:00:00:02")), (None, Some("printer")));
         assert_eq!(Dhcp::reserved([]).lease("bc:24:11:00:00:02"), None);

@@ -21,6 +21,9 @@ pub struct Announcement {
     pub pid: u32,
     /// The proxy's loopback address: HTTP CONNECT and SOCKS5.
     pub proxy: SocketAddr,
+    /// The SSH server's loopback address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh: Option<SocketAddr>,
     /// The control API's loopback address.
     pub control: SocketAddr,
     /// What the control API wants to be shown; the file is private to its owner.
@@ -119,8 +122,15 @@ pub mod files {
     pub const WORLD: &str = "world.json";
     /// Folder of the media for machines outside.
     pub const MEDIA: &str = "media";
+    /// The private key that logs root in to the lab's SSH server.
+    pub const SSH_KEY: &str = "ssh_key";
+    /// The private key of that server.
+    pub const SSH_HOST_KEY: &str = "ssh_host_key";
+    /// Its public one, as known_hosts has it.
+    pub const SSH_KNOWN_HOSTS: &str = "ssh_known_hosts";
     /// Every file that a lab keeps.
-    pub const ALL: [&str; 7] = [ANNOUNCEMENT, CA, TOKEN, LOCK, LOG, LAST, WORLD];
+    pub const ALL: [&str; 10] =
+        [ANNOUNCEMENT, CA, TOKEN, LOCK, LOG, LAST, WORLD, SSH_KEY, SSH_HOST_KEY, SSH_KNOWN_HOSTS];
 }
 
 /// Whether a lab runs for this folder, be it only that it is starting or ending.
@@ -179,6 +189,11 @@ impl Handle {
         Ok(Some(handle))
     }
 
+    /// The folder that it runs for.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The command that runs its VMs, if it does not run them itself.
     pub fn runner(&self) -> Option<&Path> {
         self.runner.as_deref()
@@ -187,6 +202,11 @@ impl Handle {
     /// The proxy's address.
     pub fn proxy(&self) -> SocketAddr {
         self.announcement.proxy
+    }
+
+    /// The SSH server's address; none of a lab of an older version.
+    pub fn ssh(&self) -> Option<SocketAddr> {
+        self.announcement.ssh
     }
 
     /// The CA that signed every certificate of the lab's Proxmox and factory.
@@ -306,6 +326,7 @@ mod tests {
         let announcement = Announcement {
             pid: 1,
             proxy: control,
+            ssh: None,
             control,
             key: String::new(),
             speed: 1.0,

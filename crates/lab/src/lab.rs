@@ -65,6 +65,12 @@ pub struct Wanted {
     /// Addresses that the network's DHCP server reserves, by MAC.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reservations: BTreeMap<String, IpNet>,
+    /// Networks in which it reserves any free address, by MAC.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub anywhere: BTreeMap<String, IpNet>,
+    /// Host names that it gives, by MAC.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, String>,
     /// Add hosts, storages, bridges and accounts to a world that has some.
     pub extend: bool,
 }
@@ -270,9 +276,11 @@ impl Lab {
             }
         }
         name(&inner.fabric, &wanted.datacenter);
-        if !wanted.reservations.is_empty() {
+        if !wanted.reservations.is_empty() || !wanted.anywhere.is_empty() {
             let mut dhcp = inner.fabric.dhcp().unwrap_or_else(|| Dhcp::reserved([]));
             dhcp.reservations.extend(wanted.reservations.clone());
+            dhcp.names.extend(wanted.names.clone());
+            wanted.anywhere.iter().for_each(|(mac, network)| dhcp.reserve_any(mac, *network));
             inner.fabric.serve_dhcp(dhcp);
         }
         if wanted.extend || inner.datacenter.hosts().is_empty() {

@@ -1,4 +1,4 @@
-//! A datacenter in a process: Proxmox, Talos, the Image Factory and Kubernetes.
+//! A datacenter in a process: Proxmox, Talos, the Image Factory and Kubernetes, and SSH on its hosts.
 
 mod activity;
 mod dhcp;
@@ -22,6 +22,8 @@ pub mod pki;
 pub mod proxmox;
 mod proxy;
 mod serve;
+mod sftp;
+mod ssh;
 mod talos;
 
 pub use dhcp::Dhcp;

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::activity::Activity;
 use crate::handle::{Announcement, LabStatus, SMALL, files};
 use crate::own::{self, write_private};
-use crate::{Lab, LabError, LabSpec, Wanted, loopback, proxy};
+use crate::{Lab, LabError, LabSpec, Wanted, loopback, proxy, ssh};
 
 /// How often the world is written while somebody uses the lab.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The world on disk.
-    #[error("the lab's world cannot be used; `daedal lab reset` forgets it")]
+    #[error("the lab's world cannot be used")]
     World {
         /// Why.
         source: LabError,
@@ -99,10 +99,15 @@ pub async fn serve(
 
     let activity = Activity::default();
     let proxy_listener = bind(before.as_ref().map(|b| b.proxy)).await?;
+    let ssh_listener = bind(before.as_ref().and_then(|b| b.ssh)).await?;
+    let ssh_at = local(&ssh_listener)?;
+    let ssh_keys = ssh::Keys::of(folder).map_err(failed("keep the keys of the SSH server"))?;
+    ssh_keys.announce(folder, ssh_at).map_err(failed("write what the SSH server is known by"))?;
     let control_listener = bind(None).await?;
     let announcement = Arc::new(Announcement {
         pid: std::process::id(),
         proxy: local(&proxy_listener)?,
+        ssh: Some(ssh_at),
         control: local(&control_listener)?,
         key: random_hex(),
         speed: options.spec.speed,
@@ -119,6 +124,7 @@ pub async fn serve(
     let text = serde_json::to_vec_pretty(&*announcement).unwrap_or_default();
     let tasks = [
         tokio::spawn(proxy::serve(proxy_listener, lab.fabric().clone(), activity.clone())),
+        tokio::spawn(ssh::serve(ssh_listener, ssh_keys, lab.clone(), activity.clone())),
         tokio::spawn(loopback::serve(lab.fabric().clone(), activity.clone())),
         tokio::spawn(control(control_listener, served.clone())),
     ];

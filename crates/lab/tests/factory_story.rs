@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use daedal_dial::Trust;
-use daedal_image_factory::{
-    Arch, Factory, Format, Image, MetaValue, Overlay, OverlayOption, Schematic, SecureBoot,
-};
+use daedal_image_factory::Factory;
 use daedal_lab::{Fabric, Pace};
+use daedal_talos_image::{Arch, Format, Image, MetaValue, Overlay, OverlayOption, Schematic, SecureBoot};
 
 /// A factory of one's own, at an address of one's own.
 fn factory() -> Factory {

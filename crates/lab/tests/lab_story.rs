@@ -1,9 +1,10 @@
 //! The lab as one piece: a factory that images come from, and a world that outlives its process.
 
 use daedal_dial::Target;
-use daedal_image_factory::{Factory, Image, Schematic};
+use daedal_image_factory::Factory;
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec};
 use daedal_lab::{Lab, LabSpec, ServeOptions, SystemImage, Wanted, serve, virtual_size};
+use daedal_talos_image::{Image, Schematic};
 
 fn spec() -> LabSpec {
     let hosts = vec![HostSpec::new("atlas", 16, 64 << 30)];

@@ -1,6 +1,6 @@
 //! What the factory can build: versions, platforms, official extensions.
 
-use daedal_image_factory::renamed_extension;
+use daedal_talos_image::renamed_extension;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_dial::Target;
-use daedal_image_factory::Schematic;
+use daedal_talos_image::Schematic;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use serde::{Deserialize, Serialize};

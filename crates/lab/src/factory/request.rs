@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use daedal_image_factory::{MetaValue, Overlay, OverlayOption, Schematic, SecureBoot};
+use daedal_talos_image::{MetaValue, Overlay, OverlayOption, Schematic, SecureBoot};
 use serde::Deserialize;
 
 #[derive(Deserialize, Default)]

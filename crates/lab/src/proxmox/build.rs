@@ -8,10 +8,11 @@ use super::access::{Access, AclEntry, Token, User};
 use super::blob::Blob;
 use super::property::print_size;
 use super::rng::Rng;
-use super::spec::{DatacenterSpec, Grant, HostSpec, StorageSpec, VmSpec};
+use super::spec::{DatacenterSpec, Grant, HostSpec, ImageSpec, StorageSpec, VmSpec};
 use super::state::{Broadcast, Host, Pool, Running, State, Storage, Store, Vm, Volume};
 use super::tasks::Tasks;
 use super::{Datacenter, server};
+use crate::image::Format;
 use crate::pki::{Pki, PkiError};
 
 /// The port of the API.
@@ -86,6 +87,22 @@ impl State {
             others: spec.used,
             ..Store::default()
         });
+    }
+
+    fn add_image(&mut self, host: &str, spec: &ImageSpec) {
+        let Some((storage, name)) = spec.volume.split_once(':') else { return };
+        let (format, content, extension) = match name.rsplit('.').next() {
+            Some("iso") => (Format::Iso, "iso", "iso"),
+            Some("qcow2") => (Format::Qcow2, "import", "qcow2"),
+            _ => (Format::Raw, "import", "raw"),
+        };
+        let now = self.now;
+        if let Ok(store) = self.store_mut(host, storage)
+            && !store.volumes.contains_key(name)
+        {
+            let volume = Volume::file(content, extension, spec.system.encode(format), now);
+            store.volumes.insert(name.to_owned(), volume);
+        }
     }
 
     fn add_vm(&mut self, spec: &VmSpec) {
@@ -222,6 +239,9 @@ impl Datacenter {
                 }
                 for storage in &host.storages {
                     state.add_storage(&host.name, storage);
+                }
+                for image in &spec.images {
+                    state.add_image(&host.name, image);
                 }
             }
             let first = state.first_host.clone();

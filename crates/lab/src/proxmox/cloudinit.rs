@@ -1,4 +1,5 @@
-//! What is on a VM's cloud-init drive, as Proxmox writes it at every start: names and addresses, no secrets of ours.
+//! What is on a VM's cloud-init drive, as Proxmox writes it at every start: names and addresses, and what a snippet
+//! says.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -11,9 +12,9 @@ use sha1::{Digest as _, Sha1};
 use super::property::{Nic, Properties};
 use super::state::Config;
 
-/// The drive's bytes.
-pub(super) fn iso(config: &Config) -> Option<Vec<u8>> {
-    let user_data = user_data(config);
+/// The drive's bytes, with a snippet in the place of its user-data if there is one.
+pub(super) fn iso(config: &Config, snippet: Option<String>) -> Option<Vec<u8>> {
+    let user_data = snippet.unwrap_or_else(|| user_data(config));
     let network = network(config);
     let instance = hex::encode(Sha1::digest(format!("{user_data}{network}")));
     let medium = Cidata {

@@ -146,6 +146,7 @@ impl State {
         match name.split_once('/') {
             Some(("iso", file)) => format!("{root}/template/iso/{file}"),
             Some(("import", file)) => format!("{root}/import/{file}"),
+            Some(("snippets", file)) => format!("{root}/snippets/{file}"),
             _ => format!("{root}/images/{name}"),
         }
     }
@@ -224,11 +225,17 @@ impl State {
             .filter_map(|volid| {
                 let volume = self.volume(&vm.host, &volid)?;
                 match volid.contains("-cloudinit") {
-                    true => super::cloudinit::iso(&vm.config),
+                    true => super::cloudinit::iso(&vm.config, self.snippet(vm)),
                     false => Some(volume.bytes.bytes().to_vec()),
                 }
             })
             .collect()
+    }
+
+    /// What the snippet of a VM says, which Proxmox puts on its cloud-init drive in the place of its own.
+    fn snippet(&self, vm: &Vm) -> Option<String> {
+        let volume = self.volume(&vm.host, vmconfig::snippet(&vm.config)?)?;
+        Some(String::from_utf8_lossy(volume.bytes.bytes()).into_owned())
     }
 
     /// Moves a VM and its local disks to another host.

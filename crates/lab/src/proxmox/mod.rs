@@ -26,6 +26,7 @@ mod disks;
 mod durations;
 mod fail;
 mod fetch;
+mod files;
 mod kinds;
 mod locks;
 mod property;
@@ -52,8 +53,9 @@ use crate::pki::{Pki, PkiError};
 use crate::{Fabric, Guests, Pace};
 
 pub use self::durations::Durations;
+pub use self::files::NoFile;
 pub use self::realities::Realities;
-pub use self::spec::{DatacenterSpec, Grant, HostSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
+pub use self::spec::{DatacenterSpec, Grant, HostSpec, ImageSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
 
 /// What a datacenter needs from the lab around it.
 #[derive(Clone)]

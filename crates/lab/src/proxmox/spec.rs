@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::SystemImage;
+
 /// A whole datacenter as somebody wants it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -12,6 +14,9 @@ pub struct DatacenterSpec {
     pub hosts: Vec<HostSpec>,
     /// Names and addresses besides the hosts' own on which the API answers, with a port if it is not 8006.
     pub endpoints: Vec<String>,
+    /// Images that somebody put on storages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageSpec>,
     /// VMs that belong to somebody else.
     pub vms: Vec<VmSpec>,
     /// Users with passwords.
@@ -34,6 +39,7 @@ impl Default for DatacenterSpec {
             version: "9.2.11".into(),
             hosts: Vec::new(),
             endpoints: Vec::new(),
+            images: Vec::new(),
             vms: Vec::new(),
             users: Vec::new(),
             tokens: Vec::new(),
@@ -132,6 +138,16 @@ impl StorageSpec {
     pub fn local_lvm() -> Self {
         Self::new("local-lvm", "lvmthin", &["images", "rootdir"], 800 << 30)
     }
+}
+
+/// An image that is on a storage from the start, on every host that has the storage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageSpec {
+    /// Its volume, such as `local:iso/talos.iso` or `local:import/talos.qcow2`.
+    pub volume: String,
+    /// What is in it.
+    pub system: SystemImage,
 }
 
 /// A VM that is there from the start.

@@ -32,6 +32,11 @@ pub(crate) fn is_cdrom(value: &str) -> bool {
         || matches!(drive.bare.as_deref().or_else(|| drive.get("file")), Some("cdrom" | "none"))
 }
 
+/// The snippet that is put on a VM's cloud-init drive.
+pub(crate) fn snippet(config: &Config) -> Option<&str> {
+    config.get("cicustom")?.split(',').find_map(|part| part.strip_prefix("user="))
+}
+
 /// Whether a drive is, or is to become, Proxmox's own cloud-init drive.
 pub(crate) fn is_cloudinit(value: &str) -> bool {
     let volume = value.split(',').next().unwrap_or_default();

@@ -96,6 +96,12 @@ pub(super) fn rules(config: &MachineConfig) -> Vec<String> {
         let vip = interfaces.into_iter().flatten().any(|i| i.get("vip").is_some());
         require(!vip, "virtual (shared) IP is not allowed on non-controlplane nodes");
     }
+    documents(config, &mut require);
+    problems
+}
+
+/// The rules of documents beside the main one.
+fn documents(config: &MachineConfig, require: &mut impl FnMut(bool, &str)) {
     let mut hostnames = 0;
     for document in config.kind("HostnameConfig") {
         hostnames += 1;
@@ -124,7 +130,6 @@ pub(super) fn rules(config: &MachineConfig) -> Vec<String> {
         require(name.parse::<std::net::IpAddr>().is_ok(), &format!("invalid VIP address {name:?}"));
         require(document.get("link").is_some_and(Value::is_string), "link name must be specified");
     }
-    problems
 }
 
 #[cfg(test)]

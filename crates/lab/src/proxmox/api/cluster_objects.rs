@@ -260,6 +260,17 @@ fn mapping(id: Option<&str>) -> String {
     id.map_or_else(|| "/mapping/pci".to_owned(), |id| format!("/mapping/pci/{id}"))
 }
 
+/// What somebody must be allowed to look at such objects, or to change them.
+fn may(context: &Context, kind: &str, id: Option<&str>) -> Result<(), Fail> {
+    match (kind, context.method.as_str()) {
+        ("pci", "GET") => context.need(&mapping(id), &["Mapping.Audit", "Mapping.Modify", "Mapping.Use"]),
+        ("pci", _) => context.need(&mapping(id), &["Mapping.Modify"]),
+        (_, "GET") => context.need("/", &["Sys.Audit"]),
+        ("backup", _) => context.need("/", &["Sys.Modify"]),
+        _ => context.need("/", &["Sys.Console"]),
+    }
+}
+
 /// `/cluster/ha/{resources,rules,groups}`, `/cluster/mapping/pci` and `/cluster/backup`, each with its objects below.
 pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
     let (name, rules) = rules(kind);
@@ -267,16 +278,7 @@ pub(super) fn kept(context: &Context, kind: &str, id: Option<&str>) -> Answer {
     if kind == "rules" && major < 9 {
         return Err(super::unknown(context));
     }
-    let privilege = match (context.method.as_str(), kind) {
-        ("GET", _) => "Sys.Audit",
-        (_, "backup") => "Sys.Modify",
-        _ => "Sys.Console",
-    };
-    match (kind, context.method.as_str()) {
-        ("pci", "GET") => context.need(&mapping(id), &["Mapping.Audit", "Mapping.Modify", "Mapping.Use"])?,
-        ("pci", _) => context.need(&mapping(id), &["Mapping.Modify"])?,
-        _ => context.need("/", &[privilege])?,
-    }
+    may(context, kind, id)?;
     verify(&context.params, rules)?;
     if kind == "groups" && major >= 9 && context.method == "POST" {
         return Err(Fail::internal("ha groups have been migrated to rules"));

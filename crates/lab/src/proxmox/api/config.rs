@@ -302,8 +302,17 @@ impl Change {
                 {
                     keep_as_unused(&mut vm.config, &old);
                 }
+                // The drive for cloud-init is of no use to anybody once it is taken out.
+                Some(old)
+                    if vmconfig::is_cloudinit(&old)
+                        && vmconfig::drive_volume(&old) != vmconfig::drive_volume(&value) =>
+                {
+                    let volid = vmconfig::drive_volume(&old).unwrap_or_default();
+                    drop(state.remove_volume(host, &volid));
+                }
                 _ => {}
             }
+            let vm = state.vm_mut(host, self.vmid)?;
             // Whatever is put into a CD drive, or taken out, makes it one to boot from.
             if cdrom && vm.config.contains_key("boot") {
                 let mut order = vmconfig::boot_order(&vm.wanted());
@@ -376,8 +385,10 @@ fn hot_plugs(config: &Config, name: &str) -> bool {
             _,
             "name" | "description" | "tags" | "onboot" | "protection" | "startup" | "shares"
             | "vmstatestorage" | "hookscript" | "lock" | "migrate_downtime" | "migrate_speed" | "cpulimit"
-            | "cpuunits",
-        ) => true,
+            | "cpuunits" | "cicustom" | "cipassword" | "citype" | "ciupgrade" | "ciuser" | "nameserver"
+            | "searchdomain" | "sshkeys",
+        )
+        | (("ipconfig", Some(_)), _) => true,
         _ => false,
     }
 }

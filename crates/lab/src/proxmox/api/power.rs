@@ -151,6 +151,12 @@ fn check_devices(state: &State, host: &str, vm: &Vm) -> Result<(), Fail> {
             return Err(Fail::internal(format!("volume '{volid}' does not exist")));
         }
     }
+    let has_drive = vmconfig::drives(&vm.config).iter().any(|(_, value)| vmconfig::is_cloudinit(value));
+    if let Some(volid) = vmconfig::snippet(&vm.config).filter(|_| has_drive)
+        && state.volume(host, volid).is_none()
+    {
+        return Err(Fail::internal(format!("volume '{volid}' does not exist")));
+    }
     for (name, value) in &vm.config {
         let mapping = value.split(',').find_map(|part| part.strip_prefix("mapping="));
         if let (("hostpci", Some(_)), Some(mapping)) = (vmconfig::indexed(name), mapping)
