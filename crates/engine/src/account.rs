@@ -1,252 +1,227 @@
-//! Makes a Proxmox account that may do just what it needs to: user, token, roles and access control list.
+//! Makes a Proxmox account what it should be, as a plan says it: user, token, roles and access control list.
+//!
+//! An account often comes before everything else. So the lock, the fence and the journal are those of the cluster's store where
+//! there is one already, and else there are none: then Proxmox's own lock of its user list orders two administrators, a token of
+//! one name is created once, and a role that somebody else changed meanwhile is not touched.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::Arc;
 
+use daedal_planner::{
+    Account, AccountPlan, AccountStep, AccountView, AclView, Holder as Side, RoleView, Secret, check_account,
+};
 use daedal_proxmox::{Client, Holder, NewToken};
+use daedal_store::{Entry, Journal, Store};
 use futures::future::BoxFuture;
-use serde::Serialize;
 
+use crate::clock::Clock;
 use crate::effects::{EffectKind, Effects};
-use crate::error::Error;
-use crate::privileges::Grant;
+use crate::error::{Error, chain};
 
-/// An account as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// `name@realm`.
-    pub user: String,
-    /// The token's name, the part after `!`.
-    pub token: String,
-    /// What it is for, for people who look at the list of users.
-    pub comment: String,
-    /// A resource pool that must exist.
-    pub pool: Option<String>,
-    /// What user and token may do.
-    pub grants: Vec<Grant>,
+/// Who keeps accounts, and how.
+pub struct Accounts<'a> {
+    /// The administrator.
+    pub admin: &'a Client,
+    /// What every change passes.
+    pub effects: &'a Effects,
+    /// The cluster's store, where there is one already.
+    pub store: Option<&'a Store>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
 }
 
-/// What to do about a token that is there already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Secret {
-    /// Its secret is known, so it stays.
-    Known,
-    /// Its secret is not known, and whoever uses it must not be cut off.
-    Unknown,
-    /// It is re-created; the old secret stops working.
-    Rotate,
+/// How a plan for an account went.
+#[derive(Debug)]
+pub struct AccountReport {
+    /// How many of its steps are done, from the first.
+    pub done: usize,
+    /// Why the next one is not.
+    pub failure: Option<Error>,
 }
 
-/// One thing that was looked at, and what became of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Ensured {
-    /// The thing, such as `role DaedalVM`.
-    pub what: String,
-    /// What was done about it; none if it was right already.
-    pub done: Option<&'static str>,
-}
-
-impl Ensured {
-    /// A thing, and what was done about it.
-    pub fn new(what: impl Into<String>, done: Option<&'static str>) -> Self {
-        Self { what: what.into(), done }
-    }
-
-    /// In one line, for people.
-    pub fn line(&self) -> String {
-        format!("{:<10} {}", self.done.unwrap_or("there"), self.what)
-    }
-}
-
-impl Account {
-    /// `user@realm!token`.
-    pub fn token_id(&self) -> String {
-        format!("{}!{}", self.user, self.token)
-    }
-
-    /// The roles that the grants name.
-    fn roles(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
-        let mut roles = BTreeMap::<_, BTreeSet<String>>::new();
-        for grant in &self.grants {
-            roles.entry(grant.role).or_default().extend(grant.privileges.iter().map(ToString::to_string));
-        }
-        roles
-    }
-
-    /// Makes what is missing and mends what differs; asked again, it does nothing. A new token's secret is given to
-    /// `keep` before anything else happens; where it cannot be kept, the token is deleted again.
-    pub async fn ensure(
-        &self,
-        admin: &Client,
-        effects: &Effects,
-        secret: Secret,
-        keep: impl AsyncFnOnce(&NewToken) -> std::io::Result<()>,
-    ) -> Result<Vec<Ensured>, Error> {
-        let mut all = Vec::new();
-        let mut say = |what: String, done: Option<&'static str>| all.push(Ensured::new(what, done));
-        if let Some(pool) = &self.pool {
-            let there = admin.pools().await?.iter().any(|known| known.poolid == *pool);
-            if !there {
-                change(effects, format!("pool {pool}"), admin.create_pool(pool, Some(&self.comment))).await?;
+impl Accounts<'_> {
+    /// Looks at everything that an account is made of.
+    pub async fn look(&self, account: &Account) -> Result<AccountView, Error> {
+        let admin = self.admin;
+        let pools = async {
+            match account.pool {
+                Some(_) => admin.pools().await,
+                None => Ok(Vec::new()),
             }
-            say(format!("pool {pool}"), (!there).then_some("created"));
-        }
-        let known = admin.roles().await?;
-        for (role, privileges) in self.roles() {
-            let there = known.iter().find(|known| known.roleid == role);
-            let done = match there {
-                None => {
-                    change(effects, format!("role {role}"), admin.create_role(role, &privileges)).await?;
-                    Some("created")
-                }
-                Some(known) if known.privileges.iter().cloned().collect::<BTreeSet<_>>() != privileges => {
-                    change(effects, format!("role {role}"), admin.update_role(role, &privileges)).await?;
-                    Some("changed")
-                }
-                Some(_) => None,
-            };
-            say(format!("role {role}"), done);
-        }
-        let there = admin.users().await?.iter().any(|user| user.userid == self.user);
-        if !there {
-            change(effects, format!("user {}", self.user), admin.create_user(&self.user, &self.comment))
-                .await?;
-        }
-        say(format!("user {}", self.user), (!there).then_some("created"));
-        let done = self.ensure_token(admin, effects, secret, keep).await?;
-        say(format!("token {}", self.token_id()), done);
-        self.ensure_grants(admin, effects, &mut say).await?;
-        Ok(all)
+        };
+        let (pools, roles, users, acl) = tokio::try_join!(pools, admin.roles(), admin.users(), admin.acl())?;
+        // Nobody has tokens of a user that does not exist.
+        let tokens = match users.iter().any(|user| user.userid == account.user) {
+            true => admin.tokens_of(&account.user).await?,
+            false => Vec::new(),
+        };
+        let role = |row: daedal_proxmox::RoleRow| {
+            let privileges = row.privileges.into_iter().collect();
+            (row.roleid, RoleView { privileges, built_in: row.special })
+        };
+        Ok(AccountView {
+            pools: pools.into_iter().map(|pool| pool.poolid).collect(),
+            roles: roles.into_iter().map(role).collect(),
+            users: users.into_iter().map(|user| (user.userid, user.comment.unwrap_or_default())).collect(),
+            tokens: tokens.into_iter().map(|token| token.tokenid).collect(),
+            acl: acl
+                .into_iter()
+                .map(|entry| AclView {
+                    path: entry.path,
+                    role: entry.roleid,
+                    id: entry.ugid,
+                    propagate: entry.propagate,
+                })
+                .collect(),
+        })
     }
 
-    async fn ensure_token(
+    /// Carries out a plan, step by step. A new token's secret is given to `keep` before anything else happens; where it cannot be
+    /// kept, the token is deleted again. An error means that nothing was begun.
+    pub async fn execute(
         &self,
-        admin: &Client,
-        effects: &Effects,
-        secret: Secret,
-        keep: impl AsyncFnOnce(&NewToken) -> std::io::Result<()>,
-    ) -> Result<Option<&'static str>, Error> {
-        let tokens = admin.tokens_of(&self.user).await?;
-        let delete = |why: &str| {
-            let what = format!("{why} token {}", self.token_id());
-            change(effects, what, admin.delete_token(&self.user, &self.token))
-        };
-        let there = tokens.iter().any(|token| token.tokenid == self.token);
-        match (there, secret) {
-            (true, Secret::Known) => return Ok(None),
-            (true, Secret::Unknown) => return Err(Error::TokenExists { id: self.token_id() }),
-            (true, Secret::Rotate) => delete("old").await?,
+        (account, view, secret): (&Account, &AccountView, Secret),
+        plan: &AccountPlan,
+        keep: impl AsyncFn(&NewToken) -> std::io::Result<()>,
+    ) -> Result<AccountReport, Error> {
+        if let [first, ..] = &check_account(account, view, secret, plan)[..] {
+            return Err(Error::Plan { why: format!("the checker refuses it: {first}") });
+        }
+        let journal = self.store.map(Store::journal);
+        self.note(journal.as_ref(), "run begun", &format!("account {}", plan.token), "");
+        let (mut done, mut failure) = (0, None);
+        for step in &plan.steps {
+            let what = subject(step);
+            self.note(journal.as_ref(), "begun", &what, "");
+            match self.step(step, &what, &keep).await {
+                Ok(()) => self.note(journal.as_ref(), "done", &what, ""),
+                Err(error) => {
+                    self.note(journal.as_ref(), "failed", &what, &chain(&error));
+                    failure = Some(error);
+                    break;
+                }
+            }
+            done += 1;
+        }
+        let left = format!("{} left", plan.steps.len() - done);
+        self.note(journal.as_ref(), "run ended", &format!("account {}", plan.token), &left);
+        // The journal is for people: a full disk must not fail a run that succeeded.
+        if let Some(journal) = journal
+            && let Err(error) = journal.close().await
+        {
+            tracing::warn!(error = %chain(&error), "the journal could not be written");
+        }
+        Ok(AccountReport { done, failure })
+    }
+
+    fn note(&self, journal: Option<&Journal>, what: &str, subject: &str, detail: &str) {
+        let Some(journal) = journal else { return };
+        journal.note(&Entry {
+            at: self.clock.now(),
+            what: what.to_owned(),
+            subject: subject.to_owned(),
+            detail: detail.to_owned(),
+        });
+    }
+
+    /// Carries out one step, unless it is done already.
+    async fn step(
+        &self,
+        step: &AccountStep,
+        what: &str,
+        keep: &impl AsyncFn(&NewToken) -> std::io::Result<()>,
+    ) -> Result<(), Error> {
+        if let Some(store) = self.store {
+            // Whoever lost the lock begins nothing more.
+            store.still_locked().await?;
+        }
+        let (admin, what) = (self.admin, what.to_owned());
+        match step {
+            AccountStep::CreatePool { pool, comment } => {
+                if admin.pools().await?.iter().any(|known| known.poolid == *pool) {
+                    return Ok(());
+                }
+                self.change(what, admin.create_pool(pool, Some(comment))).await
+            }
+            AccountStep::CreateRole { role, privileges } => match self.privileges(role).await? {
+                Some(there) if there == *privileges => Ok(()),
+                Some(_) => Err(Error::Changed { what }),
+                None => self.change(what, admin.create_role(role, privileges)).await,
+            },
+            AccountStep::ChangeRole { role, privileges, before } => match self.privileges(role).await? {
+                Some(there) if there == *privileges => Ok(()),
+                Some(there) if there == *before => {
+                    self.change(what, admin.update_role(role, privileges)).await
+                }
+                _ => Err(Error::Changed { what }),
+            },
+            AccountStep::CreateUser { user, comment } => {
+                if admin.users().await?.iter().any(|known| known.userid == *user) {
+                    return Ok(());
+                }
+                self.change(what, admin.create_user(user, comment)).await
+            }
+            AccountStep::CreateToken { user, token, comment, replaces } => {
+                self.create_token((user, token, comment), *replaces, keep).await
+            }
+            AccountStep::SetAcl { path, role, holder, id, propagate } => {
+                let holder = match holder {
+                    Side::User => Holder::User(id),
+                    Side::Token => Holder::Token(id),
+                };
+                self.change(what, admin.grant(path, role, holder, *propagate)).await
+            }
+        }
+    }
+
+    /// What is in a role now; none if there is no such role.
+    async fn privileges(&self, role: &str) -> Result<Option<BTreeSet<String>>, Error> {
+        let known = self.admin.roles().await?.into_iter().find(|known| known.roleid == role);
+        Ok(known.map(|known| known.privileges.into_iter().collect()))
+    }
+
+    async fn create_token(
+        &self,
+        (user, token, comment): (&str, &str, &str),
+        replaces: bool,
+        keep: &impl AsyncFn(&NewToken) -> std::io::Result<()>,
+    ) -> Result<(), Error> {
+        let (admin, id) = (self.admin, format!("{user}!{token}"));
+        let delete = |why: &str| self.change(format!("{why} token {id}"), admin.delete_token(user, token));
+        let there = admin.tokens_of(user).await?.iter().any(|known| known.tokenid == token);
+        match (there, replaces) {
+            // Somebody created it meanwhile, and has its secret.
+            (true, false) => return Err(Error::TokenExists { id }),
+            (true, true) => delete("old").await?,
             (false, _) => {}
         }
-        let what = format!("token {}", self.token_id());
-        let made = change(effects, what, admin.create_token(&self.user, &self.token, &self.comment)).await?;
+        let made = self.change(format!("token {id}"), admin.create_token(user, token, comment)).await?;
         if let Err(source) = keep(&made).await {
             // A token whose secret nobody has is of no use, and would be in the way of the next try.
             delete("unkept").await?;
-            return Err(Error::NotKept { id: self.token_id(), source });
-        }
-        Ok(Some(if there { "re-created" } else { "created" }))
-    }
-
-    /// A token with privilege separation may do what both it and its user may: each role is given to both.
-    async fn ensure_grants(
-        &self,
-        admin: &Client,
-        effects: &Effects,
-        say: &mut impl FnMut(String, Option<&'static str>),
-    ) -> Result<(), Error> {
-        let token = self.token_id();
-        let known = admin.acl().await?;
-        for grant in &self.grants {
-            let mut given = false;
-            for holder in [Holder::User(&self.user), Holder::Token(&token)] {
-                let id = match holder {
-                    Holder::User(id) | Holder::Token(id) => id,
-                };
-                let there = known.iter().any(|entry| {
-                    entry.path == grant.path
-                        && entry.ugid == id
-                        && entry.roleid == grant.role
-                        && entry.propagate == grant.propagate
-                });
-                if !there {
-                    let what = format!("{} on {} for {id}", grant.role, grant.path);
-                    let call = admin.grant(&grant.path, grant.role, holder, grant.propagate);
-                    change(effects, what, call).await?;
-                    given = true;
-                }
-            }
-            say(format!("{} on {}", grant.role, grant.path), given.then_some("granted"));
+            return Err(Error::NotKept { id, source });
         }
         Ok(())
     }
 
-    /// The same as commands for a shell on a Proxmox host, which may be given again. The token's secret ends in `file` and
-    /// nowhere else; `next` is what they say about it in the end.
-    pub fn commands(&self, file: &str, next: &str) -> String {
-        let mut text = String::new();
-        let mut line = |one: String| {
-            text.push_str(&one);
-            text.push('\n');
-        };
-        line("set -eu".to_owned());
-        if let Some(pool) = &self.pool {
-            line(format!(
-                "pveum pool list --output-format json | grep -q '\"poolid\":\"{pool}\"' || pveum pool add {pool}"
-            ));
-        }
-        for (role, privileges) in self.roles() {
-            let privileges = privileges.into_iter().collect::<Vec<_>>().join(" ");
-            line(format!(
-                "pveum role add {role} --privs '{privileges}' 2>/dev/null || pveum role modify {role} --privs '{privileges}'"
-            ));
-        }
-        let user = &self.user;
-        line(format!(
-            "pveum user list --output-format json | grep -q '\"userid\":\"{user}\"' || pveum user add {user} --comment '{}'",
-            self.comment
-        ));
-        // A secret is told once: whatever is in the file stays until there is another one to put there.
-        let (token, file) = (&self.token, quoted(file));
-        line(format!(
-            "if pveum user token list {user} --output-format json | grep -q '\"tokenid\":\"{token}\"'; then"
-        ));
-        line(format!(
-            "  echo 'The token {user}!{token} is there already, and its secret is not told again. If it is lost: pveum user \
-             token remove {user} {token}, and run this again.' >&2"
-        ));
-        line("else".to_owned());
-        line(format!("  made=$(pveum user token add {user} {token} --privsep 1 --output-format json)"));
-        line(
-            "  secret=$(printf '%s\\n' \"$made\" | sed -n 's/.*\"value\" *: *\"\\([^\"]*\\)\".*/\\1/p')"
-                .to_owned(),
-        );
-        line("  : \"${secret:?pveum does not tell the secret of the token}\"".to_owned());
-        line(format!("  (umask 077; printf '%s\\n' \"$secret\" > {file})"));
-        line("fi".to_owned());
-        for grant in &self.grants {
-            let flag = u8::from(grant.propagate);
-            for (option, id) in [("--users", self.user.clone()), ("--tokens", self.token_id())] {
-                let (path, role) = (&grant.path, grant.role);
-                line(format!("pveum acl modify {path} {option} '{id}' --roles {role} --propagate {flag}"));
-            }
-        }
-        line(format!("if [ -s {file} ]; then echo {} >&2; fi", quoted(next)));
-        text
+    /// One change of an account.
+    fn change<'a, T: Send + 'a>(
+        &'a self,
+        what: String,
+        call: impl Future<Output = Result<T, daedal_proxmox::Error>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T, Error>> {
+        self.effects.proxmox(EffectKind::SetAccount, what, call)
     }
 }
 
-/// A word for a shell, whatever is in it.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// One change of the account.
-fn change<'a, T: Send + 'a>(
-    effects: &'a Effects,
-    what: String,
-    call: impl Future<Output = Result<T, daedal_proxmox::Error>> + Send + 'a,
-) -> BoxFuture<'a, Result<T, Error>> {
-    effects.proxmox(EffectKind::SetAccount, what, call)
+/// What a step is about, for effects, errors and the journal.
+fn subject(step: &AccountStep) -> String {
+    match step {
+        AccountStep::CreatePool { pool, .. } => format!("pool {pool}"),
+        AccountStep::CreateRole { role, .. } | AccountStep::ChangeRole { role, .. } => format!("role {role}"),
+        AccountStep::CreateUser { user, .. } => format!("user {user}"),
+        AccountStep::CreateToken { user, token, .. } => format!("token {user}!{token}"),
+        AccountStep::SetAcl { path, role, id, .. } => format!("{role} on {path} for {id}"),
+    }
 }

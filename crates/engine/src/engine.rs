@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use daedal_dial::Routes;
 use daedal_inventory::Cluster;
+use daedal_machine::{Configs, SecondLook, SharedConfigs};
 use daedal_planner::{Generation, Images, SecretsId, World};
 use daedal_store::Store;
 use daedal_talos_config::SecretsBundle;
@@ -18,10 +19,11 @@ use crate::clock::Clock;
 use crate::effects::{EffectKind, Effects};
 use crate::entropy::Entropy;
 use crate::error::Error;
-use crate::image;
+use crate::host_files::HostFiles;
 use crate::kubernetes::Kubernetes;
 use crate::limits::Limits;
 use crate::outputs::Outputs;
+use crate::site::Site;
 use crate::status::StatusReport;
 
 /// Makes a secrets bundle from randomness at a time.
@@ -37,6 +39,8 @@ pub struct Parts {
     pub factory: daedal_image_factory::Factory,
     /// How each kind of peer is reached; the two clients above were built with theirs.
     pub routes: Routes,
+    /// Where snippets are put, where the boot path has any.
+    pub host_files: Option<Arc<dyn HostFiles>>,
     /// Where secrets and pins are kept.
     pub store: Store,
     /// Folder for talosconfig, kubeconfig and the like.
@@ -51,7 +55,7 @@ pub struct Parts {
     pub new_secrets: NewSecrets,
     /// The point every mutating call passes.
     pub effects: Effects,
-    /// Parallelism and patience.
+    /// Parallelism and patience; what is per host and storage, the [`Site`] keeps.
     pub limits: Limits,
 }
 
@@ -62,18 +66,25 @@ impl Parts {
     }
 }
 
-/// Observes and executes. Keeps nothing between calls.
+/// Observes and executes for one cluster. Keeps nothing between calls but the machine configs that it made, and what its
+/// [`Site`] does.
 #[derive(Clone)]
 pub struct Engine {
+    pub(crate) site: Site,
     pub(crate) parts: Parts,
     pub(crate) outputs: Outputs,
+    configs: Arc<SharedConfigs>,
 }
 
 impl Engine {
-    /// An engine of these parts.
+    /// An engine of these parts, alone on its site.
     pub fn new(parts: Parts) -> Self {
+        Site::new(&parts.limits).engine(parts)
+    }
+
+    pub(crate) fn on(site: Site, parts: Parts) -> Self {
         let outputs = Outputs::new(&parts.outputs, parts.store.keys().clone());
-        Self { parts, outputs }
+        Self { site, parts, outputs, configs: Arc::default() }
     }
 
     /// The files that the cluster's users get.
@@ -81,9 +92,31 @@ impl Engine {
         &self.outputs
     }
 
+    /// Makes all machine configs, and says what deserves a second look. An error is a config that would not be sent. Where the
+    /// stored secrets can be read, they are those that the run needs; what is wrong is judged with secrets that nobody keeps.
+    pub async fn vet(&self, cluster: &Cluster) -> Result<Vec<SecondLook>, Error> {
+        if cluster.kubernetes.endpoint_host.is_some()
+            && let Ok(Some(secrets)) = self.stored_secrets().await
+            && let Ok(doubts) = daedal_machine::vet_configs(&self.configs(cluster, &secrets))
+        {
+            return Ok(doubts);
+        }
+        vet(cluster)
+    }
+
+    /// The machine configs of this cluster with these secrets, each made once however many look at it.
+    pub(crate) fn configs(&self, cluster: &Cluster, secrets: &SecretsBundle) -> Arc<Configs> {
+        self.configs.of(cluster, secrets)
+    }
+
+    /// How often each node's machine config was made, by name and versions.
+    pub fn config_generations(&self) -> BTreeMap<(String, String), usize> {
+        self.configs.generations()
+    }
+
     /// What the cluster's nodes boot from, computed offline.
     pub fn images(&self, cluster: &Cluster) -> Images {
-        image::references(cluster)
+        daedal_machine::image::references(cluster)
     }
 
     /// Records that whoever uses this store has seen what was applied last, and agrees.
@@ -103,7 +136,8 @@ impl Engine {
     pub async fn status(&self, cluster: &Cluster) -> Result<StatusReport, Error> {
         // Without secrets the nodes cannot be asked; Proxmox can, and what it says is worth knowing.
         let secrets = self.stored_secrets().await.unwrap_or_default();
-        let world = self.observe_with(cluster, secrets).await?;
+        let id = secrets.as_ref().map(secrets_id);
+        let world = self.look(cluster, secrets, id).await?;
         let mut report = StatusReport::of(cluster, &world);
         report.compare(daedal_planner::plan_apply(cluster, &self.images(cluster), &world));
         report.credentials = self.outputs.credentials(self.parts.clock.now()).await;
@@ -139,6 +173,12 @@ impl Engine {
         let text = std::str::from_utf8(bytes.expose()).map_err(|source| Error::SecretsNotText { source })?;
         SecretsBundle::from_yaml(text).map(Some).map_err(|source| Error::BadSecrets { source })
     }
+}
+
+/// Makes all machine configs with secrets that nobody keeps, and says what deserves a second look. An error is a config that
+/// would not be sent.
+pub fn vet(cluster: &Cluster) -> Result<Vec<SecondLook>, Error> {
+    Ok(daedal_machine::vet(cluster)?)
 }
 
 /// The id of secrets. It is made of what no rotation of an authority changes.

@@ -4,12 +4,9 @@ mod fix;
 mod kind;
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-
-use daedal_inventory::Role;
 
 use crate::effects::Refused;
 
@@ -35,25 +32,6 @@ pub enum Doubt {
     },
 }
 
-/// Whose machine config it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConfigOwner {
-    /// One node's.
-    Node(String),
-    /// What all nodes of a role have in common, a file of its own among the outputs.
-    Role(Role),
-}
-
-impl fmt::Display for ConfigOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Node(name) => write!(f, "node {name}"),
-            Self::Role(Role::ControlPlane) => f.write_str("all control planes (controlplane.yaml)"),
-            Self::Role(Role::Worker) => f.write_str("all workers (worker.yaml)"),
-        }
-    }
-}
-
 /// An error of the engine. Display says what was attempted; `source()` says why it failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -61,11 +39,40 @@ pub enum Error {
     /// A Proxmox call or task failed; the source says which.
     #[error("{}", proxmox_words(.0))]
     Proxmox(#[from] daedal_proxmox::Error),
-    /// The endpoint is the first control plane's address, which nobody found yet.
+    /// A snippet is to be put on a host, and nobody said how files get there.
+    #[error("a snippet can only be put on a host over SSH, and the inventory has no `reach.ssh`")]
+    NoHostFiles,
+    /// A file on a Proxmox host could not be read or written.
+    #[error("cannot {what} {path} on the Proxmox host")]
+    HostFile {
+        /// `read` or `write`.
+        what: &'static str,
+        /// Which file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A storage keeps no snippets in a folder.
+    #[error("/etc/pve/storage.cfg of the Proxmox host names no folder for the snippets of storage {storage}")]
+    NoSnippets {
+        /// The storage.
+        storage: String,
+    },
+    /// A snippet was written, and the host that is to use it does not see it.
     #[error(
-        "the cluster's endpoint is not known: it is the address that its first control plane is given, once it is up"
+        "{path} is written, but {host} does not list it as {volid}: the SSH server is not this Proxmox host"
     )]
-    Unlocated,
+    SnippetNotSeen {
+        /// The file.
+        path: String,
+        /// What Proxmox calls it.
+        volid: String,
+        /// The host of the VM.
+        host: String,
+    },
+    /// The declared machine cannot be made.
+    #[error(transparent)]
+    Machine(#[from] daedal_machine::Error),
     /// A node's Talos API failed.
     #[error("cannot {what} on node {node}")]
     Talos {
@@ -75,59 +82,6 @@ pub enum Error {
         node: String,
         /// Why it failed.
         source: Box<daedal_talos_client::Error>,
-    },
-    /// Credentials could not be made from the secrets.
-    #[error("cannot make credentials from the secrets bundle")]
-    Credentials {
-        /// Why.
-        source: daedal_talos_config::Error,
-    },
-    /// A machine config could not be made.
-    #[error("cannot make the machine config of {whose}")]
-    MachineConfig {
-        /// Whose.
-        whose: ConfigOwner,
-        /// Why.
-        source: Box<daedal_talos_config::Error>,
-    },
-    /// A patch cannot be applied.
-    #[error("the patch {patch} cannot be applied to the machine config of {whose}")]
-    Patch {
-        /// Whose.
-        whose: ConfigOwner,
-        /// Where the patch is.
-        patch: String,
-        /// Why.
-        source: Box<daedal_talos_config::Error>,
-    },
-    /// A machine config that no node would take, or none should; it was not sent.
-    #[error(
-        "the machine config of {whose} is not valid{}: {}",
-        patch.as_ref().map_or_else(String::new, |patch| format!(" with the patch {patch}")),
-        faults.join("; ")
-    )]
-    InvalidConfig {
-        /// Whose.
-        whose: ConfigOwner,
-        /// The patch without which it would be, if it is one.
-        patch: Option<String>,
-        /// What is wrong with it.
-        faults: Vec<String>,
-    },
-    /// Two machine configs with one address; neither was sent.
-    #[error(
-        "nodes {first} and {second} would both have the address {address}{}",
-        patch.as_ref().map_or_else(String::new, |patch| format!(", by the patch {patch}"))
-    )]
-    SharedAddress {
-        /// The address.
-        address: IpAddr,
-        /// One node.
-        first: String,
-        /// The other.
-        second: String,
-        /// The patch that gives it to the other, if it is one.
-        patch: Option<String>,
     },
     /// TLS could not be set up.
     #[error("cannot set up TLS")]
@@ -196,7 +150,7 @@ pub enum Error {
         what: String,
     },
     /// A token is there whose secret is not known.
-    #[error("the token {id} exists, and its secret is not here")]
+    #[error("the token {id} exists, but its secret was not found")]
     TokenExists {
         /// `user@realm!name`.
         id: String,

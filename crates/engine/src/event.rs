@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use daedal_planner::{Action, Fix, ObjectKind, Purpose, Step, StepId};
+use daedal_planner::{Fix, Purpose, Step, StepId};
+use daedal_words::stage;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::ErrorKind;
 
 /// The step that an event or a report is about: in codes for programs, in words for people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRef {
     /// The step's position in the plan.
@@ -45,7 +47,7 @@ pub(crate) fn subject(node: Option<&str>, stage: &str) -> String {
 }
 
 /// One thing that happened in a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "event", rename_all_fields = "camelCase")]
 pub enum Event {
     /// The run begins.
@@ -57,6 +59,7 @@ pub enum Event {
         /// How many steps there are.
         steps: usize,
         /// When.
+        #[schemars(with = "String")]
         at: Timestamp,
     },
     /// A step has all it needs and its turn has come.
@@ -74,6 +77,7 @@ pub enum Event {
         what: String,
         /// For how long already.
         #[serde(serialize_with = "seconds")]
+        #[schemars(with = "f64")]
         since: Duration,
     },
     /// A step is done.
@@ -85,6 +89,7 @@ pub enum Event {
         already: bool,
         /// How long it took.
         #[serde(serialize_with = "seconds")]
+        #[schemars(with = "f64")]
         took: Duration,
     },
     /// A step gave up on a peer that does not answer. It is begun again if the peer comes back while the run goes on.
@@ -98,6 +103,7 @@ pub enum Event {
         error: String,
         /// How long it took.
         #[serde(serialize_with = "seconds")]
+        #[schemars(with = "f64")]
         took: Duration,
     },
     /// A step failed; what depends on it is skipped, all else goes on.
@@ -113,6 +119,7 @@ pub enum Event {
         fix: Option<Fix>,
         /// How long it took.
         #[serde(serialize_with = "seconds")]
+        #[schemars(with = "f64")]
         took: Duration,
     },
     /// A step will not be started in this run.
@@ -133,6 +140,7 @@ pub enum Event {
         left: usize,
         /// How long it took.
         #[serde(serialize_with = "seconds")]
+        #[schemars(with = "f64")]
         took: Duration,
     },
 }
@@ -140,56 +148,4 @@ pub enum Event {
 /// Writes a duration as seconds with fractions.
 pub(crate) fn seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64((duration.as_secs_f64() * 1000.0).round() / 1000.0)
-}
-
-/// What a person calls this step while it runs.
-pub fn stage(action: &Action) -> &'static str {
-    match action {
-        Action::CreateSecrets => "making the secrets",
-        Action::RegisterSchematic { .. } => "registering the schematic",
-        Action::PinImage { .. } => "measuring the image",
-        Action::DownloadImage { .. } => "downloading the image",
-        Action::DeleteImage { .. } => "deleting a bad image",
-        Action::UploadMedia { .. } => "uploading its config",
-        Action::MakeTemplate { .. } => "making a template",
-        Action::DropTemplate { .. } => "destroying a template",
-        Action::DeleteVolume { .. } => "deleting a volume",
-        Action::FillIpSet { .. } => "filling the IP set",
-        Action::DropIpSet { .. } => "deleting the IP set",
-        Action::SetFirewallRules { .. } => "setting the firewall's rules",
-        Action::SetFirewallOptions { .. } => "setting the firewall's options",
-        Action::FilterCard { on: true, .. } => "turning the firewall on",
-        Action::FilterCard { .. } => "turning the firewall off",
-        Action::PutClusterObject { kind: ObjectKind::BackupJob, .. } => "setting the backup job",
-        Action::PutClusterObject { .. } => "setting high availability",
-        Action::RemoveClusterObject { kind: ObjectKind::BackupJob, .. } => "removing the backup job",
-        Action::RemoveClusterObject { .. } => "ending high availability",
-        Action::CreateVm { template: Some(_), .. } => "cloning the VM",
-        Action::CreateVm { .. } => "creating the VM",
-        Action::AwaitCreate { .. } => "waiting for an earlier create",
-        Action::GrowDisk { .. } => "growing the disk",
-        Action::UpdateVm { .. } => "changing the VM",
-        Action::AttachMedia { .. } => "inserting the config media",
-        Action::StartVm { .. } => "starting the VM",
-        Action::RestartVm { .. } => "restarting the VM",
-        Action::GiveConfig { .. } => "giving it its config",
-        Action::ApplyConfig { .. } => "changing its config",
-        Action::AwaitApi => "booting Talos",
-        Action::Bootstrap { recover: None } => "bootstrapping etcd",
-        Action::Bootstrap { .. } => "restoring etcd",
-        Action::AwaitEtcd => "joining etcd",
-        Action::AwaitEndpoint => "reaching the API server",
-        Action::AwaitReady => "becoming Ready",
-        Action::EjectMedia { .. } => "ejecting the config media",
-        Action::MarkConfigured { .. } => "noting that it has its config",
-        Action::DeleteMedia { .. } => "deleting the config media",
-        Action::WriteOutputs => "writing the outputs",
-        Action::Cordon => "keeping new pods away",
-        Action::Drain => "evicting its pods",
-        Action::LeaveEtcd { .. } => "leaving etcd",
-        Action::RemoveMember { .. } => "being taken out of etcd",
-        Action::ForgetNode => "being deleted from Kubernetes",
-        Action::StopVm { .. } => "stopping the VM",
-        Action::DestroyVm { .. } => "deleting the VM",
-    }
 }

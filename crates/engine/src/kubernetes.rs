@@ -68,7 +68,7 @@ impl Kubernetes {
     /// Mints an administrator's certificate and trusts the cluster's own authority only.
     pub(crate) fn new(parts: &Parts, secrets: &SecretsBundle) -> Result<Self, Error> {
         let (now, rng) = (parts.clock.now(), &mut parts.entropy.generator());
-        let talos = |source| Error::Credentials { source };
+        let talos = |source| daedal_machine::Error::Credentials { source };
         let leaf = Leaf {
             common_name: Some("admin".into()),
             organization: Some("system:masters".into()),

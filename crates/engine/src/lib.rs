@@ -1,7 +1,8 @@
 //! Observes the world and executes plans: the only part that acts.
 //!
 //! The entry type is [`Engine`], built from [`Parts`] (clients, routes, store, clock, effects, limits). It reads no
-//! environment and no terminal, assumes neither one cluster nor one process, and keeps nothing between calls.
+//! environment and no terminal, assumes neither one cluster nor one process, and keeps nothing between calls. Engines of several
+//! clusters on one Proxmox are made by one [`Site`], whose hosts they load no more together than each alone.
 //!
 //! ```text
 //! let engine = Engine::new(parts);
@@ -23,8 +24,8 @@
 //! - A call that may have happened is never repeated blindly: the world is read again first.
 //! - Secrets are stored and read back before the first byte that depends on them leaves the machine.
 
-mod access;
 mod account;
+mod account_script;
 mod addresses;
 mod backup;
 mod clock;
@@ -34,13 +35,12 @@ mod entropy;
 mod error;
 mod event;
 mod execute;
-mod image;
+mod host_files;
 mod kubernetes;
 mod leftovers;
 mod limits;
 mod live;
 mod machine;
-mod marking;
 mod node_details;
 mod node_identities;
 mod nodes;
@@ -50,26 +50,27 @@ mod privileges;
 mod report;
 mod routes;
 mod run;
-mod settings;
+mod site;
 mod status;
 mod templates;
 mod unreached;
-mod vet;
 
-pub use access::{Credential, kubeconfig, talosconfig};
-pub use account::{Account, Ensured, Secret};
+pub use account::{AccountReport, Accounts};
+pub use account_script::commands as account_commands;
 pub use addresses::found_addresses;
 pub use backup::{Backup, Kept};
 pub use clock::{Clock, FixedClock, SystemClock};
+pub use daedal_machine::access::{Credential, kubeconfig, talosconfig};
+pub use daedal_machine::{ConfigOwner, SecondLook, views};
 pub use effects::{Effect, EffectKind, Effects, Gate, Open, Refused, Verdict};
-pub use engine::{Engine, NewSecrets, Parts};
+pub use engine::{Engine, NewSecrets, Parts, vet};
 pub use entropy::Entropy;
-pub use error::{ConfigOwner, Doubt, Error, ErrorKind, chain};
-pub use event::{Event, StepRef, stage};
+pub use error::{Doubt, Error, ErrorKind, chain};
+pub use event::{Event, StepRef};
+pub use host_files::HostFiles;
 pub use leftovers::LeftoverList;
 pub use limits::Limits;
-pub use live::{Check, CheckVerdict, LiveReport, NotInFactory};
-pub use marking::LostMark;
+pub use live::{Check, CheckSubject, CheckVerdict, LiveReport, NotInFactory};
 pub use node_details::{
     AddressDetails, ConditionDetails, DiskDetails, EtcdDetails, ExtensionDetails, KubernetesAddress,
     KubernetesDetails, LinkDetails, NicDetails, NodeDetails, ProxmoxDetails, ServiceDetails, Side,
@@ -77,10 +78,10 @@ pub use node_details::{
 };
 pub use observe::RunsOn;
 pub use outputs::{Outputs, Rekeyed};
-pub use privileges::{Grant, Scope, Use, vnet_zones};
+pub use privileges::{Scope, Use, vnet_zones};
 pub use report::{Report, StepReport, StepState};
-pub use routes::routes;
+pub use routes::{RouteError, routes};
 pub use run::Run;
-pub use status::{NodeStatus, Side as StatusSide, StatusReport, Unasked};
+pub use site::Site;
+pub use status::{NodeStatus, Side as StatusSide, StatusReport, Unasked, vm_word};
 pub use templates::TemplateList;
-pub use vet::{SecondLook, vet};

@@ -1,7 +1,9 @@
 //! `check --live`: what can be proven against the real Proxmox before anything is created.
 
 mod factory;
+mod hosts;
 mod quorum;
+mod subject;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,14 +11,16 @@ use std::time::Duration;
 use daedal_dial::Target;
 use daedal_inventory::{Cluster, Node, Reach, TlsTrust};
 use daedal_planner::{
-    CLONE_FULL, Command, Fix, Level, NoRoom, Ownership, Plan, PlanError, UnusableHost, World,
-    lacks_linked_clones, leftovers, plan_apply, storage_warnings, storages_needed, without_import,
+    Fix, Level, NoRoom, Ownership, Plan, PlanError, UnusableHost, World, plan_apply, without_import,
 };
 use daedal_proxmox::{Client, Permissions, imports_disk_images, permitted, release};
+use daedal_words::Told as _;
 use futures::future::join_all;
 use serde::Serialize;
 
 pub use self::factory::NotInFactory;
+pub use self::subject::CheckSubject;
+use crate::account_script::granting;
 use crate::engine::Engine;
 use crate::error::{Error, chain};
 use crate::observe::{UnobservedList, architectures};
@@ -37,8 +41,8 @@ pub struct LiveReport {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// What was checked, such as `storage local on atlas`.
-    pub what: String,
+    /// What was checked; in JSON its words, such as `storage local on atlas`.
+    pub what: CheckSubject,
     /// How it went.
     pub verdict: CheckVerdict,
     /// What was found, in a sentence.
@@ -79,22 +83,22 @@ impl LiveReport {
     fn add(
         &mut self,
         verdict: CheckVerdict,
-        what: impl Into<String>,
+        what: CheckSubject,
         found: impl Into<String>,
         fix: Option<impl Into<Fix>>,
     ) {
-        let (what, found, fix) = (what.into(), found.into(), fix.map(Into::into));
+        let (found, fix) = (found.into(), fix.map(Into::into));
         self.checks.push(Check { what, verdict, found, fix, optional: false });
     }
 
     /// Something that could not be checked, and that an apply may do without.
-    fn unasked(&mut self, what: impl Into<String>, found: impl Into<String>, fix: Option<Fix>) {
-        let (what, found) = (what.into(), found.into());
+    fn unasked(&mut self, what: CheckSubject, found: impl Into<String>, fix: Option<Fix>) {
+        let found = found.into();
         let check = Check { what, verdict: CheckVerdict::Unknown, found, fix, optional: true };
         self.checks.push(check);
     }
 
-    fn good(&mut self, what: impl Into<String>, found: impl Into<String>) {
+    fn good(&mut self, what: CheckSubject, found: impl Into<String>) {
         self.add(CheckVerdict::Good, what, found, None::<Fix>);
     }
 }
@@ -107,7 +111,7 @@ impl Engine {
         let mut world = match self.observe(cluster).await {
             Ok(world) => world,
             Err(error) => {
-                let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
+                let what = CheckSubject::Proxmox(cluster.proxmox.endpoint.clone());
                 report.add(CheckVerdict::Bad, what, chain(&error), error.fix());
                 report.blocked = Some(error);
                 return report;
@@ -126,8 +130,8 @@ impl Engine {
             Ok(rows) => rows.into_iter().filter(|row| row.kind == "node").map(|row| row.node).collect(),
             Err(_) => BTreeSet::new(),
         };
-        hosts(&mut report, cluster, &world, &known);
-        living(&mut report, cluster, &world);
+        hosts::look(&mut report, cluster, &world, &known);
+        hosts::living(&mut report, cluster, &world);
         planned(&mut report, cluster, &world, plan);
         self.factory(&mut report, cluster).await;
         self.addresses(&mut report, cluster, &world).await;
@@ -136,7 +140,7 @@ impl Engine {
         for unobserved in &world.unobserved {
             report.add(
                 CheckVerdict::Unknown,
-                unobserved.what.to_string(),
+                CheckSubject::Unobserved(unobserved.what.clone()),
                 &unobserved.why,
                 unobserved.fix.clone(),
             );
@@ -168,13 +172,16 @@ impl Engine {
             taken += 1;
             report.add(
                 CheckVerdict::Bad,
-                format!("address {address}"),
+                CheckSubject::Addresses(Some(address)),
                 format!("something answers there on port {port}, but {who} does not exist yet"),
                 Some("choose another address, or find out what uses this one".to_owned()),
             );
         }
         if taken == 0 && count > 0 {
-            report.good("addresses", format!("nothing answers on the {count} that new nodes will use"));
+            report.good(
+                CheckSubject::Addresses(None),
+                format!("nothing answers on the {count} that new nodes will use"),
+            );
         }
     }
 
@@ -187,7 +194,7 @@ impl Engine {
         let asked = join_all(asked).await;
         let mut right = !asked.is_empty();
         for (name, told, here) in asked {
-            let what = format!("clock of {name}");
+            let what = CheckSubject::Clocks(Some(name.clone()));
             match told {
                 Ok(there) if (there - here).abs() <= CLOCK_SLACK => {}
                 Ok(there) => {
@@ -208,7 +215,7 @@ impl Engine {
             }
         }
         if right {
-            report.good("clocks", format!("within {CLOCK_SLACK} s of this machine's"));
+            report.good(CheckSubject::Clocks(None), format!("within {CLOCK_SLACK} s of this machine's"));
         }
     }
 
@@ -228,16 +235,13 @@ impl Engine {
 /// Seconds by which clocks may differ before it is worth a word.
 const CLOCK_SLACK: i64 = 30;
 
-/// Room for an image and the nodes' config media, where the image's size is not known yet.
-const IMAGE_ROOM: u64 = 4 << 30;
-
 /// Only a host that is up refuses a connection; but a proxy says the same of an address where nothing is.
 fn proves_a_host(reach: &Reach, error: &std::io::Error) -> bool {
     *reach == Reach::Direct && error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
 fn version(report: &mut LiveReport, cluster: &Cluster, version: &str, plan: &Result<Plan, PlanError>) {
-    let what = format!("Proxmox at {}", cluster.proxmox.endpoint);
+    let what = CheckSubject::Proxmox(cluster.proxmox.endpoint.clone());
     let (major, _) = release(version).unwrap_or_default();
     if major >= 8 && (imports_disk_images(version) || !cluster.boot.imports()) {
         report.good(what, format!("version {version}, the token is accepted"));
@@ -256,7 +260,7 @@ fn version(report: &mut LiveReport, cluster: &Cluster, version: &str, plan: &Res
     if cluster.proxmox.tls == TlsTrust::Insecure {
         report.add(
             CheckVerdict::Warning,
-            "TLS",
+            CheckSubject::Tls,
             "the certificate of Proxmox is not verified (`insecure: true`)",
             Some("pin it: `tls: {fingerprint: …}`".to_owned()),
         );
@@ -274,14 +278,18 @@ fn planned(report: &mut LiveReport, cluster: &Cluster, world: &World, plan: Resu
             return taken_vmids(report, cluster, world);
         }
         Err(error) => {
-            let what = if matches!(error, PlanError::NoRoom(_)) { "capacity" } else { "plan" };
+            let what = match error {
+                PlanError::NoRoom(_) => CheckSubject::Capacity,
+                _ => CheckSubject::Plan,
+            };
             report.add(CheckVerdict::Bad, what, chain(&error), error.fix());
             return taken_vmids(report, cluster, world);
         }
     };
-    report.good("capacity", "every new node fits on a host");
+    report.good(CheckSubject::Capacity, "every new node fits on a host");
     for note in plan.notes.into_iter().filter(|note| note.level == Level::Problem) {
-        report.add(CheckVerdict::Bad, note.about, note.text, note.fix);
+        let (found, fix) = (note.text(), note.fix());
+        report.add(CheckVerdict::Bad, CheckSubject::Noted(Box::new(note.advice)), found, fix);
     }
 }
 
@@ -290,13 +298,12 @@ fn no_host(report: &mut LiveReport, room: &NoRoom) {
     let found = format!("{}: {}", room.headline(), room.homeless.join(", "));
     let mut untold = Vec::new();
     for UnusableHost { host, why, fix } in &room.unusable {
-        let of_host = |what: &str| what == format!("host {host}") || what.ends_with(&format!(" on {host}"));
-        let told = |check: &Check| check.verdict == CheckVerdict::Bad && of_host(&check.what);
+        let told = |check: &Check| check.verdict == CheckVerdict::Bad && check.what.host() == Some(host);
         if !report.checks.iter().any(told) {
-            untold.push((format!("new nodes on {host}"), why.clone(), fix.clone()));
+            untold.push((CheckSubject::NewNodes(Some(host.clone())), why.clone(), fix.clone()));
         }
     }
-    report.add(CheckVerdict::Bad, "new nodes", found, None::<Fix>);
+    report.add(CheckVerdict::Bad, CheckSubject::NewNodes(None), found, None::<Fix>);
     for (what, why, fix) in untold {
         report.add(CheckVerdict::Bad, what, why, fix);
     }
@@ -309,7 +316,7 @@ fn taken_vmids(report: &mut LiveReport, cluster: &Cluster, world: &World) {
         if matches!(guest.ownership, Ownership::Foreign | Ownership::LookAlike { .. }) {
             report.add(
                 CheckVerdict::Bad,
-                format!("VMID {}", node.vmid),
+                CheckSubject::Vmid(node.vmid),
                 format!("it is taken by `{}` on {}, which is not node {}", guest.name, guest.host, node.name),
                 Some(format!("give node {} or its pool another VMID", node.name)),
             );
@@ -332,7 +339,7 @@ async fn privileges(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client
             Err(error) => {
                 report.add(
                     CheckVerdict::Unknown,
-                    format!("privileges on {path}"),
+                    CheckSubject::Privileges(Some(path.to_owned())),
                     chain(&error),
                     None::<Fix>,
                 );
@@ -358,20 +365,20 @@ async fn privileges(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client
         all &= grant.loss.is_some();
         report.add(
             verdict,
-            format!("privileges on {}", grant.path),
+            CheckSubject::Privileges(Some(grant.path.clone())),
             format!("the token {token} lacks {}{so}", missing.join(", ")),
-            Some(grant.command(token)),
+            Some(granting(grant, token)),
         );
     }
     if all {
-        report.good("privileges", format!("the token {token} has all that are needed"));
+        report.good(CheckSubject::Privileges(None), format!("the token {token} has all that are needed"));
     }
 }
 
 /// A pool that is missing is found only when the first VM goes into it.
 async fn pool(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client) {
     let Some(pool) = &cluster.proxmox.pool else { return };
-    let what = format!("pool {pool}");
+    let what = CheckSubject::Pool(pool.clone());
     match proxmox.pools().await {
         Ok(pools) if pools.iter().any(|known| known.poolid == *pool) => report.good(what, "it exists"),
         Ok(_) => report.add(
@@ -381,104 +388,6 @@ async fn pool(report: &mut LiveReport, cluster: &Cluster, proxmox: &Client) {
             Some(format!("pveum pool add {pool}")),
         ),
         Err(error) => report.add(CheckVerdict::Unknown, what, chain(&error), None::<Fix>),
-    }
-}
-
-/// What a cluster that lives should know of its storages; what cannot be used at all is told with the hosts.
-fn living(report: &mut LiveReport, cluster: &Cluster, world: &World) {
-    for warning in storage_warnings(cluster, world) {
-        let told = report.checks.iter().any(|check| {
-            check.verdict == CheckVerdict::Bad && check.what.starts_with(warning.about.as_str())
-        });
-        if !told {
-            report.checks.retain(|check| check.what != warning.about);
-            report.add(CheckVerdict::Warning, warning.about, warning.text, Some(warning.fix));
-        }
-    }
-    let left: Vec<String> = leftovers(cluster, world).iter().map(daedal_planner::Leftover::shown).collect();
-    if !left.is_empty() {
-        let fix = Fix::from("to see them: ")
-            .run(Command::VolumesList)
-            .words("; to delete them: ")
-            .run(Command::VolumesPrune);
-        let found = format!("left over, used by no VM: {}", left.join(", "));
-        report.add(CheckVerdict::Warning, "volumes", found, Some(fix));
-    }
-}
-
-fn hosts(report: &mut LiveReport, cluster: &Cluster, world: &World, known: &BTreeSet<String>) {
-    let proxmox = &cluster.proxmox;
-    for host in &proxmox.hosts {
-        let name = &host.name;
-        let Some(view) = world.hosts.get(name) else {
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let fix = (!known.is_empty()).then(|| format!("hosts that exist: {}", known.join(", ")));
-            report.add(CheckVerdict::Bad, format!("host {name}"), "Proxmox has no such host", fix);
-            continue;
-        };
-        if !view.online {
-            let fix = format!(
-                "bring it back, or remove it from `hosts`; on another host: pvecm status; ping {name}"
-            );
-            report.add(CheckVerdict::Bad, format!("host {name}"), "it is offline", Some(fix));
-            continue;
-        }
-        report.good(format!("host {name}"), format!("online, {} CPUs, {} GiB", view.cpus, view.memory >> 30));
-        for (storage, content) in storages_needed(cluster, world) {
-            let what = format!("storage {storage} on {name}");
-            let Some(found) = view.storages.get(storage) else {
-                let known: Vec<&str> = view.storages.keys().map(String::as_str).collect();
-                let fix =
-                    (!known.is_empty()).then(|| format!("storages that exist there: {}", known.join(", ")));
-                report.add(CheckVerdict::Bad, what, "it does not exist, or the token may not see it", fix);
-                continue;
-            };
-            let missing: Vec<&str> =
-                content.into_iter().filter(|kind| !found.content.contains(*kind)).collect();
-            let there = |file: &str| world.volumes.iter().any(|v| v.host == *name && v.volid.ends_with(file));
-            let room = match &world.image_pins[..] {
-                _ if cluster.boot.volume().is_some() => 0,
-                [] => IMAGE_ROOM,
-                pins => pins.iter().filter(|pin| !there(&pin.file)).map(|pin| pin.size).max().unwrap_or(0),
-            };
-            if let Some((why, fix)) = found.fault(storage, name) {
-                report.add(CheckVerdict::Bad, what, format!("it {why}"), Some(fix));
-            } else if let Some(why) = lacks_linked_clones(cluster, storage, &found.kind) {
-                report.add(CheckVerdict::Bad, what, why, Some(CLONE_FULL.to_owned()));
-            } else if storage == proxmox.images_storage && found.available < room {
-                report.add(
-                    CheckVerdict::Bad,
-                    what,
-                    format!(
-                        "it has {} MiB free, and an image takes up to {} MiB",
-                        found.available >> 20,
-                        room >> 20
-                    ),
-                    Some(format!("make room on {name}: pvesm list {storage}; pvesm free VOLUME")),
-                );
-            } else if missing.is_empty() {
-                report.good(what, format!("{} GiB free", found.available >> 30));
-            } else {
-                let all: BTreeSet<&str> =
-                    found.content.iter().map(String::as_str).chain(missing.clone()).collect();
-                let all: Vec<&str> = all.into_iter().collect();
-                report.add(
-                    CheckVerdict::Bad,
-                    what,
-                    format!("it does not take the content type {}", missing.join(" and ")),
-                    Some(format!("pvesm set {storage} --content {}", all.join(","))),
-                );
-            }
-        }
-        if view.bridges_seen && !view.bridges.contains(&proxmox.bridge) {
-            let known: Vec<&str> = view.bridges.iter().map(String::as_str).collect();
-            report.add(
-                CheckVerdict::Bad,
-                format!("bridge {} on {name}", proxmox.bridge),
-                "it does not exist there",
-                Some(format!("bridges that exist there: {}", known.join(", "))),
-            );
-        }
     }
 }
 

@@ -1,12 +1,11 @@
-//! From the inventory to what Talos and Proxmox are told of one node: its machine config and media (in [`config`]), its VM.
+//! From the inventory to what Proxmox is told of one node's VM.
 
-mod config;
 mod options;
 
 use std::collections::BTreeMap;
 
 use daedal_inventory::hardware::{Firmware, Hardware};
-use daedal_inventory::{Arch, BootConfig, Cluster, Node, Role};
+use daedal_inventory::{Arch, Cluster, Node, Role};
 use daedal_machine::vm::{cards, further_disks, plain_options};
 use daedal_planner::names::{media_file, media_volid, template_name};
 use daedal_planner::{Seat, Seats, Stamp, TemplateMark, seat};
@@ -14,12 +13,8 @@ use daedal_proxmox::{CreateVm, NewDisk, Nic, UpdateVm, VmConfig, cdrom};
 
 pub(crate) use daedal_machine::vm::FIRST_NIC;
 
-pub(crate) use self::config::{
-    address_from, config, judged, marks, media, of_versions, patched, refusal, role_config,
-};
 use self::options::new_disk;
 pub(crate) use self::options::{seen, sent};
-use crate::image;
 
 /// Slot of the system disk.
 pub(crate) const SYSTEM_DISK: &str = "scsi0";
@@ -60,7 +55,9 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>, stamp: &S
         None => NewDisk::blank(&proxmox.disks_storage, node.disk >> 30),
     };
     let Drives { media, boot } = drives(cluster);
-    let drives = [(media, sources.media), (boot, sources.iso)];
+    // A snippet is no medium itself: Proxmox puts it on the drive that it makes.
+    let medium = sources.media.filter(|_| !cluster.boot.by_snippet());
+    let drives = [(media, medium), (boot, sources.iso)];
     // An empty disk does not boot, so the ISO's turn comes until the system is installed, and never again. The config medium
     // boots nothing; a drive that is not in the order would be appended to it when it is emptied, as a change that waits.
     let boots = [Some(SYSTEM_DISK), sources.iso.map(|_| boot), sources.media.map(|_| media)];
@@ -84,7 +81,7 @@ pub(crate) fn vm(cluster: &Cluster, node: &Node, sources: Sources<'_>, stamp: &S
         // An empty disk need not grow, so that the VM can start in the same breath.
         start: sources.image.is_none(),
         boot_order: boots.into_iter().flatten().map(str::to_owned).collect(),
-        extra: cloud_init(cluster, node).into_iter().chain(plain(cluster, node)).collect(),
+        extra: cloud_init(cluster, node, sources.media).into_iter().chain(plain(cluster, node)).collect(),
         ..hardware(cluster, &node.hardware, &proxmox.disks_storage)
     }
 }
@@ -147,7 +144,8 @@ pub(crate) fn template(
         secrets: stamp.secrets.clone(),
     };
     let of_role = cluster.nodes.iter().find(|node| node.role == role);
-    let schematic = image::references(cluster).shared.map(|image| image.schematic_id).unwrap_or_default();
+    let schematic =
+        daedal_machine::image::references(cluster).shared.map(|image| image.schematic_id).unwrap_or_default();
     CreateVm {
         vmid,
         name: template_name(cluster, role, &schematic),
@@ -216,20 +214,36 @@ pub(crate) fn clone_update(cluster: &Cluster, node: &Node, stamp: &Stamp) -> Upd
     for (slot, disk) in extra_disks(cluster, node) {
         update = update.set(slot, disk.property_string());
     }
-    if cluster.boot.by_medium() {
-        let file = media_file(cluster, node, stamp.secrets.as_ref());
-        let volid = media_volid(&cluster.proxmox.images_storage, &file);
+    let file = media_file(cluster, node, stamp.secrets.as_ref());
+    let volid = media_volid(&cluster.proxmox.images_storage, &file);
+    if cluster.boot.by_medium() && !cluster.boot.by_snippet() {
         update = update.set(drives(cluster).media, cdrom(Some(&volid)));
     }
-    for (option, value) in cloud_init(cluster, node) {
+    for (option, value) in cloud_init(cluster, node, Some(&volid)) {
         update = update.set(option, value);
     }
     update
 }
 
-/// Proxmox's own drive with the node's static network, where the boot path has one; it holds no secrets.
-fn cloud_init(cluster: &Cluster, node: &Node) -> BTreeMap<String, String> {
-    if cluster.boot.config != BootConfig::CloudInitDrive {
+/// The options that have Proxmox put a snippet on its own drive.
+pub(crate) fn with_snippet(cluster: &Cluster, volid: &str) -> [(&'static str, String); 2] {
+    let drive = format!("{}:cloudinit", cluster.proxmox.cloud_init_storage());
+    [(drives(cluster).media, drive), (CUSTOM, format!("user={volid}"))]
+}
+
+/// The option that names a snippet.
+pub(crate) const CUSTOM: &str = "cicustom";
+
+/// The snippet that Proxmox puts on the drive of a VM.
+pub(crate) fn snippet(config: &VmConfig) -> Option<&str> {
+    let custom = config.raw.get(CUSTOM)?;
+    custom.split(',').find_map(|part| part.strip_prefix("user="))
+}
+
+/// Proxmox's own drive with the node's static network, where the boot path has one. It holds no secrets but those of the snippet
+/// that it may have.
+fn cloud_init(cluster: &Cluster, node: &Node, medium: Option<&str>) -> BTreeMap<String, String> {
+    if !cluster.boot.has_cloud_init() {
         return BTreeMap::new();
     }
     let network = &cluster.network;
@@ -246,6 +260,12 @@ fn cloud_init(cluster: &Cluster, node: &Node) -> BTreeMap<String, String> {
         ("citype".to_owned(), "nocloud".to_owned()),
         ("ipconfig0".to_owned(), address),
     ]);
+    if cluster.network.dhcp {
+        options.insert("ipconfig0".to_owned(), format!("{ip}=dhcp"));
+    }
+    if let Some(volid) = medium.filter(|_| cluster.boot.by_snippet()) {
+        options.extend(with_snippet(cluster, volid).map(|(option, value)| (option.to_owned(), value)));
+    }
     if !resolvers.is_empty() {
         options.insert("nameserver".to_owned(), resolvers.join(" "));
     }

@@ -14,7 +14,7 @@ use daedal_talos_client::{
     self as client, ApplyMode, Client, ConnectOptions, Error as TalosError, FailureKind, Reset,
     WipedPartition,
 };
-use daedal_talos_config::{ApiRole, ClientCredentials, Secret, SecretsBundle};
+use daedal_talos_config::{ApiRole, ClientCredentials, MachineConfig, Marks, Secret, SecretsBundle};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
@@ -128,6 +128,15 @@ impl Peer for Former {
 /// No call takes longer. A node waits up to five seconds for its clock before it answers a bootstrap.
 const LONGEST_CALL: Duration = Duration::from_secs(15);
 
+/// Why a node refuses a config, in its own words, but for the secrets that they quote.
+pub(crate) fn refusal(
+    config: &MachineConfig,
+    marks: &Marks<'_>,
+    error: &daedal_talos_client::Error,
+) -> String {
+    config.quoted(&chain(error), marks)
+}
+
 /// How a node took a machine config.
 #[derive(Debug)]
 pub(crate) enum Configured {
@@ -161,7 +170,7 @@ impl Nodes {
         let from = parts.clock.now() - SignedDuration::from_secs(60);
         let credentials = secrets
             .client_credentials(ApiRole::Admin, LIFETIME, &mut parts.entropy.generator(), from)
-            .map_err(|source| Error::Credentials { source })?;
+            .map_err(|source| daedal_machine::Error::Credentials { source })?;
         let clock = parts.clock.clone();
         Ok(Self {
             dialer: parts.routes.nodes.clone(),

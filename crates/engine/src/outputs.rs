@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use daedal_inventory::{Cluster, Role};
+use daedal_machine::access::{self, Credential};
+use daedal_machine::views::{self, Hosts};
+use daedal_machine::{Configs, NodeConfig, RoleConfig};
 use daedal_store::{ENCRYPTED, Keyring, SecretBytes, remove_private, write_private};
 use daedal_talos_config::{
     ApiRole, DEFAULT_LIFETIME, Secret, SecretsBundle, Talosconfig, kubeconfig_validity,
@@ -14,10 +18,8 @@ use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::access::{self, Credential};
 use crate::effects::{EffectKind, Effects};
 use crate::error::Error;
-use crate::machine;
 
 /// What the folder's files were made from, and what they were. Written last.
 #[derive(Serialize, Deserialize)]
@@ -58,8 +60,13 @@ struct Machine<'a> {
     disk: u64,
 }
 
-/// Which host each node is on.
-pub(crate) type Hosts = BTreeMap<String, String>;
+/// What is read back of a [`Machine`].
+#[derive(Deserialize)]
+struct Known {
+    name: String,
+    address: String,
+    host: Option<String>,
+}
 
 const TALOSCONFIG: &str = "talosconfig";
 const KUBECONFIG: &str = "kubeconfig";
@@ -190,15 +197,20 @@ impl Outputs {
 
     /// The addresses of the nodes when the files were written, by name.
     pub async fn addresses(&self) -> BTreeMap<String, IpAddr> {
-        #[derive(Deserialize)]
-        struct Known {
-            name: String,
-            address: String,
-        }
+        let known = self.known().await.into_iter();
+        known.filter_map(|one| Some((one.name, one.address.parse().ok()?))).collect()
+    }
+
+    /// The hosts of the nodes when the files were written, by name.
+    pub async fn hosts(&self) -> Hosts {
+        self.known().await.into_iter().filter_map(|one| Some((one.name, one.host?))).collect()
+    }
+
+    /// The machines as they were when the files were written.
+    async fn known(&self) -> Vec<Known> {
         let path = self.folder.join(MACHINES);
         let look = move || serde_json::from_slice::<Vec<Known>>(&std::fs::read(path).ok()?).ok();
-        let known = tokio::task::spawn_blocking(look).await.ok().flatten().unwrap_or_default();
-        known.into_iter().filter_map(|one| Some((one.name, one.address.parse().ok()?))).collect()
+        tokio::task::spawn_blocking(look).await.ok().flatten().unwrap_or_default()
     }
 
     /// Removes every file that was written here, the manifest last. Other files in the folder are their owner's.
@@ -211,15 +223,10 @@ impl Outputs {
     }
 
     /// Whether every file is there, whole and made from the same things.
-    pub(crate) async fn are_current(
-        &self,
-        cluster: &Cluster,
-        secrets: &SecretsBundle,
-        hosts: &Hosts,
-    ) -> bool {
-        let folder = self.folder.clone();
+    pub(crate) async fn are_current(&self, configs: &Configs, hosts: &Hosts) -> bool {
+        let (folder, cluster) = (self.folder.clone(), configs.cluster());
         // What cannot be made is not there.
-        let Ok(lasting) = lasting_files(cluster, secrets, hosts) else { return false };
+        let Ok(lasting) = lasting_files(configs, hosts) else { return false };
         let basis = basis(cluster, &lasting);
         // Without a key at hand nothing can be written, and so nothing is planned.
         let key = self.key(cluster).ok();
@@ -240,21 +247,21 @@ impl Outputs {
     /// Writes all files, each atomically, the manifest last.
     pub(crate) async fn write(
         &self,
-        cluster: &Cluster,
-        secrets: &SecretsBundle,
+        configs: &Configs,
         hosts: &Hosts,
         effects: &Effects,
         rng: &mut StdRng,
         now: Timestamp,
     ) -> Result<(), Error> {
+        let (cluster, secrets) = (configs.cluster(), configs.secrets());
         let before = self.written().await;
         let mut digests = BTreeMap::new();
-        let lasting = lasting_files(cluster, secrets, hosts)?;
+        let lasting = lasting_files(configs, hosts)?;
         let basis = basis(cluster, &lasting);
         let admin = admin_files(cluster, secrets, DEFAULT_LIFETIME, rng, now)?;
-        let admin = admin.map(|(name, content)| (name.to_owned(), content));
+        let admin = admin.map(|(name, content)| (name.to_owned(), Content::Plain(content)));
         for (name, content) in lasting.into_iter().chain(admin) {
-            let file = self.file(cluster, &name, &content)?;
+            let file = self.file(cluster, &name, content.text())?;
             digests.insert(file.name.clone(), sha256(file.bytes.expose()));
             self.put(effects, file).await?;
         }
@@ -270,7 +277,9 @@ impl Outputs {
     /// A file as it is written: encrypted if that is asked for and there is anything secret in it.
     fn file(&self, cluster: &Cluster, name: &str, content: &Secret) -> Result<File, Error> {
         let plain = content.expose().as_bytes();
-        if cluster.outputs.are_plain() || [MACHINES, IGNORE].contains(&name) {
+        let open =
+            [MACHINES, IGNORE].contains(&name) || cluster.outputs.names.tfvars.as_deref() == Some(name);
+        if cluster.outputs.are_plain() || open {
             return Ok(File { name: name.to_owned(), bytes: SecretBytes::new(plain.to_vec()) });
         }
         let bytes = SecretBytes::new(self.keys.encrypt(plain)?);
@@ -361,31 +370,41 @@ fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) {
     }
 }
 
-/// The file with what all nodes of a role have in common.
-pub(crate) fn role_file(role: Role) -> &'static str {
-    match role {
-        Role::ControlPlane => "controlplane.yaml",
-        Role::Worker => "worker.yaml",
+/// What is in a file.
+enum Content {
+    Plain(Secret),
+    Node(Arc<NodeConfig>),
+    Role(Arc<RoleConfig>),
+}
+
+impl Content {
+    fn text(&self) -> &Secret {
+        match self {
+            Self::Plain(text) => text,
+            Self::Node(config) => config.text(),
+            Self::Role(config) => &config.text,
+        }
     }
 }
 
 /// Every file by name, with its content, but for those with certificates: the same whenever they are made.
-fn lasting_files(
-    cluster: &Cluster,
-    secrets: &SecretsBundle,
-    hosts: &Hosts,
-) -> Result<Vec<(String, Secret)>, Error> {
+fn lasting_files(configs: &Configs, hosts: &Hosts) -> Result<Vec<(String, Content)>, Error> {
+    let cluster = configs.cluster();
+    let names = &cluster.outputs.names;
+    let plain = |name: &str, text: Secret| (name.to_owned(), Content::Plain(text));
     let mut files = Vec::with_capacity(cluster.nodes.len() + 7);
-    files.push((IGNORE.to_owned(), Secret::new("*\n".to_owned())));
-    files.push(("secrets.yaml".to_owned(), secrets.to_yaml()));
+    files.push(plain(IGNORE, Secret::new("*\n".to_owned())));
+    files.push(plain("secrets.yaml", configs.secrets().to_yaml()));
     for role in [Role::ControlPlane, Role::Worker] {
-        let config = machine::role_config(cluster, role, secrets)?.config;
-        files.push((role_file(role).to_owned(), config.to_yaml()));
+        files.push((names.of_role(role).to_owned(), Content::Role(configs.role(role)?)));
     }
     for node in &cluster.nodes {
-        files.push((format!("nodes/{}.yaml", node.name), machine::config(cluster, node, secrets)?));
+        files.push((names.of_node(&node.name), Content::Node(configs.node(&node.name)?)));
     }
-    files.push((MACHINES.to_owned(), Secret::new(machines(cluster, hosts))));
+    files.push(plain(MACHINES, Secret::new(machines(cluster, hosts))));
+    if let Some(name) = &names.tfvars {
+        files.push(plain(name, Secret::new(views::tfvars(cluster, hosts, name))));
+    }
     Ok(files)
 }
 
@@ -425,12 +444,12 @@ fn machines(cluster: &Cluster, hosts: &Hosts) -> String {
 
 /// Digest of all that goes into the files, and of those that are the same whenever they are made: another release may make
 /// them otherwise.
-fn basis(cluster: &Cluster, lasting: &[(String, Secret)]) -> String {
+fn basis(cluster: &Cluster, lasting: &[(String, Content)]) -> String {
     let mut hash = Sha256::new();
     hash.update(daedal_planner::intent(cluster));
     for (name, content) in lasting {
         hash.update(name);
-        hash.update(sha256(content.expose().as_bytes()));
+        hash.update(sha256(content.text().expose().as_bytes()));
     }
     hex::encode(hash.finalize())
 }

@@ -6,31 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::{BootConfig, Cluster, Node};
+use daedal_planner::Grant;
 use daedal_proxmox::Client;
-use serde::{Serialize, Serializer};
 
 use crate::machine;
-
-/// One role on one path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Grant {
-    /// ACL path.
-    pub path: String,
-    /// The role's name.
-    pub role: &'static str,
-    /// What is in the role.
-    pub privileges: BTreeSet<&'static str>,
-    /// Whether it holds below the path, too.
-    pub propagate: bool,
-    /// What is lost without it, where nothing fails; none where it is needed.
-    #[serde(rename = "optional", serialize_with = "whether")]
-    pub loss: Option<&'static str>,
-}
-
-fn whether<S: Serializer>(loss: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_bool(loss.is_some())
-}
 
 /// What a token is used for besides making, running and destroying VMs from disk images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,39 +129,7 @@ impl Scope {
             grants.push(grant(&vms, "DaedalPool", POOL));
         }
         for usage in &self.uses {
-            let (role, privileges): (_, &[&str]) = match usage {
-                // These are about the whole datacenter, and Proxmox asks for them at its root.
-                Use::Ha => {
-                    let ha = grant("/", "DaedalHA", &["Sys.Audit", "Sys.Console"]);
-                    grants.push(Grant { propagate: false, ..ha });
-                    continue;
-                }
-                Use::Backup => {
-                    let backup = grant("/", "DaedalBackup", &["Sys.Audit", "Sys.Modify"]);
-                    grants.push(Grant { propagate: false, ..backup });
-                    // Which storage it will be is not known, and a job for one that is not there fails every night.
-                    grants.push(grant("/storage", "DaedalRead", &["Datastore.Audit"]));
-                    continue;
-                }
-                Use::StartOrder => {
-                    let order = grant("/", "DaedalStartOrder", &["Sys.Modify"]);
-                    grants.push(Grant { propagate: false, ..order });
-                    continue;
-                }
-                // The plan says so, too.
-                Use::Console => {
-                    let loss = Some("first contacts in maintenance mode are unverified");
-                    grants.push(Grant { loss, ..grant(&vms, "DaedalConsole", &["VM.Console"]) });
-                    continue;
-                }
-                Use::Clone => ("DaedalClone", &["VM.Clone"]),
-                Use::Agent if release >= 9 => ("DaedalAgent", &["VM.GuestAgent.Audit"]),
-                // What asking the agent took before it had privileges of its own.
-                Use::Agent => ("DaedalAgent", &["VM.Monitor"]),
-                Use::CloudInit => ("DaedalCloudInit", &["VM.Config.Cloudinit"]),
-                Use::Migrate => ("DaedalMigrate", &["VM.Migrate"]),
-            };
-            grants.push(grant(&vms, role, privileges));
+            grants.extend(for_use(*usage, &vms, release));
         }
         for path in each("/storage", &self.disks) {
             grants.push(grant(&path, "DaedalDisks", DISKS));
@@ -220,10 +167,36 @@ impl Scope {
             // Only here: propagated, it would show every host and every task of everybody to whoever has the token.
             let tasks = grant("/", "DaedalTasks", TASKS);
             let loss =
-                Some("the tasks of each host are asked for one by one, and nobody can ask for the quorum");
+                Some("the tasks of each host are asked for one by one, and the quorum cannot be checked");
             grants.push(Grant { propagate: false, loss, ..tasks });
         }
         grants
+    }
+}
+
+/// What a use takes on a release of Proxmox VE, for VMs on this path.
+fn for_use(usage: Use, vms: &str, release: u32) -> Vec<Grant> {
+    // These are about the whole datacenter, and Proxmox asks for them at its root.
+    let root = |role, privileges: &[&'static str]| Grant { propagate: false, ..grant("/", role, privileges) };
+    match usage {
+        Use::Ha => vec![root("DaedalHA", &["Sys.Audit", "Sys.Console"])],
+        Use::Backup => vec![
+            root("DaedalBackup", &["Sys.Audit", "Sys.Modify"]),
+            // Which storage it will be is not known, and a job for one that is not there fails every night.
+            grant("/storage", "DaedalRead", &["Datastore.Audit"]),
+        ],
+        Use::StartOrder => vec![root("DaedalStartOrder", &["Sys.Modify"])],
+        Use::Console => {
+            // The plan says so, too.
+            let loss = Some("first contacts in maintenance mode are unverified");
+            vec![Grant { loss, ..grant(vms, "DaedalConsole", &["VM.Console"]) }]
+        }
+        Use::Clone => vec![grant(vms, "DaedalClone", &["VM.Clone"])],
+        Use::Agent if release >= 9 => vec![grant(vms, "DaedalAgent", &["VM.GuestAgent.Audit"])],
+        // What asking the agent took before it had privileges of its own.
+        Use::Agent => vec![grant(vms, "DaedalAgent", &["VM.Monitor"])],
+        Use::CloudInit => vec![grant(vms, "DaedalCloudInit", &["VM.Config.Cloudinit"])],
+        Use::Migrate => vec![grant(vms, "DaedalMigrate", &["VM.Migrate"])],
     }
 }
 
@@ -281,20 +254,6 @@ const BRIDGE: &[&str] = &["SDN.Use"];
 /// Sees the tasks of all hosts in one list.
 const TASKS: &[&str] = &["Sys.Audit"];
 
-impl Grant {
-    /// The commands that give it to a token and its user, for a shell on a Proxmox host. The role may be there already.
-    pub fn command(&self, token: &str) -> String {
-        let user = token.split('!').next().unwrap_or(token);
-        let (path, role, propagate) = (&self.path, self.role, u8::from(self.propagate));
-        let privileges = self.privileges.iter().copied().collect::<Vec<_>>().join(" ");
-        format!(
-            "(pveum role add {role} --privs '{privileges}' || pveum role modify {role} --append 1 --privs \
-             '{privileges}') && pveum acl modify {path} --users '{user}' --tokens '{token}' --roles {role} \
-             --propagate {propagate}"
-        )
-    }
-}
-
 /// What a cluster's boot path does besides making VMs.
 fn uses(cluster: &Cluster) -> BTreeSet<Use> {
     let (boot, mut uses) = (&cluster.boot, BTreeSet::new());
@@ -304,6 +263,7 @@ fn uses(cluster: &Cluster) -> BTreeSet<Use> {
     match boot.config {
         // A VM that is created may have the drive at once; one that is cloned gets it by a change, which takes more.
         BootConfig::CloudInitDrive if boot.clones() => drop(uses.insert(Use::CloudInit)),
+        BootConfig::Snippet => drop(uses.insert(Use::CloudInit)),
         BootConfig::Maintenance if machine::has_agent(cluster) => drop(uses.insert(Use::Agent)),
         _ => {}
     }

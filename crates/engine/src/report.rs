@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use daedal_planner::{Fix, Plan, Purpose, StepId};
+use daedal_words::stage;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::ErrorKind;
-use crate::event::{seconds, stage, subject};
+use crate::event::{seconds, subject};
 
 /// The outcome of a run, enough to summarise it and to draw it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// What it is for.
@@ -18,9 +20,11 @@ pub struct Report {
     /// Cluster name.
     pub cluster: String,
     /// When it began.
+    #[schemars(with = "String")]
     pub began: Timestamp,
     /// How long it took.
     #[serde(serialize_with = "seconds")]
+    #[schemars(with = "f64")]
     pub took: Duration,
     /// Every step of the plan, in the plan's order.
     pub steps: Vec<StepReport>,
@@ -31,7 +35,7 @@ pub struct Report {
 }
 
 /// One step's part in a run. Times count from the run's beginning.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepReport {
     /// The step's position in the plan.
@@ -48,19 +52,22 @@ pub struct StepReport {
     pub needs: Vec<StepId>,
     /// When the last of what it needs was done.
     #[serde(serialize_with = "maybe_seconds")]
+    #[schemars(with = "Option<f64>")]
     pub ready: Option<Duration>,
     /// When its turn came (limits may make a ready step queue).
     #[serde(serialize_with = "maybe_seconds")]
+    #[schemars(with = "Option<f64>")]
     pub start: Option<Duration>,
     /// When it ended.
     #[serde(serialize_with = "maybe_seconds")]
+    #[schemars(with = "Option<f64>")]
     pub end: Option<Duration>,
     /// How it ended.
     pub state: StepState,
 }
 
 /// How a step ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "is")]
 pub enum StepState {
     /// Done in this run.

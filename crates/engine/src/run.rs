@@ -18,6 +18,8 @@ pub struct Run {
     pub abandon: CancellationToken,
     /// The snapshot file that a new etcd begins with, where the plan says so.
     pub snapshot: Option<PathBuf>,
+    /// Who approved the plan, for the journal.
+    pub approved_by: Option<String>,
 }
 
 impl Run {
@@ -30,6 +32,7 @@ impl Run {
                 stop: CancellationToken::new(),
                 abandon: CancellationToken::new(),
                 snapshot: None,
+                approved_by: None,
             },
             receiver,
         )
@@ -43,6 +46,11 @@ impl Run {
     /// The same run with a snapshot to restore.
     pub fn restoring(self, snapshot: impl Into<PathBuf>) -> Self {
         Self { snapshot: Some(snapshot.into()), ..self }
+    }
+
+    /// The same run of a plan that somebody approved.
+    pub fn approved_by(self, who: impl Into<String>) -> Self {
+        Self { approved_by: Some(who.into()), ..self }
     }
 
     pub(crate) fn tell(&self, event: Event) {

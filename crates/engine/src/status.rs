@@ -1,17 +1,18 @@
 //! The state of a cluster as a table: node × host × VMID × address × VM × Talos × etcd × Ready.
 
 use daedal_inventory::{Cluster, Node, Role};
+use daedal_machine::access::Credential;
 use daedal_planner::{
-    Aspect, EtcdView, GuestView, Hindrance, Likeness, NodeView, Ownership, Plan, PlanError, StorageWarning,
-    TalosView, Unobserved, Unreached, World, readiness, storage_warnings,
+    Advice, Aspect, Command, EtcdView, Fix, GuestView, Hindrance, Likeness, NodeView, Ownership, Plan,
+    PlanError, TalosView, Unobserved, Unreached, World, readiness, storage_warnings,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::access::Credential;
 use crate::error::chain;
 
 /// The state of a whole cluster.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusReport {
     /// Cluster name.
@@ -36,7 +37,7 @@ pub struct StatusReport {
     /// Whether all is as declared; nothing if not all of it could be compared.
     pub as_declared: Option<bool>,
     /// What is wrong with the storages that its VMs are on.
-    pub storages: Vec<StorageWarning>,
+    pub storages: Vec<Advice>,
     /// What could not be seen.
     #[serde(rename = "blind")]
     pub unobserved: Vec<Unobserved>,
@@ -45,7 +46,7 @@ pub struct StatusReport {
 }
 
 /// A side of a cluster, besides Proxmox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Side {
     /// The nodes' own API, which also tells of etcd.
     Talos,
@@ -54,7 +55,7 @@ pub enum Side {
 }
 
 /// A side that could not be asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Unasked {
     /// Which.
@@ -68,12 +69,13 @@ pub struct Unasked {
 }
 
 /// One node's row.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStatus {
     /// Node name.
     pub node: String,
     /// Role.
+    #[schemars(with = "String")]
     pub role: Role,
     /// Host it is on.
     pub host: Option<String>,
@@ -109,6 +111,8 @@ impl StatusReport {
     pub fn of(cluster: &Cluster, world: &World) -> Self {
         let cluster = &*cluster.located(&world.addresses);
         let unasked = unasked(cluster, world);
+        // Where no VM is ours, that has been said already.
+        let unproven = if unasked.is_empty() { unproven(cluster, world) } else { Vec::new() };
         let nodes: Vec<_> = cluster.nodes.iter().map(|node| row(node, world, &unasked)).collect();
         let nodes_healthy = all(nodes.iter().map(|node| node.healthy));
         let kubernetes = unasked.iter().find(|unasked| unasked.side == Side::Kubernetes);
@@ -132,13 +136,18 @@ impl StatusReport {
             unasked,
             as_declared: None,
             storages: storage_warnings(cluster, world),
-            unobserved: world.unobserved.clone(),
+            unobserved: world.unobserved.iter().cloned().chain(unproven).collect(),
             credentials: Vec::new(),
         }
     }
 
     /// Says of every node what is not as declared: what apply would change, and what it would leave.
     pub fn compare(&mut self, plan: Result<Plan, PlanError>) {
+        // What is somebody else's, or may be, is not compared.
+        let theirs = |one: &Unasked| matches!(one.because, Hindrance::OtherSecrets | Hindrance::LostMarks);
+        if self.unasked.iter().any(theirs) {
+            return;
+        }
         let plan = match plan {
             Ok(plan) => plan,
             // Where a side could not be asked, that has been said already.
@@ -151,12 +160,14 @@ impl StatusReport {
         };
         for node in &mut self.nodes {
             let stay = plan.differences.iter().filter(|difference| difference.node == node.node);
-            node.differences = stay.map(ToString::to_string).collect();
+            node.differences = stay.map(daedal_words::difference).collect();
             // Of a node that is not well, the table tells.
             if node.healthy == Some(true) {
                 let steps = plan.steps.iter().filter(|step| step.node.as_deref() == Some(&node.node));
-                let mut changes: Vec<String> =
-                    steps.filter(|step| !step.action.waits()).map(|step| step.action.to_string()).collect();
+                let mut changes: Vec<String> = steps
+                    .filter(|step| !step.action.waits())
+                    .map(|step| daedal_words::action(&step.action))
+                    .collect();
                 changes.dedup();
                 node.differences.extend(changes.into_iter().map(|change| format!("`apply` would {change}")));
             }
@@ -182,6 +193,36 @@ fn is_its(guest: &GuestView, node: &Node) -> bool {
     matches!(&guest.ownership, Ownership::Ours { node: owner, .. } if *owner == node.name)
 }
 
+/// How a running guest on a node's VMID looks like the node's own without being proven so.
+fn unproven_as(guest: &GuestView) -> Option<Likeness> {
+    match &guest.ownership {
+        Ownership::LookAlike {
+            likeness: likeness @ (Likeness::OtherSecrets | Likeness::LostMark), ..
+        } => Some(*likeness).filter(|_| guest.running),
+        _ => None,
+    }
+}
+
+/// Nodes beside others of ours whose running VM is not proven theirs, and what helps.
+fn unproven(cluster: &Cluster, world: &World) -> Vec<Unobserved> {
+    let one = |node: &Node| {
+        let guest = world.guests.get(&node.vmid)?;
+        let (why, fix) = match unproven_as(guest)? {
+            Likeness::LostMark => (
+                "has lost its mark, so nothing proves that it is this node",
+                Fix::from("if it is, give it its mark back: ").run(Command::NodeMark(node.name.clone())),
+            ),
+            _ => (
+                "was made with other secrets than those of this store",
+                "use the store that has its secrets (--state DIR)".into(),
+            ),
+        };
+        let why = format!("VM {} on {} runs and {why}", guest.vmid, guest.host);
+        Some(Unobserved { what: Aspect::Node(node.name.clone()), why, fix: Some(fix) })
+    };
+    cluster.nodes.iter().filter_map(one).collect()
+}
+
 /// The sides that could not be asked: for want of secrets, or because not one that should answer could be reached.
 fn unasked(cluster: &Cluster, world: &World) -> Vec<Unasked> {
     let runs =
@@ -193,13 +234,28 @@ fn unasked(cluster: &Cluster, world: &World) -> Vec<Unasked> {
         why: unreached.why.clone(),
         access: Vec::new(),
     };
-    if running.is_empty() {
+    let neither = |because_of, why: String| {
+        let unreached = Unreached { because: because_of, why };
+        vec![because(Side::Talos, &unreached), because(Side::Kubernetes, &unreached)]
+    };
+    let alike = |likeness| -> Vec<&str> {
+        let is_alike = |node: &&Node| world.guests.get(&node.vmid).and_then(unproven_as) == Some(likeness);
+        cluster.nodes.iter().filter(is_alike).map(|node| node.name.as_str()).collect()
+    };
+    let (theirs, lost) = (alike(Likeness::OtherSecrets), alike(Likeness::LostMark));
+    if running.is_empty() && theirs.is_empty() && lost.is_empty() {
         return Vec::new();
     }
     if !world.secrets_stored {
-        let why = "the secrets of the cluster are not at hand".to_owned();
-        let unreached = Unreached { because: Hindrance::NoSecrets, why };
-        return vec![because(Side::Talos, &unreached), because(Side::Kubernetes, &unreached)];
+        return neither(Hindrance::NoSecrets, "the secrets of the cluster are not at hand".to_owned());
+    }
+    if running.is_empty() && !theirs.is_empty() {
+        let why = "the VMs were made with other secrets than those of this store";
+        return neither(Hindrance::OtherSecrets, format!("{why} ({})", theirs.join(", ")));
+    }
+    if running.is_empty() {
+        let why = "the VMs have lost their marks, so nothing proves that they are this cluster's";
+        return neither(Hindrance::LostMarks, format!("{why} ({})", lost.join(", ")));
     }
     let mut sides = Vec::new();
     let silent: Vec<&Unreached> = running.iter().filter_map(|node| world.unreached.get(&node.name)).collect();
@@ -226,9 +282,10 @@ fn row(node: &Node, world: &World, unasked: &[Unasked]) -> NodeStatus {
         // It may be on a host that did not list its VMs.
         None => !world.unlisted_hosts.is_empty(),
     };
+    let unproven = guest.and_then(unproven_as).is_some();
     let not_asked = |side| {
-        let hit = |unasked: &&Unasked| unasked.side == side && unasked.because == Hindrance::NoSecrets;
-        (running && unasked.iter().any(|unasked| hit(&unasked))).then_some("not asked")
+        let hit = |unasked: &Unasked| unasked.side == side && unasked.because == Hindrance::NoSecrets;
+        (unproven || (running && unasked.iter().any(hit))).then_some("not asked")
     };
     let view = world.nodes.get(&node.name);
     let is_control_plane = node.role == Role::ControlPlane;
@@ -241,15 +298,15 @@ fn row(node: &Node, world: &World, unasked: &[Unasked]) -> NodeStatus {
         vmid: node.vmid,
         address: node.shown_address(),
         vm: match guest {
-            Some(guest) => vm_word(guest, node),
+            Some(guest) => vm_word(guest, &node.name),
             None if vm_unseen => "unknown".to_owned(),
             None => "absent".to_owned(),
         },
-        running: (!vm_unseen).then_some(running),
+        running: (!vm_unseen && !unproven).then_some(running),
         talos: view.map(|view| view.talos.to_string()).or_else(|| not_asked(Side::Talos).map(str::to_owned)),
         etcd: etcd.filter(|_| is_control_plane).map(str::to_owned),
         ready: ready.map(str::to_owned),
-        healthy: match (vm_unseen, running, view) {
+        healthy: match (vm_unseen || unproven, running, view) {
             (true, ..) | (_, true, None) => None,
             (_, true, _) if !unasked.is_empty() => None,
             (.., view) => Some(running && view.is_some_and(|view| is_well(view, is_control_plane))),
@@ -273,10 +330,10 @@ fn etcd_word(etcd: &EtcdView) -> &'static str {
     }
 }
 
-/// What a guest on a node's VMID is.
-fn vm_word(guest: &GuestView, node: &Node) -> String {
+/// What a guest is to a node, in a word or two.
+pub fn vm_word(guest: &GuestView, node: &str) -> String {
     match &guest.ownership {
-        Ownership::Ours { node: owner, .. } if *owner == node.name => {
+        Ownership::Ours { node: owner, .. } if *owner == node => {
             let power = if guest.running { "running" } else { "stopped" };
             match &guest.lock {
                 Some(lock) => format!("{power} (lock: {lock})"),

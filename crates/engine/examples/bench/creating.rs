@@ -184,6 +184,7 @@ fn engine(
         proxmox,
         factory: daedal_image_factory::Factory::new(&cluster.talos.factory, dialer.clone(), &trust)?,
         routes: Routes::same(dialer.clone()),
+        host_files: None,
         store: Store::in_folder(folder.join("store"), &cluster.name, cluster.uuid.to_string(), keys),
         outputs: folder.join("outputs"),
         clock: Arc::new(LabClock(lab.pace())),

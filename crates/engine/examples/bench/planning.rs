@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use daedal_inventory::{Cluster, Node};
 use daedal_planner::{
-    EtcdView, GuestView, HostView, ImageRef, NodeView, Ownership, RenderOptions, StorageView, TalosView,
-    VmConfig, World, check, names, node_digest, plan_apply, render,
+    EtcdView, GuestView, HostView, ImageRef, NodeView, Ownership, StorageView, TalosView, VmConfig, World,
+    check, names, node_digest, plan_apply,
 };
+use daedal_words::{RenderOptions, render};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::{peak_memory, processor_time_of};
@@ -147,6 +148,7 @@ fn guest(cluster: &Cluster, node: &Node, host: &str) -> GuestView {
         lock: None,
         unseen: false,
         tags,
+        smbios: None,
         ownership: Ownership::Ours { node: node.name.clone(), digest: node_digest(cluster, node) },
         config: Some(VmConfig {
             options: daedal_machine::vm::declared(cluster, node, &daedal_planner::Seats::default()),

@@ -55,7 +55,7 @@ impl Error {
             }
             Self::OtherCluster { node, .. } => Some(daedal_planner::strangers_address(node)),
             Self::StillMember { .. } => Some("run again: it will leave etcd first".into()),
-            Self::SharedAddress { patch: Some(_), .. } => Some(
+            Self::Machine(daedal_machine::Error::SharedAddress { patch: Some(_), .. }) => Some(
                 "give each node its own by a patch under the node, or make it of `${node.address}`".into(),
             ),
             Self::Maintenance { .. } => Some("run again: the config media will be attached again".into()),
@@ -83,5 +83,16 @@ mod tests {
         assert!(of_vm.contains("VM.PowerMgmt") && !of_vm.contains("/vms/300"), "{of_vm}");
         assert!(fix(Some("/storage/local"), Some("Datastore.Audit")).contains("on /storage/local"));
         assert!([of_vm, fix(None, None)].iter().all(|fix| fix.contains("`daedal check --live`")));
+    }
+
+    #[test]
+    fn an_address_that_a_patch_gives_to_two_nodes_can_be_made_of_the_nodes_own() {
+        let shared = daedal_machine::Error::SharedAddress {
+            address: [10, 0, 0, 1].into(),
+            first: "cp-1".into(),
+            second: "cp-2".into(),
+            patch: Some("patches[0]".into()),
+        };
+        assert!(Error::from(shared).fix().unwrap().to_string().contains("${node.address}"));
     }
 }

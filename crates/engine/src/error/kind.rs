@@ -1,12 +1,14 @@
 //! What sort of failure an error is: what exit codes and programs go by.
 
+use daedal_machine::Error as Machine;
 use daedal_talos_client::FailureKind;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Error;
 
 /// A sort of failure, whatever step or look met it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -55,10 +57,12 @@ impl Error {
             Self::StuckCreate { .. } => ErrorKind::Stuck,
             Self::Deadline { .. } | Self::ApiNotReady { .. } => ErrorKind::Timeout,
             Self::ConfigRefused { .. }
-            | Self::InvalidConfig { .. }
-            | Self::MachineConfig { .. }
-            | Self::Patch { .. }
-            | Self::SharedAddress { .. } => ErrorKind::Invalid,
+            | Self::Machine(
+                Machine::InvalidConfig { .. }
+                | Machine::MachineConfig { .. }
+                | Machine::Patch { .. }
+                | Machine::SharedAddress { .. },
+            ) => ErrorKind::Invalid,
             _ => ErrorKind::Failed,
         }
     }
@@ -99,12 +103,16 @@ fn of_kubernetes(error: &kube::Error) -> ErrorKind {
 }
 
 fn of_store(error: &daedal_store::Error) -> ErrorKind {
-    use daedal_store::Error as Store;
+    use daedal_store::{Error as Store, Fault};
     match error {
         Store::Locked { .. } | Store::LeaseLost { .. } | Store::Changed { .. } => ErrorKind::Busy,
         Store::NoKey { .. } | Store::BadKey { .. } | Store::OtherKey { .. } | Store::ReadKey { .. } => {
             ErrorKind::Key
         }
+        Store::Sops { source, .. } if source.lacks_key() => ErrorKind::Key,
+        Store::NoSopsRules { .. } => ErrorKind::Key,
+        Store::Remote { source: Fault::Refused { status: 401 | 403, .. }, .. } => ErrorKind::Denied,
+        Store::Remote { .. } => ErrorKind::Unreachable,
         _ => ErrorKind::Store,
     }
 }

@@ -83,10 +83,23 @@ impl Executor<'_> {
         let drives = machine::drives(self.cluster);
         self.persist(step, |_| async move {
             let mine = self.mine_or_gone(step, vmid).await?;
-            if mine.config.cdroms.get(drives.media).cloned().flatten().as_deref() == Some(media) {
+            let inside = mine.config.cdroms.get(drives.media).cloned().flatten();
+            let there = machine::snippet(&mine.config).or(inside.as_deref());
+            if there == Some(media) {
                 return Ok(Outcome::AlreadyDone);
             }
-            let update = UpdateVm::new().set(drives.media, cdrom(Some(media))).digest(&mine.config.digest);
+            let mut update = UpdateVm::new().digest(&mine.config.digest);
+            if self.cluster.boot.by_snippet() {
+                let has_drive = inside.is_some_and(|volid| volid.contains("-cloudinit"));
+                for (option, value) in machine::with_snippet(self.cluster, media) {
+                    // Proxmox makes no second drive.
+                    if option != drives.media || !has_drive {
+                        update = update.set(option, value);
+                    }
+                }
+            } else {
+                update = update.set(drives.media, cdrom(Some(media)));
+            }
             self.put_config(vmid, &mine.host, EffectKind::AttachMedia, &update).await
         })
         .await
@@ -102,9 +115,13 @@ impl Executor<'_> {
             let mut update = UpdateVm::new();
             let inside = |drive: &str| config.cdroms.get(drive).and_then(Option::as_deref);
             // An empty drive is live at once; taking the drive away would wait for the next start.
-            let medium =
-                inside(drives.media).filter(|v| media_node(self.cluster, volid_file(v)) == Some(&node.name));
-            if medium.is_some() {
+            let mine_is = |volid: &&str| media_node(self.cluster, volid_file(volid)) == Some(&node.name);
+            let snippet = machine::snippet(config).filter(mine_is);
+            if snippet.is_some() {
+                update = update.delete(machine::CUSTOM);
+            }
+            // Proxmox's own drive holds what the snippet says, and is deleted as it is taken out.
+            if snippet.is_some() || inside(drives.media).is_some_and(|volid| mine_is(&volid)) {
                 update = update.set(drives.media, cdrom(None));
             }
             if inside(drives.boot).is_some_and(|volid| is_boot_iso(self.cluster, volid)) {
@@ -123,7 +140,7 @@ impl Executor<'_> {
                 let mark = Mark { waiting: false, digest: given, ..mark };
                 update = update.set("description", remark(description, &mark));
             }
-            if update.set.is_empty() {
+            if update.set.is_empty() && update.delete.is_empty() {
                 return Ok(Outcome::AlreadyDone);
             }
             let update = update.digest(&config.digest);

@@ -1,7 +1,6 @@
 //! A running node gets the declared machine config, and runs on it.
 
-use std::borrow::Cow;
-
+use daedal_machine::Error::NoVersion;
 use daedal_planner::{RunningVersions, Step};
 use daedal_talos_client::ApplyMode;
 use daedal_talos_config::{MachineConfig, Secret};
@@ -10,8 +9,7 @@ use crate::effects::EffectKind;
 use crate::error::Error;
 use crate::execute::waiting::Waiter;
 use crate::execute::{Executor, Outcome};
-use crate::machine;
-use crate::nodes::Configured;
+use crate::nodes::{Configured, refusal};
 
 impl Executor<'_> {
     /// Asks only a node that runs on the config the plan was made for; one that runs on the declared one is done.
@@ -23,27 +21,21 @@ impl Executor<'_> {
         versions: Option<&RunningVersions>,
     ) -> Result<Outcome, Error> {
         let (node, limits) = (self.node(step)?, &self.engine.parts.limits);
-        let (nodes, secrets) = (self.nodes().await?, self.secrets().await?);
-        let cluster = self.located();
-        let cluster = match versions {
-            Some(versions) => {
-                Cow::Owned(machine::of_versions(&cluster, versions).ok_or_else(|| Error::Plan {
-                    why: format!("`{}` and `{}` are no versions", versions.talos, versions.kubernetes),
-                })?)
-            }
-            None => cluster,
-        };
-        let located = cluster.node(&node.name).unwrap_or(node);
-        let made = machine::patched(&cluster, located, &secrets)?;
-        if made.digest() != declared {
+        let (nodes, configs) = (self.nodes().await?, self.configs().await?);
+        let made = configs.node_of(&node.name, versions.unwrap_or(configs.declared()));
+        let made = made.map_err(|error| match error {
+            NoVersion { .. } => Error::Plan { why: error.to_string() },
+            error => error.into(),
+        })?;
+        let (config, read) = (made.text(), made.read()?);
+        if read.digest() != declared {
             let why = format!("the machine config of {} is not the one it was made for", node.name);
             return Err(Error::Plan { why });
         }
-        let config = made.to_yaml();
         // A reboot that the plan does not tell of does not happen.
         let mode = if reboot { ApplyMode::Auto } else { ApplyMode::NoReboot };
-        let marks = machine::marks(&cluster, located, &secrets);
-        let told = |error| machine::refusal(&made, &marks, &error);
+        let marks = configs.marks(node);
+        let told = |error| refusal(&read, &marks, &error);
         let what = format!("{} to run on its new config", node.name);
         let mut wait = Waiter::new(self, step, what, limits.boot);
         let mut taken = false;
@@ -55,7 +47,7 @@ impl Executor<'_> {
                     continue;
                 }
             };
-            match digest(&found, &config, declared) {
+            match digest(&found, config, declared) {
                 Some(digest) if digest == declared => {
                     let booting = match reboot && taken {
                         true => nodes.still_booting(node, limits.probe_timeout).await,
@@ -74,7 +66,7 @@ impl Executor<'_> {
                         false => None,
                     };
                     let call = async {
-                        Ok::<_, Error>(nodes.configure(node, &config, mode, false, limits.call_timeout).await)
+                        Ok::<_, Error>(nodes.configure(node, config, mode, false, limits.call_timeout).await)
                     };
                     let effects = &self.engine.parts.effects;
                     match effects.perform(EffectKind::ApplyConfig, &node.name, call).await? {

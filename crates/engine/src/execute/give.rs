@@ -17,8 +17,7 @@ use crate::error::Error;
 use crate::execute::console::{Printed, Proof};
 use crate::execute::waiting::{Look, News, Waiter};
 use crate::execute::{Executor, Outcome};
-use crate::machine;
-use crate::nodes::{Nodes, ProbeResult, Waiting};
+use crate::nodes::{Nodes, ProbeResult, Waiting, refusal};
 
 /// How long after its start a node's guest agent is first asked for addresses, and then every so often. An agent that is
 /// not up costs Proxmox three seconds of one of its workers.
@@ -56,25 +55,25 @@ impl Executor<'_> {
     pub(super) async fn give_config(&self, step: &Step, vmid: u32, console: bool) -> Result<Outcome, Error> {
         let (node, parts) = (self.node(step)?, &self.engine.parts);
         let nodes = self.nodes().await?;
-        let secrets = self.secrets().await?;
         let (heard, news) = (&Heard::default(), &News::default());
         let printed = &Printed::default();
         let what = format!("{} to wait for its config", node.name);
         let mut wait = Waiter::new(self, step, what, parts.limits.boot);
         let giving = async {
-            let (made, marks) = loop {
+            let (configs, made) = loop {
                 let cluster = self.located();
                 let located = cluster.node(&node.name).filter(|node| node.address.is_some());
                 match (located, &cluster.kubernetes.endpoint_host) {
                     (Some(node), Some(_)) => {
-                        let made = machine::patched(&cluster, node, &secrets)?;
-                        break (made, machine::marks(&cluster, node, &secrets));
+                        let configs = self.configs().await?;
+                        let made = configs.node(&node.name)?;
+                        break (configs, made);
                     }
                     (None, _) => wait.pause("its guest agent has not said where it is".to_owned()).await?,
                     (_, None) => wait.pause("the first control plane has no address yet".to_owned()).await?,
                 }
             };
-            let config = made.to_yaml();
+            let (config, read, marks) = (made.text(), made.read()?, configs.marks(node));
             let mut asked = false;
             loop {
                 let look = |patience| self.meet(nodes, node, heard, console.then_some(printed), patience);
@@ -88,7 +87,7 @@ impl Executor<'_> {
                 };
                 let call = async {
                     let patience = parts.limits.call_timeout;
-                    let applying = waiting.client.apply_configuration(&config, ApplyMode::Auto, false);
+                    let applying = waiting.client.apply_configuration(config, ApplyMode::Auto, false);
                     Ok::<_, Error>(tokio::time::timeout(patience, applying).await)
                 };
                 asked = true;
@@ -98,11 +97,11 @@ impl Executor<'_> {
                         return Ok(Outcome::Done);
                     }
                     Ok(Err(error)) if error.kind().is_some_and(|kind| !kind.may_pass()) => {
-                        let why = machine::refusal(&made, &marks, &error);
+                        let why = refusal(&read, &marks, &error);
                         return Err(Error::ConfigRefused { node: node.name.clone(), why });
                     }
                     // It may have got it all the same; the next look tells.
-                    Ok(Err(error)) => wait.pause(machine::refusal(&made, &marks, &error)).await?,
+                    Ok(Err(error)) => wait.pause(refusal(&read, &marks, &error)).await?,
                     Err(_) => wait.pause("no answer in time".to_owned()).await?,
                 }
             }
@@ -169,7 +168,8 @@ impl Executor<'_> {
     ) -> Infallible {
         let planned = || self.plan.nodes.iter().find(|planned| planned.name == node.name)?.host.as_deref();
         let host = step.host.as_deref().or_else(planned).unwrap_or_default();
-        let asks = self.cluster.boot.config == BootConfig::Maintenance && machine::has_agent(self.cluster);
+        let asks =
+            self.cluster.boot.config == BootConfig::Maintenance && crate::machine::has_agent(self.cluster);
         if !asks {
             return std::future::pending().await;
         }

@@ -6,52 +6,33 @@ use std::sync::Arc;
 use daedal_inventory::Cluster;
 use daedal_planner::{Action, Plan, Step, World};
 
-use crate::engine::Engine;
 use crate::execute::limiter::Limiter;
+use crate::site::{Place, Site};
 
-/// What steps queue at.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    Creates(String),
-    Tasks(String),
-    Uploads(String),
-    Configs(String),
-    Agents(String),
-}
-
-/// The limiters of a run, by host and storage.
-pub(super) struct HostLimits {
-    places: BTreeMap<Place, Arc<Limiter>>,
+/// Where the steps of a run queue: at places that all runs on the site share.
+pub(super) struct HostLimits<'a> {
+    site: &'a Site,
+    /// Where disks are made, by host.
     creates: BTreeMap<String, String>,
 }
 
-impl HostLimits {
-    pub(super) fn new(engine: &Engine, cluster: &Cluster, world: &World, plan: &Plan) -> Self {
-        let limits = &engine.parts.limits;
+impl<'a> HostLimits<'a> {
+    pub(super) fn new(site: &'a Site, cluster: &Cluster, world: &World, plan: &Plan) -> Self {
         let storage = &cluster.proxmox.disks_storage;
-        let mut places = BTreeMap::new();
         let mut creates = BTreeMap::new();
         for host in plan.steps.iter().filter_map(|step| step.host.as_ref()) {
             let shared =
                 world.hosts.get(host).and_then(|view| view.storages.get(storage)).is_some_and(|s| s.shared);
             let key = if shared { storage.clone() } else { format!("{storage} on {host}") };
-            creates.insert(host.clone(), key.clone());
-            places.entry(Place::Creates(key)).or_insert_with(|| Limiter::paced(limits.creates_per_storage));
-            let mut add = |place, limit: usize| {
-                places.entry(place).or_insert_with(|| Limiter::fixed(limit));
-            };
-            add(Place::Tasks(host.clone()), limits.tasks_per_host);
-            add(Place::Uploads(host.clone()), limits.uploads_per_host);
-            add(Place::Configs(host.clone()), limits.config_calls_per_host);
-            // An agent that is not up yet holds one of the three API workers for seconds.
-            add(Place::Agents(host.clone()), 1);
+            creates.insert(host.clone(), key);
         }
-        Self { places, creates }
+        Self { site, creates }
     }
 
     /// Where questions to the guest agents of a host queue.
     pub(super) fn agents(&self, host: &str) -> Option<Arc<Limiter>> {
-        self.places.get(&Place::Agents(host.to_owned())).cloned()
+        let is_used = self.creates.contains_key(host);
+        is_used.then(|| self.site.limiter(Place::Agents(host.to_owned())))
     }
 
     pub(super) fn of(&self, step: &Step) -> Option<Arc<Limiter>> {
@@ -76,9 +57,10 @@ impl HostLimits {
             | Action::FilterCard { .. }
             | Action::AttachMedia { .. }
             | Action::EjectMedia { .. }
+            | Action::RestoreMark { .. }
             | Action::MarkConfigured { .. } => Place::Configs(host),
             _ => return None,
         };
-        self.places.get(&place).cloned()
+        Some(self.site.limiter(place))
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use daedal_planner::names::media_file;
-use daedal_planner::{Content, Step};
+use daedal_planner::{Content, Phase, Step};
 use daedal_proxmox::{Download, Kind, Upload};
 use daedal_store::{Pin, SecretBytes};
 use daedal_talos_config::SecretsBundle;
@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use crate::effects::EffectKind;
 use crate::error::Error;
 use crate::execute::{Executor, Outcome};
-use crate::{image, machine};
 
 impl Executor<'_> {
     /// Makes the secrets, stores them, reads them back. Until that has happened nothing that depends on them exists.
@@ -47,12 +46,13 @@ impl Executor<'_> {
         let (new, mut rng, now) = (parts.new_secrets.clone(), parts.entropy.generator(), parts.clock.now());
         // The service account's key takes a good second of thinking.
         let made = tokio::task::spawn_blocking(move || new(&mut rng, now)).await;
-        made.map_err(Error::Interrupted)?.map_err(|source| Error::Credentials { source })
+        made.map_err(Error::Interrupted)?
+            .map_err(|source| daedal_machine::Error::Credentials { source }.into())
     }
 
     pub(super) async fn register_schematic(&self, id: &str) -> Result<Outcome, Error> {
         let parts = &self.engine.parts;
-        let Some(schematic) = image::by_schematic(self.cluster, id) else {
+        let Some(schematic) = daedal_machine::image::by_schematic(self.cluster, id) else {
             return Err(Error::Plan { why: format!("its schematic {id} is not this inventory's") });
         };
         let call = async {
@@ -72,7 +72,7 @@ impl Executor<'_> {
             return Ok(Outcome::AlreadyDone);
         }
         self.waiting(step, format!("the Image Factory to send {file}"), Duration::ZERO);
-        let source = image::by_file(self.cluster, file);
+        let source = daedal_machine::image::by_file(self.cluster, file);
         let image = source.map(|source| source.image);
         let Some(image) = image.filter(|image| image.url(&self.cluster.talos.factory) == url) else {
             return Err(Error::Plan { why: format!("{url} is not this inventory's image") });
@@ -182,8 +182,14 @@ impl Executor<'_> {
         if file != media_file(self.cluster, node, self.judge.secrets()) {
             return Err(Error::Plan { why: format!("`{file}` is not the config media of {}", node.name) });
         }
-        let upload =
-            &Upload::iso(file, machine::media(self.cluster, node, &*self.secrets().await?)?.to_vec());
+        if self.cluster.boot.by_snippet() {
+            let configs = self.configs().await?;
+            let config = &configs.node(&node.name)?;
+            return self
+                .persist(step, |_| async move { self.put_snippet(step, storage, file, config.text()).await })
+                .await;
+        }
+        let upload = &Upload::iso(file, self.configs().await?.media(node)?.to_vec());
         self.persist(step, |_| async move {
             self.put_media(step, storage, upload).await?;
             Ok(Outcome::Done)
@@ -200,7 +206,11 @@ impl Executor<'_> {
     }
 
     pub(super) async fn write_outputs(&self) -> Result<Outcome, Error> {
-        let (secrets, hosts) = (self.secrets().await?, self.hosts());
+        // A look that went no further than the store saw no VM.
+        let hosts = match self.plan.phase {
+            Some(Phase::Generate) => self.engine.outputs.hosts().await,
+            _ => self.hosts(),
+        };
         let parts = &self.engine.parts;
         let mut rng = parts.entropy.generator();
         let now = parts.clock.now();
@@ -209,7 +219,8 @@ impl Executor<'_> {
             let record = async { Ok::<_, Error>(parts.store.record_addresses(&found).await?) };
             parts.effects.perform(EffectKind::StoreAddresses, "addresses", record).await?;
         }
-        self.engine.outputs.write(&self.located(), &secrets, &hosts, &parts.effects, &mut rng, now).await?;
+        let configs = self.configs().await?;
+        self.engine.outputs.write(&configs, &hosts, &parts.effects, &mut rng, now).await?;
         Ok(Outcome::Done)
     }
 }

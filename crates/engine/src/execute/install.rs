@@ -2,6 +2,7 @@
 //! a template. An earlier try that did not come to its end is not trusted: it goes, and the work begins anew.
 
 use daedal_inventory::{Node, Role};
+use daedal_machine::passing_media;
 use daedal_planner::names::{media_file_of, media_volid};
 use daedal_planner::{Ownership, Step};
 use daedal_proxmox::{UpdateVm, Upload, cdrom};
@@ -87,7 +88,7 @@ impl Executor<'_> {
         let secrets = self.new_secrets().await?;
         let nodes = Nodes::new(parts, &secrets)?;
         let file = media_file_of(self.cluster, &builder.name, make.digest, self.judge.secrets());
-        let (volid, bytes) = (media_volid(storage, &file), machine::media(self.cluster, builder, &secrets)?);
+        let (volid, bytes) = (media_volid(storage, &file), passing_media(self.cluster, builder, &secrets)?);
         self.put_media(step, storage, &Upload::iso(&file, bytes.to_vec())).await?;
         let role = Node { role: make.role, ..builder.clone() };
         let spec = machine::installing_template(

@@ -14,8 +14,10 @@ mod host_limits;
 mod image;
 mod install;
 mod limiter;
+mod mark;
 mod remove;
 mod restart;
+mod snippet;
 mod template;
 mod trying;
 pub(crate) mod vm;
@@ -28,18 +30,19 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_inventory::{Cluster, Node};
-use daedal_planner::{Action, Generation, Judge, Plan, Purpose, Stamp, Step, StepId, World};
+use daedal_machine::Configs;
+use daedal_planner::{Action, Generation, Judge, Phase, Plan, Purpose, Stamp, Step, StepId, World};
 use daedal_proxmox::TaskWatcher;
 use daedal_store::{Entry, Journal};
 use daedal_talos_config::SecretsBundle;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 
 use self::claim::Claim;
 use self::host_limits::HostLimits;
 use self::install::Install;
-use self::limiter::Limiter;
+pub(crate) use self::limiter::Limiter;
 use crate::addresses::{self, Addresses};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, chain};
@@ -51,9 +54,9 @@ use crate::machine::Sources;
 use crate::node_identities::NodeIdentities;
 use crate::nodes::{Nodes, Probe};
 use crate::observe::placed;
-use crate::outputs::Hosts;
 use crate::report::Report;
 use crate::run::Run;
+use daedal_machine::views::Hosts;
 
 /// How a step ended well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +87,9 @@ impl Engine {
         if let Some(generation) = &executor.generation {
             self.record(generation).await?;
         }
-        executor.journal("run begun", &format!("{:?} {}", plan.purpose, plan.cluster), "");
+        let by = run.approved_by.as_ref().map(|who| format!(", approved by {who}")).unwrap_or_default();
+        let which = format!("plan {}{by}", daedal_planner::plan_id(plan));
+        executor.journal("run begun", &format!("{:?} {}", plan.purpose, plan.cluster), &which);
         let began = self.parts.clock.now();
         let report = tokio::select! {
             report = graph::run(&executor, plan, run, began) => report,
@@ -121,6 +126,7 @@ pub(crate) struct Executor<'a> {
     /// Nodes that this very run reboots, and the boot before: what that reported is no news of the next.
     former_boots: Mutex<HashMap<String, String>>,
     secrets: OnceCell<Arc<SecretsBundle>>,
+    configs: OnceCell<Arc<Configs>>,
     nodes: OnceCell<Nodes>,
     kubernetes: OnceCell<Kubernetes>,
     by_name: HashMap<&'a str, &'a Node>,
@@ -136,8 +142,7 @@ pub(crate) struct Executor<'a> {
     starting: Mutex<BTreeSet<u32>>,
     /// Steps that gave up on a peer: what they did before it fell silent may have happened.
     given_up: Mutex<BTreeSet<StepId>>,
-    host_limits: HostLimits,
-    overlaps: Semaphore,
+    host_limits: HostLimits<'a>,
     journal: Journal,
 }
 
@@ -157,17 +162,18 @@ impl<'a> Executor<'a> {
             plan,
             run,
             judge: Judge::knowing(cluster, world.secrets_id.clone()),
-            tasks: TaskWatcher::new(&engine.parts.proxmox),
+            tasks: engine.site.tasks(&engine.parts.proxmox),
             readiness: Readiness::default(),
             identities: NodeIdentities::new(cluster, world, addresses.clone()),
             addresses,
             reborn: restores(plan).then(|| engine.parts.clock.now()),
             former_boots: Mutex::default(),
             secrets: OnceCell::new(),
+            configs: OnceCell::new(),
             nodes: OnceCell::new(),
             kubernetes: OnceCell::new(),
             by_name: cluster.nodes.iter().map(|node| (node.name.as_str(), node)).collect(),
-            generation: (plan.purpose == Purpose::Apply && plan.touches_cluster()).then(|| Generation {
+            generation: writes_marks(plan).then(|| Generation {
                 number: world.next_generation(),
                 by: engine.parts.author.clone(),
                 at: engine.parts.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -177,8 +183,7 @@ impl<'a> Executor<'a> {
             given: Mutex::default(),
             starting: Mutex::default(),
             given_up: Mutex::default(),
-            host_limits: HostLimits::new(engine, cluster, world, plan),
-            overlaps: Semaphore::new(engine.parts.limits.overlaps),
+            host_limits: HostLimits::new(&engine.site, cluster, world, plan),
             journal: engine.parts.store.journal(),
         })
     }
@@ -243,6 +248,7 @@ impl<'a> Executor<'a> {
             Action::AwaitEndpoint => self.await_endpoint(step).await,
             Action::AwaitReady => self.await_ready(step).await,
             Action::EjectMedia { vmid } | Action::MarkConfigured { vmid } => self.settle(step, *vmid).await,
+            Action::RestoreMark { .. } => self.restore_mark(step).await,
             Action::DeleteMedia { volid } => self.delete_media(step, &self.medium(volid)).await,
             Action::WriteOutputs => self.write_outputs().await,
             Action::Cordon => self.cordon(step).await,
@@ -283,6 +289,18 @@ impl<'a> Executor<'a> {
     pub(crate) async fn secrets(&self) -> Result<Arc<SecretsBundle>, Error> {
         let read = || async { self.engine.stored_secrets().await?.map(Arc::new).ok_or(Error::NoSecrets) };
         self.secrets.get_or_try_init(read).await.cloned()
+    }
+
+    /// The machine configs of the cluster with all addresses that are known by now.
+    pub(crate) async fn configs(&self) -> Result<Arc<Configs>, Error> {
+        let secrets = self.secrets().await?;
+        Ok(match self.located() {
+            Cow::Borrowed(cluster) => {
+                let shared = || async { self.engine.configs(cluster, &secrets) };
+                self.configs.get_or_init(shared).await.clone()
+            }
+            Cow::Owned(cluster) => self.engine.configs(&cluster, &secrets),
+        })
     }
 
     /// The nodes' Talos API, with credentials minted once per run.
@@ -467,6 +485,11 @@ fn is_of_a_peer(error: &Error, action: &Action) -> bool {
         ) => true,
         _ => false,
     }
+}
+
+/// Whether a run changes VMs, whose marks tell of it.
+fn writes_marks(plan: &Plan) -> bool {
+    plan.purpose == Purpose::Apply && plan.phase != Some(Phase::Bootstrap) && plan.touches_cluster()
 }
 
 /// Whether a new etcd begins with a snapshot.

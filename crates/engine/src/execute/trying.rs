@@ -111,6 +111,15 @@ fn worth_another(error: &Error) -> bool {
         Error::Proxmox(error) => {
             error.is_passing() || error.may_have_happened() || matches!(error.kind(), Kind::Stale { .. })
         }
+        // A refused login is not tried again: servers lock out who knocks too often.
+        Error::HostFile { source, .. } => matches!(
+            source.kind(),
+            std::io::ErrorKind::ConnectionReset
+                | std::io::ErrorKind::TimedOut
+                | std::io::ErrorKind::UnexpectedEof
+                | std::io::ErrorKind::BrokenPipe
+                | std::io::ErrorKind::ResourceBusy
+        ),
         _ => false,
     }
 }

@@ -137,7 +137,7 @@ impl<'e> Waiter<'e> {
                 () = tokio::time::sleep_until(due) => {
                     // Each wait may always have one try under way, and more while not everybody does.
                     let room = looking.len() < TRIES;
-                    let permit = executor.overlaps.try_acquire().ok();
+                    let permit = executor.engine.site.overlaps().try_acquire().ok();
                     if room && (permit.is_some() || looking.is_empty()) {
                         // What is lost stays lost, and what is slow must get its time now and then.
                         let slow = looks.is_multiple_of(SLOW);

@@ -1,10 +1,11 @@
 //! The Image Factory's part of the live checks: whether it can build what the inventory names. Nothing is ever taken for "the
 //! newest": an exact version that it does not have is refused, with the one that was probably meant.
 
-use daedal_image_factory::{OfficialOverlay, renamed_extension};
+use daedal_image_factory::OfficialOverlay;
 use daedal_inventory::{Cluster, TlsTrust, nearest};
+use daedal_talos_image::renamed_extension;
 
-use super::{CheckVerdict, LiveReport};
+use super::{CheckSubject, CheckVerdict, LiveReport};
 use crate::engine::Engine;
 use crate::error::chain;
 
@@ -28,7 +29,7 @@ impl NotInFactory {
 impl Engine {
     /// Whether the factory has the version, the extensions and the overlay.
     pub(super) async fn factory(&self, report: &mut LiveReport, cluster: &Cluster) {
-        let what = format!("Image Factory at {}", cluster.talos.factory);
+        let what = CheckSubject::Factory(cluster.talos.factory.clone());
         let missing = match self.not_in_factory(cluster).await {
             Ok(missing) => missing,
             // An image that is on the storage already needs no factory, so that this alone stops nothing.
@@ -55,12 +56,12 @@ impl Engine {
                 1 => " and the declared extension".to_owned(),
                 _ => format!(" and the {count} declared extensions"),
             };
-            report.good(&what, format!("it has Talos v{version}{extensions}{overlay}"));
+            report.good(what.clone(), format!("it has Talos v{version}{extensions}{overlay}"));
         }
         for NotInFactory { found, fix, harmless } in missing {
             match harmless {
-                true => report.add(CheckVerdict::Warning, &what, found, fix),
-                false => report.add(verdict, &what, format!("{found}{but}"), fix),
+                true => report.add(CheckVerdict::Warning, what.clone(), found, fix),
+                false => report.add(verdict, what.clone(), format!("{found}{but}"), fix),
             }
         }
         if cluster.talos.factory_tls == TlsTrust::Insecure {

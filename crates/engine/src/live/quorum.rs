@@ -2,7 +2,7 @@
 
 use daedal_proxmox::Client;
 
-use super::{CheckVerdict, LiveReport};
+use super::{CheckSubject, CheckVerdict, LiveReport};
 use crate::error::chain;
 
 /// Whether the Proxmox cluster has a quorum. Only a token with Sys.Audit on `/` may ask; a host that stands alone needs none.
@@ -13,14 +13,14 @@ pub(super) async fn look(report: &mut LiveReport, proxmox: &Client) {
             let alone = proxmox.resources_of("node").await.is_ok_and(|hosts| hosts.len() == 1);
             if !alone {
                 let found = format!("it could not be asked: {}", chain(&error));
-                report.unasked("quorum", found, Some("on a host: pvecm status".into()));
+                report.unasked(CheckSubject::Quorum, found, Some("on a host: pvecm status".into()));
             }
             return;
         }
     };
     let Some(cluster) = members.iter().find(|member| member.kind == "cluster") else { return };
     if cluster.quorate {
-        return report.good("quorum", "the Proxmox cluster has one");
+        return report.good(CheckSubject::Quorum, "the Proxmox cluster has one");
     }
     let off: Vec<&str> = members
         .iter()
@@ -29,5 +29,5 @@ pub(super) async fn look(report: &mut LiveReport, proxmox: &Client) {
         .collect();
     let found =
         format!("the Proxmox cluster has none, so that nothing can be changed; offline: {}", off.join(", "));
-    report.add(CheckVerdict::Bad, "quorum", found, Some("bring the hosts back; pvecm status"));
+    report.add(CheckVerdict::Bad, CheckSubject::Quorum, found, Some("bring the hosts back; pvecm status"));
 }

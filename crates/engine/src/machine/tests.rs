@@ -1,26 +1,10 @@
-//! What is asked of Proxmox and Talos for one node, whole.
-
-mod roles;
-mod whole;
+//! What is asked of Proxmox for one node, whole.
 
 use daedal_inventory::{Source, load};
-use daedal_talos_config::{Dhcp, SecretsBundle};
 
-use super::config::node_options;
 use super::*;
 
-/// Secrets that nobody keeps, made at once.
-fn secrets() -> SecretsBundle {
-    let rng = &mut <rand::rngs::StdRng as rand::SeedableRng>::seed_from_u64(1);
-    SecretsBundle::generate_with_key_size(rng, jiff::Timestamp::UNIX_EPOCH, 512).unwrap()
-}
-
 fn cluster() -> Cluster {
-    cluster_with("")
-}
-
-/// The cluster with further lines at the end of its inventory.
-fn cluster_with(more: &str) -> Cluster {
     let text = r#"
 apiVersion: daedal.dev/v1alpha1
 kind: Cluster
@@ -40,12 +24,13 @@ spec:
   pools:
     - {name: cp, role: controlplane, count: 1, cores: 4, memory: 8GiB, disk: 40GiB, vmid: 300, address: 10.0.0.11}
 "#;
-    let source = Source { name: "cluster.yaml".into(), text: format!("{text}{more}") };
+    let source = Source { name: "cluster.yaml".into(), text: text.to_owned() };
     let no_files = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
     load(&[source], &no_files).unwrap().cluster
 }
 
 /// What the mission asks of a VM (H5), and what Talos needs of it: the whole call, so that nothing changes unseen.
+/// Mission: H5
 #[test]
 fn a_vm_is_asked_for_as_talos_wants_it() {
     let cluster = cluster();
@@ -134,80 +119,8 @@ fn hardware_is_asked_for_as_declared() {
     }
 }
 
-/// The network as declared: cards with addresses of their own, a bond, addresses that are asked for.
-#[test]
-fn cards_bonds_and_dhcp_reach_the_machine_config() {
-    let mut cluster = cluster();
-    let card = |mac: &str, bonded: bool| daedal_inventory::Nic {
-        mac: mac.into(),
-        bridge: "vmbr2".into(),
-        vlan: None,
-        mtu: None,
-        dhcp: false,
-        address: (!bonded).then(|| "10.50.0.11/24".parse().unwrap()),
-        routes: Vec::new(),
-        bonded,
-    };
-    cluster.nodes[0].nics = vec![card("02:00:00:00:00:02", false), card("02:00:00:00:00:03", true)];
-    cluster.nodes[0].machine.vlans =
-        vec![daedal_inventory::options::Vlan { id: 7, addresses: Vec::new(), routes: Vec::new(), mtu: None }];
-    let options = node_options(&cluster, &cluster.nodes[0]).unwrap();
-    assert_eq!(options.links.len(), 2, "without a bond, what is bonded is left alone");
-    assert_eq!(options.links[1].addresses, ["10.50.0.11/24".parse().unwrap()]);
-
-    cluster.nodes[0].hardware.bond = Some(daedal_inventory::hardware::Bond::default());
-    cluster.network.dhcp = true;
-    let options = node_options(&cluster, &cluster.nodes[0]).unwrap();
-    let [bond] = &options.bonds[..] else { panic!("{:?}", options.bonds) };
-    assert_eq!((bond.name.as_str(), bond.mtu, bond.members.len()), ("bond0", Some(1400), 2));
-    assert!(bond.addresses.is_empty() && bond.routes.is_empty() && bond.dhcp == Some(Dhcp::IPV4));
-    assert_eq!((bond.vlans[0].id, options.links.len()), (7, 1));
-}
-
-/// F9: patches reach exactly whom they are for, and the nearer one has the last word: cluster, pool, node.
-#[test]
-fn patches_reach_their_roles_and_nodes_and_the_nearest_wins() {
-    let label =
-        |key: &str, value: &str| format!("{{inline: \"machine: {{nodeLabels: {{{key}: '{value}'}}}}\"");
-    let more = format!(
-        "    - name: w
-      role: worker
-      vmid: 310
-      address: 10.0.0.21
-      cores: 4
-      memory: 8GiB
-      disk: 40GiB
-      patches: [{both}}}, {pool}}}]
-      nodes: [{{}}, {{patches: [{node}}}, {own}}}]}}]
-  patches: [{all}}}, {cps}, role: controlplane}}, {workers}, role: worker}}]
-",
-        both = label("nearest", "pool"),
-        pool = label("of", "pool"),
-        node = label("nearest", "node"),
-        own = label("named", "w-2"),
-        all = label("nearest", "cluster"),
-        cps = label("role", "controlplane"),
-        workers = label("role", "worker"),
-    );
-    let cluster = cluster_with(&more);
-    let secrets = secrets();
-    let labels = |name: &str| {
-        let config = patched(&cluster, cluster.node(name).unwrap(), &secrets).unwrap();
-        let whole: yaml_serde::Value =
-            yaml_serde::from_str(first_document(config.to_yaml().expose())).unwrap();
-        ["nearest", "role", "of", "named"]
-            .map(|key| whole["machine"]["nodeLabels"][key].as_str().unwrap_or("-").to_owned())
-    };
-    assert_eq!(labels("cp-1"), ["cluster", "controlplane", "-", "-"]);
-    assert_eq!(labels("w-1"), ["pool", "worker", "pool", "-"]);
-    assert_eq!(labels("w-2"), ["node", "worker", "pool", "w-2"]);
-}
-
-fn first_document(text: &str) -> &str {
-    text.split("\n---").next().unwrap()
-}
-
 /// Boot ISO and config ISO together on one VM (H13): an empty disk of the right size, and both in their drives.
+/// Mission: H13
 #[test]
 fn a_vm_that_installs_itself_has_an_empty_disk_and_two_drives() {
     let cluster = cluster();

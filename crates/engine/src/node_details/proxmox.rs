@@ -6,6 +6,7 @@ use daedal_inventory::{Cluster, Node};
 use daedal_planner::{Aspect, GuestView, Judge, Likeness, Ownership};
 use daedal_proxmox::Nic;
 use daedal_talos_config::SecretsBundle;
+use daedal_words::{died_half_way, free};
 use futures::future::join_all;
 use serde::Serialize;
 
@@ -169,8 +170,8 @@ impl Engine {
                 format!("VM {vmid} is being created on {host}, and the token may not see it yet")
             }
             Some(guest) => {
-                let (text, fix) = guest.died_half_way();
-                format!("{text}. To free it: {fix}")
+                let died = guest.died();
+                format!("{}. To free it: {}", died_half_way(&died), free(&died))
             }
             None => {
                 let unlisted = unobserved.take().into_iter();

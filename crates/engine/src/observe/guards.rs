@@ -37,6 +37,8 @@ impl Engine {
                 world.backups = Some(BackupView { jobs, storages: storages(&resources) });
                 Ok(world)
             }
+            // Which node's is for `observe_mark` to know.
+            Purpose::Mark => Ok(self.look_at_guests(cluster).await?.0),
             Purpose::Apply
             | Purpose::Destroy
             | Purpose::Remove
@@ -45,22 +47,22 @@ impl Engine {
         }
     }
 
-    /// Adds what Proxmox keeps to guard VMs and what may outlive them. A token that may not read it has not put it there.
+    /// Adds what Proxmox keeps to guard VMs and what may outlive them. What the token may not read is named: somebody else may have put it there.
     pub async fn look_at_guards(&self, world: &mut World) {
         let proxmox = &self.parts.proxmox;
         let jobs = proxmox.kept(ClusterObject::BackupJob);
         let (availability, jobs) = tokio::join!(availability(proxmox, &world.proxmox_version, &[]), jobs);
         let unseen = |what: Aspect, error: &Error| match error.kind() {
-            ErrorKind::Denied => None,
-            _ => Some(Unobserved::new(what, chain(error))),
+            ErrorKind::Denied => Unobserved::new(what, "the token may not read it (Sys.Audit on /)"),
+            _ => Unobserved::new(what, chain(error)),
         };
         match availability {
             Ok(view) => world.availability = Some(view),
-            Err(error) => world.unobserved.extend(unseen(Aspect::HighAvailability, &error)),
+            Err(error) => world.unobserved.push(unseen(Aspect::HighAvailability, &error)),
         }
         match jobs {
             Ok(jobs) => world.backups = Some(BackupView { jobs, ..BackupView::default() }),
-            Err(error) => world.unobserved.extend(unseen(Aspect::BackupJobs, &error.into())),
+            Err(error) => world.unobserved.push(unseen(Aspect::BackupJobs, &error.into())),
         }
     }
 
@@ -84,7 +86,7 @@ impl Engine {
     }
 
     /// All guests and whose they are; nothing inside of nodes and storages.
-    async fn look_at_guests(&self, cluster: &Cluster) -> Result<(World, Vec<Resource>), Error> {
+    pub(super) async fn look_at_guests(&self, cluster: &Cluster) -> Result<(World, Vec<Resource>), Error> {
         let (proxmox, unobserved) = (&self.parts.proxmox, UnobservedList::default());
         let secrets = self.stored_secrets().await?;
         let id = secrets.as_ref().map(secrets_id);

@@ -77,6 +77,7 @@ pub(crate) async fn look(
         if let Some(config) = config {
             guest.lock.clone_from(&config.lock);
             guest.tags.clone_from(&config.tags);
+            guest.smbios = smbios(&config);
             if let Some(name) = &config.name {
                 guest.name.clone_from(name);
             }
@@ -294,9 +295,13 @@ pub(crate) fn judged(judge: &Judge<'_>, vmid: u32, config: &RawConfig) -> Owners
         vmid,
         name: config.name.as_deref().unwrap_or_default(),
         description: config.description.as_deref().unwrap_or_default(),
-        smbios: config.smbios_uuid.as_deref().and_then(|uuid| uuid.parse().ok()),
+        smbios: smbios(config),
         tags: &config.tags,
     })
+}
+
+fn smbios(config: &RawConfig) -> Option<uuid::Uuid> {
+    config.smbios_uuid.as_deref().and_then(|uuid| uuid.parse().ok())
 }
 
 /// The parts of a config that are compared, and what of them the running VM has otherwise.
@@ -305,7 +310,8 @@ fn compared(vmid: u32, config: &RawConfig, drives: Drives) -> VmConfig {
     VmConfig {
         options: machine::seen(vmid, config),
         disk: config.disks.get(SYSTEM_DISK).and_then(|disk| disk.size).map_or(0, asked_size),
-        media: config.cdroms.get(drives.media).cloned().flatten(),
+        media: (machine::snippet(config).map(str::to_owned))
+            .or_else(|| config.cdroms.get(drives.media).cloned().flatten()),
         iso: config.cdroms.get(drives.boot).cloned().flatten(),
         base: config.disks.get(SYSTEM_DISK).and_then(|disk| base(&disk.volid)),
         waiting: mark.as_ref().is_some_and(|mark| mark.waiting),
@@ -348,6 +354,7 @@ fn from_resource(vmid: u32, row: &Resource) -> GuestView {
         lock: row.lock.clone(),
         unseen: false,
         tags: sorted(&row.tags),
+        smbios: None,
         ownership: Ownership::Foreign,
         config: None,
     }
@@ -370,6 +377,7 @@ fn from_row(host: &str, row: &VmRow, listed: Option<&GuestView>) -> GuestView {
         } else {
             sorted(&row.tags)
         },
+        smbios: None,
         ownership: Ownership::Foreign,
         config: None,
     }

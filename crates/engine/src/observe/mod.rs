@@ -6,6 +6,7 @@ mod etcd;
 pub(crate) mod guards;
 pub(crate) mod guests;
 mod identity;
+mod lost_mark;
 mod nodes;
 mod space;
 mod storages;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use daedal_inventory::{Arch, Cluster, Node};
+use daedal_machine::access::Credential;
 use daedal_planner::{
     Aspect, GuestView, HostView, ImagePin, Judge, Ownership, SecretsId, StorageView, Unobserved, VolumeView,
     World,
@@ -27,8 +29,8 @@ use futures::stream::{self, StreamExt};
 use crate::addresses;
 use crate::engine::{Engine, secrets_id};
 use crate::error::{Error, chain};
-use crate::outputs::Hosts;
 use crate::privileges;
+use daedal_machine::views::Hosts;
 
 pub use self::identity::RunsOn;
 
@@ -66,6 +68,32 @@ impl Engine {
         self.look(cluster, secrets, id).await
     }
 
+    /// Looks at what is kept here alone, the store and the outputs: neither Proxmox nor a node is asked.
+    pub async fn observe_kept(&self, cluster: &Cluster) -> Result<World, Error> {
+        let secrets = self.stored_secrets().await?;
+        let mut world = World {
+            secrets_stored: secrets.is_some(),
+            secrets_id: secrets.as_ref().map(secrets_id),
+            known: self.parts.store.generation().await?,
+            addresses: self.found_addresses().await?,
+            ..World::default()
+        };
+        if let Some(secrets) = secrets {
+            let cluster = &*cluster.located(&world.addresses);
+            let hosts = self.outputs.hosts().await;
+            let current = self.outputs.are_current(&self.configs(cluster, &secrets), &hosts).await;
+            self.judge_outputs(&mut world, current, &self.outputs.credentials(self.parts.clock.now()).await);
+        }
+        Ok(world)
+    }
+
+    /// Outputs are current as long as the certificates in them do not end soon.
+    fn judge_outputs(&self, world: &mut World, current: bool, credentials: &[Credential]) {
+        let due = credentials.iter().filter(|credential| credential.due).map(|credential| credential.ends);
+        world.credentials_end = due.min().map(|ends| ends.strftime("%Y-%m-%d").to_string());
+        world.outputs_current = current && world.credentials_end.is_none();
+    }
+
     /// Looks with other secrets than the stored ones, or with none: what answers to them is what runs on them. Which secrets
     /// a mark names does not matter then.
     pub async fn observe_with(
@@ -97,7 +125,8 @@ impl Engine {
     async fn look_at_proxmox_alone(&self, cluster: &Cluster, id: Option<SecretsId>) -> Result<World, Error> {
         let unobserved = UnobservedList::default();
         let world = self.look_at_proxmox(cluster, id, &unobserved).await?;
-        Ok(World { unobserved: unobserved.take(), ..world })
+        let known = self.parts.store.generation().await?;
+        Ok(World { unobserved: unobserved.take(), known, ..world })
     }
 
     async fn look_at_proxmox(
@@ -137,7 +166,7 @@ impl Engine {
         Ok(world)
     }
 
-    async fn look(
+    pub(crate) async fn look(
         &self,
         cluster: &Cluster,
         secrets: Option<SecretsBundle>,
@@ -185,7 +214,7 @@ impl Engine {
             true => matches!(self.parts.store.addresses().await, Ok(Some(found)) if found == world.addresses),
             false => true,
         };
-        recorded && self.outputs.are_current(cluster, secrets, hosts).await
+        recorded && self.outputs.are_current(&self.configs(cluster, secrets), hosts).await
     }
 
     /// What matters only where a VM is still to be made, or to be given its config.
@@ -234,9 +263,7 @@ impl Engine {
             self.outputs.credentials(self.parts.clock.now()),
             nodes::look(self, cluster, world, secrets, unobserved)
         );
-        let due = credentials.iter().filter(|credential| credential.due).map(|credential| credential.ends);
-        world.credentials_end = due.min().map(|ends| ends.strftime("%Y-%m-%d").to_string());
-        world.outputs_current = current && world.credentials_end.is_none();
+        self.judge_outputs(world, current, &credentials);
         world.nodes = seen.nodes;
         world.members = seen.members;
         world.kubernetes_told = seen.kubernetes_told;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use daedal_inventory::{Cluster, Node, Role};
+use daedal_machine::Configs;
 use daedal_planner::{
     Aspect, ConfigView, FormerView, MemberView, NodeView, RunningVersions, TalosView, Unobserved, Unreached,
     World,
@@ -64,7 +65,8 @@ pub(crate) async fn look(
             format!("not compared with the declared ones: {}", cluster.lacks.join("; ")),
         );
     }
-    let question = Question { nodes: &nodes, cluster, secrets, limits, unobserved };
+    let configs = &engine.configs(cluster, secrets);
+    let question = Question { nodes: &nodes, cluster, configs, limits, unobserved };
     let planes: Vec<&Node> = running.iter().copied().filter(|node| node.role == Role::ControlPlane).collect();
     let endpoint = addresses::endpoint(cluster);
     let identities = NodeIdentities::new(cluster, world, Addresses::default());
@@ -96,18 +98,8 @@ pub(crate) async fn look(
             former(&nodes, name, etcd.named(name).next(), known, &identities, limits)
         })
         .chain(etcd.guessed().map(|member| former(&nodes, "", Some(member), None, &identities, limits)));
-    let mut found = join_all(asked).await;
-    // What a machine says of itself is added to what is known of its VM.
-    found.sort_by_key(|former| former.is.is_some());
-    etcd.rename(&found);
-    for Found { name, is, view, serves, .. } in found {
-        etcd.serve(serves);
-        let name = is.unwrap_or(name);
-        if !name.is_empty() && cluster.node(&name).is_none() {
-            let known = seen.former.remove(&name);
-            seen.former.insert(name, view.beside(known));
-        }
-    }
+    let found = join_all(asked).await;
+    seen.former = told_apart(cluster, found, &mut etcd);
     for (node, answer) in running.into_iter().zip(answers) {
         if let Probe::Unreachable(unreached) = &answer.talos
             // One that waits for its first config may do so at any address.
@@ -117,20 +109,41 @@ pub(crate) async fn look(
             seen.unreached.insert(node.name.clone(), unreached.clone());
         }
         let known = known.of(&node.name).map(|(_, known)| known);
-        let view = NodeView {
-            etcd: etcd.view(node, answer.etcd.as_ref()),
-            talos: talos_view(answer.talos),
-            ready: known.map(|node| node.ready),
-            elsewhere: known.and_then(|known| elsewhere(node, known)),
-            kubelet: known.map(|node| node.kubelet.clone()),
-            config: answer.config,
-            versions: answer.versions,
-            schematic: answer.schematic,
-        };
-        seen.nodes.insert(node.name.clone(), view);
+        seen.nodes.insert(node.name.clone(), view(node, answer, known, &etcd));
     }
     seen.members = etcd.members();
     seen
+}
+
+/// A node as its own answers, Kubernetes and etcd show it.
+fn view(node: &Node, answer: Answer, known: Option<&KubeNode>, etcd: &Etcd) -> NodeView {
+    NodeView {
+        etcd: etcd.view(node, answer.etcd.as_ref()),
+        talos: talos_view(answer.talos),
+        ready: known.map(|node| node.ready),
+        elsewhere: known.and_then(|known| elsewhere(node, known)),
+        kubelet: known.map(|node| node.kubelet.clone()),
+        config: answer.config,
+        versions: answer.versions,
+        schematic: answer.schematic,
+    }
+}
+
+/// What is known of nodes that the inventory does not name, by their names. etcd learns what they say of themselves.
+fn told_apart(cluster: &Cluster, mut found: Vec<Found>, etcd: &mut Etcd) -> BTreeMap<String, FormerView> {
+    // What a machine says of itself is added to what is known of its VM.
+    found.sort_by_key(|former| former.is.is_some());
+    etcd.rename(&found);
+    let mut all = BTreeMap::new();
+    for Found { name, is, view, serves, .. } in found {
+        etcd.serve(serves);
+        let name = is.unwrap_or(name);
+        if !name.is_empty() && cluster.node(&name).is_none() {
+            let known = all.remove(&name);
+            all.insert(name, view.beside(known));
+        }
+    }
+    all
 }
 
 /// Where Kubernetes knows a node, if not at its address.
@@ -168,7 +181,7 @@ fn undeclared<'a>(
         .collect()
 }
 
-fn talos_view(probe: Probe) -> TalosView {
+pub(super) fn talos_view(probe: Probe) -> TalosView {
     match probe {
         Probe::Configured { version, stage } => TalosView::Configured { version, stage },
         Probe::Maintenance => TalosView::Maintenance,
@@ -201,7 +214,7 @@ impl Answer {
 struct Question<'a> {
     nodes: &'a Nodes,
     cluster: &'a Cluster,
-    secrets: &'a SecretsBundle,
+    configs: &'a Configs,
     limits: &'a Limits,
     unobserved: &'a UnobservedList,
 }
@@ -249,7 +262,7 @@ impl<'a> Question<'a> {
         if !self.cluster.lacks.is_empty() {
             return (ConfigView::Unknown, None);
         }
-        let look = config::look(self.nodes, self.cluster, node, self.secrets, version, self.limits);
+        let look = config::look(self.nodes, self.configs, node, version, self.limits);
         look.await.unwrap_or_else(|why| {
             self.unobserved.say(Aspect::MachineConfig(node.name.clone()), why);
             (ConfigView::Unknown, None)

@@ -126,8 +126,9 @@ impl<'a> Lister<'a> {
     fn take(&self, contents: &mut Contents, hosts: &[&str], view: &StorageView, volumes: Vec<Volume>) {
         if self.wanted.files {
             for host in hosts {
-                let files =
-                    volumes.iter().filter(|volume| matches!(volume.content.as_str(), "iso" | "import"));
+                let files = volumes
+                    .iter()
+                    .filter(|volume| matches!(volume.content.as_str(), "iso" | "import" | "snippets"));
                 contents.volumes.extend(files.map(|volume| self.file(host, volume)));
             }
         }

@@ -4,6 +4,7 @@ use daedal_planner::Action;
 
 use crate::support::{Bench, assert_done};
 
+/// Mission: M22
 #[tokio::test(start_paused = true)]
 async fn certificates_near_their_end_are_told_and_renewed() {
     let young = Bench::created().await;

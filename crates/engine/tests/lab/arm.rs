@@ -18,6 +18,7 @@ fn bench(way: Way, machine: &str, arch: Arch) -> Bench {
     bench
 }
 
+/// Mission: M23
 #[tokio::test(start_paused = true)]
 async fn arm64_where_the_hosts_are() {
     for way in [Way::USUAL, ISO_CIDATA, CLOUD_INIT, TEMPLATE] {

@@ -88,6 +88,7 @@ async fn a_snapshot_is_taken_verified_and_listed() {
     assert_eq!(engine.backups().await.unwrap(), [kept]);
 }
 
+/// Mission: M22, H18
 #[tokio::test(start_paused = true)]
 async fn a_fresh_cluster_begins_with_the_snapshot() {
     let (bench, file) = lost(Bench::created_large().await).await;
@@ -104,6 +105,7 @@ async fn a_fresh_cluster_begins_with_the_snapshot() {
     ));
 }
 
+/// Mission: E22
 #[tokio::test(start_paused = true)]
 async fn what_is_not_this_clusters_whole_snapshot_is_refused() {
     let bench = Bench::created().await;
@@ -226,6 +228,7 @@ async fn sweep(part: usize, parts: usize) {
     }
 }
 
+/// Mission: M22
 #[tokio::test(start_paused = true)]
 async fn every_death_while_restoring_is_survived_1_of_2() {
     sweep(0, 2).await;

@@ -4,6 +4,7 @@ use daedal_engine::Run;
 use daedal_lab::{Format, Guests as _, SystemImage};
 use daedal_planner::Action;
 use daedal_proxmox::{TaskWatcher, Upload};
+use daedal_words::Told as _;
 
 use crate::crash::{sweep, sweep_of};
 use crate::faults::faults_on;
@@ -16,6 +17,9 @@ pub const IMAGE_MAINTENANCE: Way = Way::new("{from: disk-image, config: maintena
 pub const IMAGE_ANYWHERE: Way = Way::new("{from: disk-image, config: maintenance}", Giving::Any);
 pub const CLOUD_INIT: Way = Way::new("{from: disk-image, config: cloud-init-drive}", Giving::Nothing);
 pub const ISO_CLOUD_INIT: Way = Way::new("{from: iso, config: cloud-init-drive}", Giving::Nothing);
+pub const SNIPPET: Way = Way::new("{from: disk-image, config: snippet}", Giving::Nothing);
+pub const ISO_SNIPPET: Way = Way::new("{from: iso, config: snippet}", Giving::Nothing);
+pub const TEMPLATE_SNIPPET: Way = Way::new("{from: template, config: snippet}", Giving::Nothing);
 pub const META: Way = Way::new("{from: disk-image, config: meta}", Giving::Nothing);
 pub const ISO_META: Way = Way::new("{from: iso, config: meta}", Giving::Nothing);
 pub const TEMPLATE: Way = Way::new("{from: template, config: cidata}", Giving::Nothing);
@@ -50,12 +54,14 @@ pub async fn and_back(bench: &Bench, way: Way) {
     assert_eq!(bench.lab.datacenter().volumes(), images, "{way:?}");
 }
 
+/// Mission: E11, M13, F2
 #[tokio::test(start_paused = true)]
 async fn an_iso_and_maintenance_mode_at_a_reserved_address() {
     let bench = whole_life(ISO_MAINTENANCE).await;
     and_back(&bench, ISO_MAINTENANCE).await;
 }
 
+/// Mission: E5, M13
 #[tokio::test(start_paused = true)]
 async fn an_iso_and_maintenance_mode_where_the_agent_says() {
     let bench = whole_life(ISO_ANYWHERE).await;
@@ -64,6 +70,7 @@ async fn an_iso_and_maintenance_mode_where_the_agent_says() {
     and_back(&bench, ISO_ANYWHERE).await;
 }
 
+/// Mission: H13
 #[tokio::test(start_paused = true)]
 async fn an_iso_and_a_config_medium_on_one_vm() {
     let bench = whole_life(ISO_CIDATA).await;
@@ -78,6 +85,7 @@ async fn a_disk_image_and_maintenance_mode() {
     }
 }
 
+/// Mission: M6
 #[tokio::test(start_paused = true)]
 async fn the_network_on_a_cloud_init_drive_and_maintenance_mode() {
     for way in [CLOUD_INIT, ISO_CLOUD_INIT] {
@@ -86,6 +94,7 @@ async fn the_network_on_a_cloud_init_drive_and_maintenance_mode() {
     }
 }
 
+/// Mission: H2
 #[tokio::test(start_paused = true)]
 async fn the_network_in_each_nodes_own_image_and_maintenance_mode() {
     for way in [META, ISO_META] {
@@ -94,6 +103,28 @@ async fn the_network_in_each_nodes_own_image_and_maintenance_mode() {
         assert_eq!(images, 4, "one of its own for each node");
         and_back(&bench, way).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snippet_on_proxmoxs_own_drive() {
+    for way in [SNIPPET, ISO_SNIPPET, TEMPLATE_SNIPPET] {
+        let bench = whole_life(way).await;
+        // The snippets hold keys, and so does the drive that Proxmox makes of them.
+        let volumes = bench.lab.datacenter().volumes();
+        let left = |volume: &&String| volume.contains("snippets/") || volume.contains("-cloudinit");
+        assert_eq!(volumes.iter().filter(left).count(), 0, "{volumes:?}");
+        and_back(&bench, way).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_death_on_the_way_through_a_snippet_is_survived() {
+    sweep(SNIPPET, 1, 1, 0, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_on_the_way_through_a_snippet_is_survived() {
+    faults_on(SNIPPET).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,6 +172,7 @@ async fn put_iso(bench: &Bench, host: &str) {
     TaskWatcher::new(&client).finish(&upid, "upload").await.unwrap();
 }
 
+/// Mission: E14
 #[tokio::test(start_paused = true)]
 async fn an_iso_that_is_on_the_storage_already() {
     let way =
@@ -151,8 +183,8 @@ async fn an_iso_that_is_on_the_storage_already() {
     // Where it is missing, no node is made; the plan says so, with the way out.
     let plan = plan.unwrap();
     assert!(plan.nodes.iter().all(|node| node.host.as_deref() == Some("atlas")), "{:#?}", plan.nodes);
-    let note = plan.notes.iter().find(|note| note.about.as_str() == "host boreas").unwrap();
-    assert!(note.text.contains("the boot ISO talos-v1.12.iso is missing on storage local"), "{note:?}");
+    let note = plan.notes.iter().find(|note| note.about() == "host boreas").unwrap();
+    assert!(note.text().contains("the boot ISO talos-v1.12.iso is missing on storage local"), "{note:?}");
     assert!(world.image_pins.is_empty());
     put_iso(&bench, "boreas").await;
     assert_done(&bench.apply().await, "apply");
@@ -167,6 +199,7 @@ pub const RAW: Way = Way::new("{format: raw}", Giving::Nothing);
 
 /// A disk image that somebody put on the storage, qcow2 or raw, is imported as it lies there: nothing is downloaded, and no
 /// factory is asked. A raw one is known to be as large as its file, and of a qcow2 Proxmox tells what its header says.
+/// Mission: E14
 #[tokio::test(start_paused = true)]
 async fn a_disk_image_that_is_on_the_storage_already() {
     let own_qcow2 = Way::new(
@@ -196,12 +229,12 @@ async fn a_disk_image_that_is_on_the_storage_already() {
         // Where it is missing, no node is made; the plan says so, with the way out.
         let plan = bench.look().await.1.unwrap();
         assert!(plan.nodes.iter().all(|node| node.host.as_deref() == Some("atlas")), "{:#?}", plan.nodes);
-        let note = plan.notes.iter().find(|note| note.about.as_str() == "host boreas").unwrap();
+        let note = plan.notes.iter().find(|note| note.about() == "host boreas").unwrap();
         assert!(
-            note.text.contains(&format!("is missing on storage local (`boot.image: {volid}`)")),
+            note.text().contains(&format!("is missing on storage local (`boot.image: {volid}`)")),
             "{note:?}"
         );
-        assert!(note.fix.as_ref().is_some_and(|fix| fix.to_string().contains("`boot.image`")), "{note:?}");
+        assert!(note.fix().is_some_and(|fix| fix.to_string().contains("`boot.image`")), "{note:?}");
         put("boreas");
         let plan = bench.look().await.1.unwrap();
         assert_eq!(daedal_planner::check(&bench.cluster, &bench.look().await.0, &plan), []);
@@ -278,9 +311,9 @@ async fn an_image_that_is_deleted_after_the_plan_is_told_and_leaves_nothing_half
     // The next plan says what is missing, and once it is back the node comes up.
     let plan = bench.look().await.1.unwrap();
     assert!(
-        plan.notes
-            .iter()
-            .any(|note| note.text.contains(&format!("is missing on storage local (`boot.image: {volid}`)"))),
+        plan.notes.iter().any(|note| note
+            .text()
+            .contains(&format!("is missing on storage local (`boot.image: {volid}`)"))),
         "{:?}",
         plan.notes
     );
@@ -291,6 +324,7 @@ async fn an_image_that_is_deleted_after_the_plan_is_told_and_leaves_nothing_half
 }
 
 /// The factory's raw image: larger to download, and Proxmox does not look what is in it, so that Daedal's own look counts.
+/// Mission: E14
 #[tokio::test(start_paused = true)]
 async fn a_raw_image_is_downloaded_and_imported() {
     let bench = whole_life(RAW).await;
@@ -339,7 +373,7 @@ async fn hardware_of_existing_vms_changes_where_it_can() {
         .differences
         .iter()
         .filter(|one| matches!(one.stays, daedal_planner::Stays::Held { .. }))
-        .map(ToString::to_string)
+        .map(daedal_words::difference)
         .collect();
     assert_eq!(held.len(), 4, "{:#?}", plan.differences);
     assert!(held.iter().any(|text| text.starts_with("machine pc declared, q35 found")), "{held:?}");
@@ -470,6 +504,7 @@ async fn every_death_on_the_way_from_large_images_is_survived() {
 }
 
 /// Kernel arguments ride in the schematic: no root token, no `args` on the VM (H19).
+/// Mission: H19
 #[tokio::test(start_paused = true)]
 async fn kernel_arguments_ride_in_the_schematic() {
     let mut bench = Bench::new(1, 0);
@@ -499,7 +534,7 @@ async fn secure_boot_from_an_iso_and_from_a_disk_image() {
         let mut bench = Bench::booting(way, 1, 1);
         bench.cluster.talos.secure_boot = true;
         let plan = bench.look().await.1.unwrap();
-        let said = plan.notes.iter().any(|note| note.text.contains("does not check signatures"));
+        let said = plan.notes.iter().any(|note| note.text().contains("does not check signatures"));
         assert_eq!(said, !checked, "{way:?}: {:#?}", plan.notes);
         assert_done(&bench.apply().await, way.boot);
         bench.assert_converged(way.boot).await;
@@ -534,6 +569,7 @@ async fn firmware_with_keys_boots_what_is_signed_and_nothing_else() {
     assert!(console.last().unwrap().contains("Access Denied"), "{console:#?}");
 }
 
+/// Mission: F5
 #[tokio::test(start_paused = true)]
 async fn hardware_of_every_kind() {
     for boot in ["{}", "{from: template, config: cidata}"] {

@@ -6,7 +6,8 @@ use daedal_engine::{Effect, EffectKind};
 
 use crate::support::Point;
 
-fn is_full() -> bool {
+/// Whether everything is tried.
+pub fn is_full() -> bool {
     std::env::var("DAEDAL_PROOF").is_ok_and(|breadth| breadth == "full")
 }
 

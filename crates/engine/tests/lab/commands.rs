@@ -5,17 +5,21 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use daedal_engine::{Account, Effects, Engine, Error, Run, Scope, Secret};
-use daedal_inventory::Cluster;
+use daedal_engine::{Accounts, Effects, Engine, Error, Run, Scope};
+use daedal_inventory::{Cluster, Node};
 use daedal_lab::proxmox::{Grant, TokenSpec};
 use daedal_planner::{
-    BackupWish, FirewallWish, Plan, Purpose, World, plan_backup_job, plan_firewall, plan_ha,
+    Account, BackupWish, FirewallWish, FoundMark, Mark, Plan, PlanError, Purpose, Secret, World,
+    plan_account, plan_backup_job, plan_firewall, plan_ha, plan_mark,
 };
-use daedal_proxmox::{Call, Client, ClusterObject, Fault, Observer, Seen, Token, Trust, Verdict};
+use daedal_proxmox::{
+    Call, Client, ClusterObject, Fault, Observer, Seen, Token, Trust, UpdateVm, Verdict, VmConfig,
+};
 use tokio::sync::Notify;
 
+use crate::lock::owner;
 use crate::strangers::proxmox;
-use crate::support::{Bench, CANARY, Killer, Point, TOKEN, assert_done, errors};
+use crate::support::{AccountTrouble, Bench, CANARY, Killer, Point, TOKEN, assert_done, ensure, errors};
 
 /// What befalls the n-th change.
 #[derive(Clone, Debug)]
@@ -108,8 +112,9 @@ async fn state(bench: &Bench) -> String {
         for set in &sets {
             members.push(client.ipset(&host, vmid, set).await.unwrap());
         }
-        let card = &client.vm_config(&host, vmid).await.unwrap().nics["net0"];
-        text += &format!("{vmid}: {rules:?} {options:?} {sets:?} {members:?} {card:?}\n");
+        let config = client.vm_config(&host, vmid).await.unwrap();
+        let (card, notes) = (&config.nics["net0"], &config.description);
+        text += &format!("{vmid}: {rules:?} {options:?} {sets:?} {members:?} {card:?} {notes:?}\n");
     }
     for kind in [ClusterObject::HaResource, ClusterObject::HaRule, ClusterObject::BackupJob] {
         text += &format!("{:?}\n", client.kept(kind).await.unwrap());
@@ -132,9 +137,18 @@ async fn carried_out(
     purpose: Purpose,
     plan: impl Fn(&World) -> Plan,
 ) -> Result<Vec<String>, String> {
-    let told = |error: Error| daedal_engine::chain(&error);
-    let world = engine.observe_for(cluster, purpose).await.map_err(told)?;
-    let report = engine.execute(cluster, &world, &plan(&world), &Run::silent()).await.map_err(told)?;
+    let world = engine.observe_for(cluster, purpose).await.map_err(|error| daedal_engine::chain(&error))?;
+    executed(engine, cluster, &world, &plan(&world)).await
+}
+
+async fn executed(
+    engine: Engine,
+    cluster: &Cluster,
+    world: &World,
+    plan: &Plan,
+) -> Result<Vec<String>, String> {
+    let report = engine.execute(cluster, world, plan, &Run::silent()).await;
+    let report = report.map_err(|error| daedal_engine::chain(&error))?;
     match &errors(&report)[..] {
         [] => Ok(report.steps.iter().map(|step| step.stage.to_owned()).collect()),
         failed => Err(failed.join("\n")),
@@ -228,6 +242,61 @@ async fn whatever_befalls_the_backup_command_is_survived() {
     sweep(&bench, "backup-job --off", job(None)).await;
 }
 
+/// The config of a node's VM.
+async fn config_of(bench: &Bench, node: &Node) -> (String, VmConfig) {
+    let host = bench.lab.datacenter().vms().into_iter().find(|vm| vm.0 == node.vmid).unwrap().1;
+    let config = proxmox(bench).vm_config(&host, node.vmid).await.unwrap();
+    (host, config)
+}
+
+/// A cluster whose first node's notes somebody overwrote.
+async fn unmarked() -> Bench {
+    let bench = saved(1).await;
+    let node = &bench.cluster.nodes[0];
+    let (host, config) = config_of(&bench, node).await;
+    let update = UpdateVm::new().set("description", "rack 4, ask Ann").digest(&config.digest);
+    proxmox(&bench).update_vm(&host, node.vmid, &update).await.unwrap();
+    bench.lab.save(bench.folder.path()).unwrap();
+    bench
+}
+
+async fn mark(engine: Engine, cluster: &Cluster, node: &Node) -> Result<Vec<String>, String> {
+    let world = engine.observe_mark(cluster, node).await.map_err(|error| daedal_engine::chain(&error))?;
+    executed(engine, cluster, &world, &plan_mark(cluster, &world, node).unwrap()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_befalls_the_mark_command_is_survived() {
+    let bench = unmarked().await;
+    let (cluster, node) = (&bench.cluster, &bench.cluster.nodes[0]);
+    sweep(&bench, "node mark", |engine| mark(engine, cluster, node)).await;
+    // A call whose answer is lost is looked at, not made again.
+    let lost = Watcher::new(1, Some(Fate::Failure(Point::After, Fault::Lost)));
+    let engine = bench.engine_watched(bench.lab.dialer(), Effects::default(), lost.clone());
+    assert_eq!(mark(engine, cluster, node).await.unwrap(), ["restoring the mark"]);
+    assert_eq!(lost.seen.load(Ordering::Relaxed), 1);
+    let notes = config_of(&bench, node).await.1.description.unwrap();
+    assert!(notes.starts_with("rack 4, ask Ann\n"), "{notes}");
+    assert!(matches!(Mark::find(&notes), FoundMark::One(mark) if mark.node == node.name), "{notes}");
+    // What the VM was made from is found out by the next apply.
+    assert_done(&bench.apply().await, "apply");
+    bench.assert_converged("a mark that was restored").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_changed_after_it_was_judged_is_not_marked() {
+    let bench = unmarked().await;
+    let (cluster, node) = (&bench.cluster, &bench.cluster.nodes[0]);
+    let world = bench.engine().observe_mark(cluster, node).await.unwrap();
+    let plan = plan_mark(cluster, &world, node).unwrap();
+    let (host, config) = config_of(&bench, node).await;
+    let update = UpdateVm::new().set("description", "rack 5, ask Bob").digest(&config.digest);
+    proxmox(&bench).update_vm(&host, node.vmid, &update).await.unwrap();
+    let failed = executed(bench.engine(), cluster, &world, &plan).await.unwrap_err();
+    assert!(failed.contains("changed after the plan was made"), "{failed}");
+    assert_eq!(config_of(&bench, node).await.1.description.as_deref(), Some("rack 5, ask Bob"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn whatever_befalls_the_account_command_is_survived() {
     let bench = saved(1).await;
@@ -258,8 +327,7 @@ async fn whatever_befalls_the_account_command_is_survived() {
     };
     let (whole, watcher, gate) = (bench.copy(), Watcher::new(0, None), Killer::never());
     let (counted, open) = (Effects::through(gate.clone()), &Effects::default());
-    account
-        .ensure(&admin(&whole, watcher.clone()), &counted, Secret::Unknown, async |_| Ok(()))
+    ensure(&account, &admin(&whole, watcher.clone()), &counted, Secret::Unknown, async |_| Ok(()))
         .await
         .unwrap();
     let (wanted, changes) = (acl(&whole).await, watcher.seen.load(Ordering::Relaxed));
@@ -274,7 +342,7 @@ async fn whatever_befalls_the_account_command_is_survived() {
             };
             let dying = admin(&bench, watcher.clone());
             tokio::select! {
-                _ = account.ensure(&dying, open, Secret::Unknown, keep) => {}
+                _ = ensure(&account, &dying, open, Secret::Unknown, keep) => {}
                 () = watcher.dead.notified() => {}
             }
             let after = format!("{fate:?} at change {nth} of {changes}");
@@ -282,18 +350,60 @@ async fn whatever_befalls_the_account_command_is_survived() {
             // Without its secret a token is of no use: only then, and only when told to, it is made anew.
             let had = *kept.lock().unwrap();
             let first =
-                account.ensure(&admin, open, if had { Secret::Known } else { Secret::Unknown }, keep).await;
+                ensure(&account, &admin, open, if had { Secret::Known } else { Secret::Unknown }, keep).await;
             match first {
                 Ok(_) => {}
-                Err(Error::TokenExists { .. }) if !had => {
-                    account.ensure(&admin, open, Secret::Rotate, keep).await.unwrap();
+                Err(AccountTrouble::Plan(PlanError::TokenExists { .. })) if !had => {
+                    ensure(&account, &admin, open, Secret::Rotate, keep).await.unwrap();
                 }
-                Err(error) => panic!("{after}: {}", daedal_engine::chain(&error)),
+                Err(error) => panic!("{after}: {error:?}"),
             }
             assert!(*kept.lock().unwrap(), "{after}: nobody has the secret");
             assert_eq!(acl(&bench).await, wanted, "{after}");
-            let again = account.ensure(&admin, open, Secret::Known, async |_| panic!("again")).await.unwrap();
-            assert!(again.iter().all(|one| one.done.is_none()), "{after}: {again:?}");
+            let again = ensure(&account, &admin, open, Secret::Known, async |_| panic!("again")).await;
+            assert_eq!(again.unwrap(), [], "{after}");
         }
     }
+}
+
+/// What somebody else changes between the look and the change is not overwritten.
+#[tokio::test(start_paused = true)]
+async fn an_account_that_changed_after_the_look_is_left_alone() {
+    let bench = saved(1).await;
+    let token = Token::new("root@pam!admin", CANARY).unwrap();
+    let admin = Client::builder("https://atlas.lan:8006", token)
+        .dialer(bench.lab.dialer())
+        .trust(Trust::Ca(bench.lab.pki().ca_pem().to_owned()))
+        .build()
+        .unwrap();
+    let (user, token, pool) = ("other@pve".to_owned(), "cli".to_owned(), None);
+    let grants = Scope::of(&bench.cluster).grants(9);
+    let account = Account { user, token, comment: "tests".into(), pool, grants };
+    let effects = Effects::default();
+    let store = bench.store();
+    let _lock = store.lock(&owner("ann")).await.unwrap();
+    let clock = Arc::new(daedal_engine::SystemClock);
+    let accounts = Accounts { admin: &admin, effects: &effects, store: Some(&store), clock };
+    let view = accounts.look(&account).await.unwrap();
+    let plan = plan_account(&account, &view, Secret::Unknown).unwrap();
+    let theirs = std::collections::BTreeSet::from(["VM.Audit".to_owned()]);
+    admin.create_role("DaedalVM", &theirs).await.unwrap();
+    let asked = (&account, &view, Secret::Unknown);
+    let report = accounts.execute(asked, &plan, async |_| panic!("no token yet")).await.unwrap();
+    let failure = report.failure.unwrap();
+    assert!(matches!(&failure, Error::Changed { what } if what == "role DaedalVM"), "{failure:?}");
+    let role = admin.roles().await.unwrap().into_iter().find(|role| role.roleid == "DaedalVM").unwrap();
+    assert_eq!(role.privileges, ["VM.Audit"]);
+    assert!(!admin.users().await.unwrap().iter().any(|user| user.userid == "other@pve"));
+    // The journal tells it.
+    let journal = std::fs::read_to_string(store.place().join("journal.jsonl")).unwrap();
+    assert!(
+        journal.contains("account other@pve!cli") && journal.contains("role DaedalVM changed"),
+        "{journal}"
+    );
+    // Nor does a plan pass that somebody altered.
+    let mut altered = plan.clone();
+    altered.token = "root@pam!cli".into();
+    let refused = accounts.execute(asked, &altered, async |_| panic!("refused")).await.unwrap_err();
+    assert!(matches!(refused, Error::Plan { .. }), "{refused:?}");
 }

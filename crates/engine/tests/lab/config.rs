@@ -1,10 +1,11 @@
 //! The declared machine configs change under running nodes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use daedal_engine::{Effect, EffectKind, Effects, Run};
 use daedal_inventory::Cluster;
 use daedal_planner::{Action, ConfigView, Impact, Plan, plan_apply};
+use daedal_words::Told as _;
 
 use crate::breadth::deaths;
 use crate::support::{Bench, Killer, assert_done, cluster_with, errors};
@@ -39,7 +40,7 @@ async fn a_change_without_a_reboot_is_told_field_by_field_and_carried_out() {
     let names = ["cp-1", "cp-2", "cp-3", "worker-1", "worker-2"];
     let expected: Vec<_> = names.iter().map(|name| ((*name).to_owned(), false, Impact::None)).collect();
     assert_eq!(configs(&plan), expected);
-    let told = daedal_planner::render(&plan, Default::default());
+    let told = daedal_words::render(&plan, Default::default());
     assert!(told.contains("+ machine.sysctls.\"vm.max_map_count\": 262144"), "{told}");
     assert!(told.contains("the same changes as worker-1"), "{told}");
     assert!(!told.contains("sensitive"), "{told}");
@@ -66,6 +67,7 @@ async fn a_change_without_a_reboot_is_told_field_by_field_and_carried_out() {
     assert!(world.nodes.values().all(|view| view.config == ConfigView::AsDeclared), "{:#?}", world.nodes);
 }
 
+/// Mission: M21
 #[tokio::test(start_paused = true)]
 async fn a_change_that_needs_a_reboot_says_so_and_keeps_the_quorum() {
     let mut bench = Bench::created_large().await;
@@ -74,7 +76,7 @@ async fn a_change_that_needs_a_reboot_says_so_and_keeps_the_quorum() {
     assert_eq!(configs(&plan).len(), 5);
     assert!(configs(&plan).iter().all(|(_, reboot, impact)| *reboot && *impact == Impact::Restart));
     assert_eq!((plan.quorum.before, plan.quorum.lowest), (3, 2));
-    assert!(daedal_planner::render(&plan, Default::default()).contains("has to reboot"));
+    assert!(daedal_words::render(&plan, Default::default()).contains("has to reboot"));
     let report = bench.apply().await;
     assert_done(&report, "change");
     let mut spans: Vec<_> = report
@@ -112,10 +114,10 @@ async fn what_must_not_change_on_a_running_node_is_left_and_named() {
         let (world, plan) = bench.look().await;
         let plan = plan.unwrap();
         assert_eq!(configs(&plan), [], "{patch}: {:#?}", world.nodes);
-        let note = plan.notes.iter().find(|note| note.about.as_str().starts_with("cp-1"));
+        let note = plan.notes.iter().find(|note| note.about().starts_with("cp-1"));
         let note = note.unwrap_or_else(|| panic!("{patch}"));
-        assert!(note.text.contains(word), "{patch}: {}", note.text);
-        assert!(!note.text.contains("abcdef.0123456789abcdef"));
+        assert!(note.text().contains(word), "{patch}: {}", note.text());
+        assert!(!note.text().contains("abcdef.0123456789abcdef"));
     }
 }
 
@@ -127,8 +129,11 @@ async fn a_node_whose_address_is_declared_anew_is_left_and_named() {
     let plan = bench.look().await.1.unwrap();
     let about: Vec<_> = plan.steps.iter().filter(|step| step.node.is_some()).collect();
     assert!(about.is_empty(), "{about:#?}");
-    let note = plan.notes.iter().find(|note| note.about.as_str() == "worker-1").unwrap();
-    assert!(note.text.contains(&format!("Ready at {before}")) && note.text.contains("10.0.0.77"), "{note:?}");
+    let note = plan.notes.iter().find(|note| note.about() == "worker-1").unwrap();
+    assert!(
+        note.text().contains(&format!("Ready at {before}")) && note.text().contains("10.0.0.77"),
+        "{note:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,6 +153,39 @@ async fn a_config_that_changed_meanwhile_is_not_overwritten() {
     assert!(failed.contains("runs on another config than when the plan was made"), "{failed}");
     assert_done(&bench.apply().await, "a new plan");
     bench.assert_converged("a new plan").await;
+}
+
+/// Every config that a process makes, it makes once: for its verdict on the inventory, its look, its steps and its outputs.
+#[tokio::test(start_paused = true)]
+async fn a_config_is_made_once_per_run_node_and_version() {
+    let mut bench = Bench::new(3, 2);
+    let apply = async |bench: &Bench| {
+        let engine = bench.engine();
+        assert_eq!(engine.vet(&bench.cluster).await.unwrap(), []);
+        let world = engine.observe(&bench.cluster).await.unwrap();
+        let plan = plan_apply(&bench.cluster, &engine.images(&bench.cluster), &world).unwrap();
+        assert_done(&engine.execute(&bench.cluster, &world, &plan, &Run::silent()).await.unwrap(), "apply");
+        (plan, engine.config_generations())
+    };
+    let once = |bench: &Bench, versions: &str| -> BTreeMap<(String, String), usize> {
+        bench.cluster.nodes.iter().map(|node| ((node.name.clone(), versions.to_owned()), 1)).collect()
+    };
+    let versions = "Talos v1.12.0, Kubernetes v1.35.0";
+    let (_, made) = apply(&bench).await;
+    assert_eq!(made, once(&bench, versions), "created");
+    let (plan, made) = apply(&bench).await;
+    assert!(plan.is_empty());
+    assert_eq!(made, once(&bench, versions), "nothing to do");
+    bench.cluster = changed(3, 2, LIVE);
+    let (plan, made) = apply(&bench).await;
+    assert_eq!(configs(&plan).len(), 5);
+    assert_eq!(made, once(&bench, versions), "changed");
+    // Nodes that run another version are compared with what is declared for that.
+    bench.cluster.talos.version = "1.12.1".parse().unwrap();
+    let (_, made) = apply(&bench).await;
+    let mut both = once(&bench, versions);
+    both.extend(once(&bench, "Talos v1.12.1, Kubernetes v1.35.0"));
+    assert_eq!(made, both, "behind");
 }
 
 /// Death at every point that is this change's own: the others are those of every run.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use daedal_engine::{Effect, EffectKind, Effects};
 
-use crate::breadth::deaths;
+use crate::breadth::{deaths, is_full};
 use crate::support::{Bench, Killer, Point, Way, assert_done, errors};
 
 /// Every point of a creation, in parts that run side by side.
@@ -18,9 +18,9 @@ pub async fn sweep(way: Way, control_planes: usize, workers: usize, part: usize,
     sweep_parts(|| Bench::booting(way, control_planes, workers), part, parts).await;
 }
 
-/// A third of the same on any bench.
+/// The same on any bench: a third of it, or everything with `DAEDAL_PROOF=full`.
 pub async fn sweep_of(make: impl Fn() -> Bench) {
-    sweep_parts(make, 0, 3).await;
+    sweep_parts(make, 0, if is_full() { 1 } else { 3 }).await;
 }
 
 async fn sweep_parts(make: impl Fn() -> Bench, part: usize, parts: usize) {

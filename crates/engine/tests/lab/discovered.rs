@@ -31,6 +31,7 @@ fn output(bench: &Bench, name: &str) -> String {
     std::fs::read_to_string(bench.outputs().join(name)).unwrap()
 }
 
+/// Mission: E7
 #[tokio::test(start_paused = true)]
 async fn the_first_control_planes_address_is_found_and_is_the_endpoint() {
     for way in [IMAGE_ANYWHERE, ISO_ANYWHERE, TEMPLATE_FULL] {

@@ -131,9 +131,12 @@ async fn survives_creating(case: Case) -> bool {
 }
 
 async fn survives_creating_on(way: Way, case: Case) -> bool {
-    let bench = Bench::booting(way, 1, 1);
+    survives_creating_in(Bench::booting(way, 1, 1), way.boot, case).await
+}
+
+async fn survives_creating_in(bench: Bench, what: &str, case: Case) -> bool {
     case.inject(&bench);
-    let after = format!("{}: {case:?}", way.boot);
+    let after = format!("{what}: {case:?}");
     // The run may succeed or fail, but not do harm.
     if let Ok(report) = bench.apply_through(Default::default()).await {
         assert!(report.took < Duration::from_secs(3600), "{after}: {:?}", report.took);
@@ -244,6 +247,16 @@ pub async fn faults_on(way: Way) {
     sweep(some(&calls), move |case| survives_creating_on(way, case)).await;
 }
 
+/// The same on any bench.
+pub async fn faults_of(make: impl Fn() -> Bench + Copy + Send + 'static, what: &'static str) {
+    let bench = make();
+    assert_done(&bench.apply().await, what);
+    let changes = |service: &str, method: &str| service == "talos" || service == "proxmox" && method != "GET";
+    let calls = of_log(&bench, changes);
+    assert!(calls.len() >= 8, "{calls:#?}");
+    sweep(some(&calls), move |case| survives_creating_in(make(), what, case)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_fault_while_changing_configs_is_survived() {
     let mut bench = Bench::created().await;
@@ -268,6 +281,7 @@ async fn every_fault_of_every_single_call_is_survived() {
     sweep(all(&calls(|_, _| true).await), survives_creating).await;
 }
 
+/// Mission: H11
 #[tokio::test(start_paused = true)]
 async fn every_fault_of_every_task_is_survived() {
     for (call, times) in calls(|service, method| service == "proxmox" && method != "GET").await {

@@ -11,6 +11,7 @@ use daedal_planner::{
     plan_backup_job, plan_firewall, plan_ha, staying,
 };
 use daedal_proxmox::{Client, ClusterObject};
+use daedal_words::Told as _;
 
 use crate::strangers::proxmox;
 use crate::support::{Bench, CANARY, TOKEN, assert_done, errors};
@@ -65,6 +66,7 @@ async fn firewall(bench: &Bench, ports: Option<&[u16]>) -> FirewallCounts {
     counts(&plan).firewalls
 }
 
+/// Mission: E19
 #[tokio::test(start_paused = true)]
 async fn a_firewall_lets_in_the_cluster_and_the_apis() {
     let bench = bench("9.2.11").await;
@@ -196,7 +198,7 @@ async fn more_control_planes_than_hosts_are_managed_without_a_rule() {
     let plan = ha(&bench, true).await;
     assert_eq!(counts(&plan).objects, ObjectCounts { create: 3, ..ObjectCounts::default() });
     let note = plan.notes.iter().find(|note| note.level == Level::Warning).unwrap();
-    assert_eq!(note.text, "Left out: 3 control planes cannot be on different hosts, Proxmox has 2 hosts.");
+    assert_eq!(note.text(), "Left out: 3 control planes cannot be on different hosts, Proxmox has 2 hosts.");
     assert_eq!(client.kept(ClusterObject::HaResource).await.unwrap().len(), 3);
     assert!(client.kept(ClusterObject::HaRule).await.unwrap().is_empty());
     ha(&bench, false).await;
@@ -234,6 +236,7 @@ async fn backup(bench: &Bench, wish: Option<&BackupWish>) -> (World, Plan) {
     (world, plan)
 }
 
+/// Mission: E22
 #[tokio::test(start_paused = true)]
 async fn a_backup_job_names_every_vm() {
     let bench = bench("9.2.11").await;
@@ -292,7 +295,7 @@ async fn what_is_no_longer_ours_is_not_guarded() {
     // The next plan says so.
     let plan = plan_of_ha(&bench, true).await.1;
     let problem = plan.notes.iter().find(|note| note.level == Level::Problem).unwrap();
-    assert!(problem.about.as_str() == "cp-2" && problem.text.contains("may be this node"), "{problem:?}");
+    assert!(problem.about() == "cp-2" && problem.text().contains("may be this node"), "{problem:?}");
 }
 
 /// An object that somebody put under our name between the look and the step stays as it is.
@@ -310,8 +313,8 @@ async fn an_object_that_became_somebody_elses_stays() {
     assert_eq!(client.kept(ClusterObject::BackupJob).await.unwrap()["daedal-home"]["schedule"], "05:00");
 }
 
-/// What guards VMs and outlives them is found by its name and comment. What could not be read is told, unless the token may not read
-/// it: then it has not put anything there.
+/// What guards VMs and outlives them is found by its name and comment. What could not be read is told, also where the
+/// token may not read it.
 #[tokio::test(start_paused = true)]
 async fn guards_that_outlive_a_cluster_are_found_and_what_was_not_seen_is_told() {
     let bench = bench("8.4.1").await;
@@ -329,15 +332,13 @@ async fn guards_that_outlive_a_cluster_are_found_and_what_was_not_seen_is_told()
     let group = |id| (ObjectKind::HaGroup, id);
     assert_eq!(ids, [group("daedal-home-cp-1"), group("daedal-home-cp-2"), group("daedal-home-cp-3")]);
     assert_eq!(found.unseen, Vec::<String>::new());
-    for (status, unseen) in [(500, vec!["high availability", "backup jobs"]), (403, Vec::new())] {
+    for status in [500, 403] {
         for path in ["/cluster/ha/groups", "/cluster/backup"] {
             bench.lab.faults().inject(When::call("GET", path), Fault::Status(status));
         }
         let found = look().await;
-        assert_eq!(
-            (found.guards, found.unseen),
-            (Vec::new(), unseen.into_iter().map(str::to_owned).collect())
-        );
+        let unseen = ["high availability", "backup jobs"].map(str::to_owned);
+        assert_eq!((found.guards, found.unseen), (Vec::new(), unseen.into()), "{status}");
         bench.lab.faults().clear();
     }
 }

@@ -3,28 +3,30 @@
 use daedal_lab::faults::{Fault, When};
 use daedal_lab::proxmox::{HostSpec, TokenSpec};
 use daedal_planner::{Action, Level, Step, plan_apply, plan_destroy};
+use daedal_words::Told as _;
 
 use crate::boot::{CLOUD_INIT, IMAGE_ANYWHERE, IMAGE_MAINTENANCE, ISO_MAINTENANCE, and_back};
 use crate::support::{Bench, CANARY, Giving, TOKEN, Way, assert_done};
 
+/// Mission: H9
 #[tokio::test(start_paused = true)]
 async fn a_first_contact_is_told_and_a_config_is_never_given_twice() {
     let bench = Bench::booting(IMAGE_MAINTENANCE, 1, 1);
     let plan = bench.look().await.1.unwrap();
-    let note = plan.notes.iter().find(|note| note.text.contains("First contact unverified")).unwrap();
-    assert_eq!((note.level, note.about.as_str()), (Level::Warning, "cp-1, worker-1"));
+    let note = plan.notes.iter().find(|note| note.text().contains("First contact unverified")).unwrap();
+    assert_eq!((note.level, note.about().as_str()), (Level::Warning, "cp-1, worker-1"));
     assert_done(&bench.apply().await, "apply");
     let plan = bench.look().await.1.unwrap();
-    assert!(!plan.notes.iter().any(|note| note.text.contains("unverified")), "{:#?}", plan.notes);
+    assert!(!plan.notes.iter().any(|note| note.text().contains("unverified")), "{:#?}", plan.notes);
 
     // The worker loses its disk's content. Whoever waits for a config at its address cannot prove to be it.
     bench.reset("worker-1").await;
     let plan = bench.look().await.1.unwrap();
     let gives = |step: &daedal_planner::Step| matches!(step.action, Action::GiveConfig { .. });
     assert!(!plan.steps.iter().any(gives), "{:#?}", plan.steps);
-    let note = plan.notes.iter().find(|note| note.about.as_str() == "worker-1").unwrap();
+    let note = plan.notes.iter().find(|note| note.about() == "worker-1").unwrap();
     assert!(
-        note.level == Level::Problem && note.text.contains("is not sent there a second time"),
+        note.level == Level::Problem && note.text().contains("is not sent there a second time"),
         "{note:?}"
     );
     assert!(plan_destroy(&bench.cluster, &bench.look().await.0).is_ok());
@@ -42,9 +44,10 @@ fn listening(way: Way, version: &str) -> Bench {
 }
 
 fn unverified(plan: &daedal_planner::Plan) -> bool {
-    plan.notes.iter().any(|note| note.text.contains("First contact unverified"))
+    plan.notes.iter().any(|note| note.text().contains("First contact unverified"))
 }
 
+/// Mission: H9
 #[tokio::test(start_paused = true)]
 async fn a_first_contact_is_checked_against_the_serial_console() {
     for way in [ISO_MAINTENANCE, IMAGE_ANYWHERE] {
@@ -69,6 +72,7 @@ async fn a_first_contact_is_checked_against_the_serial_console() {
 }
 
 /// A machine that says to be the worker and sits at its address, where the worker itself should be.
+/// Mission: H9
 #[tokio::test(start_paused = true)]
 async fn an_impostor_gets_no_config() {
     let bench = listening(IMAGE_MAINTENANCE, "9.2.11");
@@ -118,6 +122,7 @@ impl daedal_dial::Dial for Turncoat {
 
 /// Nobody vouches for the first contact, but from then on its key is held to: a machine that takes its place in the middle of
 /// the exchange, with the same uuid at the same address, gets no config, however often it is tried.
+/// Mission: H9
 #[tokio::test(start_paused = true)]
 async fn a_key_that_changes_in_the_middle_of_the_exchange_is_refused() {
     let (bench, other) = (Bench::booting(IMAGE_MAINTENANCE, 1, 1), Bench::booting(IMAGE_MAINTENANCE, 1, 1));

@@ -1,11 +1,12 @@
 //! What other people do to the same datacenter by hand: told, and never mistaken for our own doing.
 
-use daedal_engine::{CheckVerdict, Run};
+use daedal_engine::{CheckSubject, CheckVerdict, Run};
 use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::{TokenSpec, VmSpec};
 use daedal_machine::vm::Value;
 use daedal_planner::{Action, Impact, Level, Ownership, VmConfig, plan_apply, plan_destroy};
 use daedal_proxmox::{Client, CreateVm, TaskWatcher, Token, Trust, UpdateVm};
+use daedal_words::Told as _;
 
 use crate::support::{Bench, CANARY, TOKEN, assert_done, cluster, cluster_booting, errors};
 
@@ -77,8 +78,8 @@ async fn a_protected_vm_is_told_before_anything_of_it_is_stopped() {
     let (world, _) = bench.look().await;
     let plan = plan_destroy(&bench.cluster, &world).unwrap();
     let note = plan.notes.iter().find(|note| note.level == Level::Problem).unwrap();
-    assert!(note.text.contains("protected against removal"), "{note:?}");
-    assert_eq!(note.fix, Some(format!("on {host}: qm set 1000 --protection 0").into()));
+    assert!(note.text().contains("protected against removal"), "{note:?}");
+    assert_eq!(note.fix(), Some(format!("on {host}: qm set 1000 --protection 0").into()));
     bench.destroy().await;
     let left = bench.lab.datacenter().vms();
     assert_eq!(left.iter().map(|vm| (vm.0, vm.3)).collect::<Vec<_>>(), [(1000, true)], "it was stopped");
@@ -126,7 +127,10 @@ async fn hardware_that_waits_for_the_next_start_is_a_difference_until_a_restart_
     assert_eq!(runs(&world, 1000), Some(before));
     let plan = plan.unwrap();
     assert!(plan.is_empty() && !plan.finds_no_difference(), "{:#?}", plan.steps);
-    assert_eq!(plan.differences[0].to_string(), format!("vCPUs 6 declared, {before} until its next start"));
+    assert_eq!(
+        daedal_words::difference(&plan.differences[0]),
+        format!("vCPUs 6 declared, {before} until its next start")
+    );
 
     bench.cluster.restarts = daedal_inventory::Restarts::Allowed;
     let plan = bench.look().await.1.unwrap();
@@ -244,14 +248,14 @@ async fn a_live_check_names_the_hosts_that_exist_and_what_the_plan_would_stumble
     let mut bench = with_root(1, 1);
     half_made_by_root(&bench, 1000, "boreas", TaskFault::Dies).await;
     let report = bench.engine().live_checks(&bench.cluster).await;
-    let worker: Vec<_> = report.checks.iter().filter(|check| check.what == "worker-1").collect();
+    let worker: Vec<_> = report.checks.iter().filter(|check| check.what.to_string() == "worker-1").collect();
     assert_eq!(worker.len(), 1, "{report:#?}");
     assert_eq!(worker[0].verdict, CheckVerdict::Bad);
-    assert!(!report.checks.iter().any(|check| check.what.starts_with("VMID")), "{report:#?}");
+    assert!(!report.checks.iter().any(|check| matches!(check.what, CheckSubject::Vmid(_))), "{report:#?}");
 
     bench.cluster.proxmox.hosts[1].name = "boreass".into();
     let report = bench.engine().live_checks(&bench.cluster).await;
-    let host = report.checks.iter().find(|check| check.what == "host boreass").unwrap();
+    let host = report.checks.iter().find(|check| check.what.to_string() == "host boreass").unwrap();
     assert_eq!(host.fix, Some("hosts that exist: atlas, boreas".into()));
 }
 
@@ -280,7 +284,7 @@ async fn a_volume_of_another_owner_is_left_alone() {
 
     let (world, plan) = bench.look().await;
     let plan = plan.unwrap();
-    let advised = plan.notes.iter().any(|note| note.about.as_str() == "worker-1");
+    let advised = plan.notes.iter().any(|note| note.about() == "worker-1");
     assert!(plan.is_empty() && !advised, "{:#?}\n{:#?}", plan.steps, plan.notes);
     let storage = "local-lvm";
     assert_eq!(world.guests[&1000].disk_in_all(storage), before.guests[&1000].disk_in_all(storage));

@@ -176,8 +176,11 @@ async fn the_storage_of_an_image_of_ones_own_is_checked() {
         let bytes = somebodys_build().encode(Format::Raw);
         assert_eq!(bench.lab.datacenter().put_image("atlas", "nas:import/talos-own.raw", bytes, None), fine);
         let report = live(&bench).await;
-        let of_nas: Vec<&Check> =
-            report.checks.iter().filter(|check| check.what.starts_with("storage nas on ")).collect();
+        let of_nas: Vec<&Check> = report
+            .checks
+            .iter()
+            .filter(|check| check.what.to_string().starts_with("storage nas on "))
+            .collect();
         assert_eq!(of_nas.len(), 2, "{:#?}", report.checks);
         assert!(of_nas.iter().all(|check| (check.verdict == CheckVerdict::Good) == fine), "{of_nas:#?}");
         assert!(!report.checks.iter().any(|check| check.found.contains("is missing on")), "{report:#?}");
@@ -209,7 +212,11 @@ async fn an_image_of_ones_own_may_be_what_no_factory_builds() {
                 false => bench.cluster.talos.extensions.push("me/own".into()),
             }
             let report = live(&bench).await;
-            let said = report.checks.iter().find(|check| check.what.starts_with("Image Factory")).unwrap();
+            let said = report
+                .checks
+                .iter()
+                .find(|check| check.what.to_string().starts_with("Image Factory"))
+                .unwrap();
             assert_eq!(said.verdict, verdict, "{said:?}");
             assert_eq!(report.passed(), way.boot == OWN_RAW.boot, "{report:#?}");
         }

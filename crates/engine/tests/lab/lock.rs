@@ -8,7 +8,7 @@ use daedal_store::{Lock, Owner, Store};
 
 use crate::support::{Bench, assert_done};
 
-fn owner(who: &str) -> Owner {
+pub fn owner(who: &str) -> Owner {
     Owner {
         who: who.to_owned(),
         machine: "forge".to_owned(),

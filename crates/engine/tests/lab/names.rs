@@ -48,7 +48,8 @@ fn crossed() -> Bench {
     bench
 }
 
-/// F4: DHCP gives every node the name of another, and nobody is taken for who he is not.
+/// DHCP gives every node the name of another, and nobody is taken for who he is not.
+/// Mission: F4
 #[tokio::test(start_paused = true)]
 async fn nodes_with_each_others_names_are_told_apart() {
     let mut bench = crossed();

@@ -57,7 +57,7 @@ async fn a_control_plane_made_anew_does_not_vote_as_what_it_was() {
         matches!(third.talos, TalosView::Configured { .. }) && third.etcd == EtcdView::Unknown,
         "{third:#?}"
     );
-    assert_eq!(restarted(&plan), [""; 0], "{}", daedal_planner::render(&plan, Default::default()));
+    assert_eq!(restarted(&plan), [""; 0], "{}", daedal_words::render(&plan, Default::default()));
     assert_eq!(plan.quorum.before, 2);
 
     // Let in, it takes the place of what it was, and then they may restart, one by one.

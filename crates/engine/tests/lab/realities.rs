@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use daedal_engine::{CheckVerdict, Event, Run, chain};
+use daedal_engine::{CheckSubject, CheckVerdict, Event, Run, chain};
 use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::{HostSpec, Realities};
 use daedal_planner::{StepId, plan_apply};
@@ -91,7 +91,7 @@ async fn a_lasting_loss_of_quorum_is_told_and_nothing_is_half_done() {
     assert_eq!(bench.bootstraps(), 0);
     let live = bench.engine().live_checks(&bench.cluster).await;
     assert!(
-        live.checks.iter().any(|check| check.what == "quorum" && check.found.contains("boreas")),
+        live.checks.iter().any(|check| check.what == CheckSubject::Quorum && check.found.contains("boreas")),
         "{live:?}"
     );
     dc.set_host_online("boreas", true);
@@ -145,7 +145,7 @@ async fn a_vm_with_more_vcpus_than_its_host_has_cpus_is_refused_before_it_is_mad
     let error = bench.look().await.1.unwrap_err().to_string();
     assert!(error.contains("vCPU of one VM: wanted 4, at most the host's 2"), "{error}");
     let report = bench.engine().live_checks(&bench.cluster).await;
-    let capacity = report.checks.iter().find(|check| check.what == "capacity").unwrap();
+    let capacity = report.checks.iter().find(|check| check.what == CheckSubject::Capacity).unwrap();
     assert_eq!(capacity.verdict, CheckVerdict::Bad, "{capacity:?}");
     // What happens to whoever does it all the same.
     for node in &mut bench.cluster.nodes {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use daedal_engine::{Effect, EffectKind, Effects, Error, Report, Run};
 use daedal_inventory::Cluster;
 use daedal_planner::{Level, Note, Plan, Removal, World, plan_remove};
+use daedal_words::Told as _;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, ListParams, PostParams};
@@ -34,7 +35,7 @@ pub(crate) async fn remove_through(bench: &Bench, names: &[&str], effects: Effec
     let (world, plan) = planned(bench, &bench.cluster, names).await;
     // A name that an earlier run took out is nobody's any more, and the rest goes on.
     let problem =
-        |note: &&Note| note.level == Level::Problem && !note.text.starts_with("There is no such node");
+        |note: &&Note| note.level == Level::Problem && !note.text().starts_with("There is no such node");
     let problems: Vec<_> = plan.notes.iter().filter(problem).collect();
     assert!(problems.is_empty(), "{problems:#?}\n{:#?}\n{:#?}", world.members, world.former);
     bench.engine_through(effects).execute(&bench.cluster, &world, &plan, &Run::silent()).await
@@ -92,6 +93,7 @@ async fn assert_removed(bench: &Bench, after: &str) {
     bench.assert_no_orphans(after);
 }
 
+/// Mission: M21
 #[tokio::test(start_paused = true)]
 async fn nodes_that_are_no_longer_declared_leave_without_a_trace() {
     let bench = smaller().await;
@@ -126,6 +128,7 @@ async fn sweep(part: usize, parts: usize) {
     }
 }
 
+/// Mission: M21
 #[tokio::test(start_paused = true)]
 async fn every_death_while_removing_is_survived_1_of_2() {
     sweep(0, 2).await;
@@ -147,7 +150,7 @@ async fn a_dead_control_plane_is_taken_out_by_another() {
     // The other one cannot go while this one is dead: two of three would be one.
     let (_, plan) = planned(&bench, &bench.cluster, &["cp-2"]).await;
     assert!(
-        plan.is_empty() && plan.notes.iter().any(|note| note.text.contains("cp-3 does not serve")),
+        plan.is_empty() && plan.notes.iter().any(|note| note.text().contains("cp-3 does not serve")),
         "{:?}",
         plan.notes
     );

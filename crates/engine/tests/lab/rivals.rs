@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use daedal_engine::{Effects, Engine, Report, Run, StepState};
 use daedal_planner::{Level, Ownership, plan_apply, plan_destroy};
+use daedal_words::Told as _;
 
 use crate::support::{Bench, assert_done, errors};
 
@@ -59,8 +60,8 @@ async fn of_two_that_begin_at_once_one_makes_the_cluster_and_the_other_nothing()
         // To the loser they are somebody else's: it neither changes nor destroys them.
         let world = loser.observe(&bench.cluster).await.unwrap();
         let plan = plan_apply(&bench.cluster, &loser.images(&bench.cluster), &world).unwrap();
-        let told = plan.notes.iter().find(|note| note.about.as_str() == "secrets").unwrap();
-        assert!(told.level == Level::Problem && told.text.contains("are unused"), "{after}: {told:#?}");
+        let told = plan.notes.iter().find(|note| note.about() == "secrets").unwrap();
+        assert!(told.level == Level::Problem && told.text().contains("are unused"), "{after}: {told:#?}");
         let touches = |step: &&daedal_planner::Step| step.host.is_some();
         assert!(!plan.steps.iter().any(|step| touches(&step)), "{after}: {:#?}", plan.steps);
         let destroy = plan_destroy(&bench.cluster, &world).unwrap();

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use daedal_engine::{CheckVerdict, StatusReport};
+use daedal_engine::{CheckSubject, CheckVerdict, StatusReport};
 use daedal_lab::faults::{Fault, TaskFault, When};
-use daedal_planner::{Action, Level, Note, plan_prune_volumes};
+use daedal_planner::{Action, Level, Note, Pruning, plan_prune_volumes};
 use daedal_proxmox::{CreateVm, NewDisk, TaskWatcher};
+use daedal_words::Told as _;
+use daedal_words::sentence;
 
 use crate::boot::client;
 use crate::support::{Bench, assert_done};
@@ -13,10 +15,7 @@ use crate::support::{Bench, assert_done};
 /// The warnings of a plan about something whose name begins like this.
 async fn warnings(bench: &Bench, about: &str) -> Vec<Note> {
     let notes = bench.look().await.1.unwrap().notes;
-    notes
-        .into_iter()
-        .filter(|note| note.level == Level::Warning && note.about.as_str().starts_with(about))
-        .collect()
+    notes.into_iter().filter(|note| note.level == Level::Warning && note.about().starts_with(about)).collect()
 }
 
 /// A create that failed left its EFI disk. It is named, and goes once its VM is gone and somebody asks for it.
@@ -29,21 +28,21 @@ async fn what_proxmox_left_is_named_and_goes_when_asked_for() {
     let vmid = bench.cluster.nodes[0].vmid;
     let volid = format!("local-lvm:vm-{vmid}-disk-0");
     let said = warnings(&bench, "volumes on").await;
-    assert!(said.len() == 1 && said[0].text.contains(&volid), "{said:#?}");
+    assert!(said.len() == 1 && said[0].text().contains(&volid), "{said:#?}");
     let engine = bench.engine();
     let found = engine.leftovers(&bench.cluster).await.unwrap().volumes;
     assert!(found.len() == 1 && found[0].beside_vm && found[0].volid == volid, "{found:#?}");
     let prunable = async || {
         let world = bench.look().await.0;
-        let plan = plan_prune_volumes(&bench.cluster, &world, false).unwrap();
+        let plan = plan_prune_volumes(&bench.cluster, &world, Pruning::default()).unwrap();
         (world, plan)
     };
     let (_, plan) = prunable().await;
-    assert!(plan.is_empty() && plan.notes[0].text.contains("once that VM is gone"), "{:#?}", plan.notes);
+    assert!(plan.is_empty() && plan.notes[0].text().contains("once that VM is gone"), "{:#?}", plan.notes);
 
     assert_done(&bench.destroy().await, "destroy");
     let report = engine.live_checks(&bench.cluster).await;
-    let told = report.checks.iter().find(|check| check.what == "volumes").unwrap();
+    let told = report.checks.iter().find(|check| check.what == CheckSubject::Volumes).unwrap();
     assert!(told.verdict == CheckVerdict::Warning && told.found.contains(&volid), "{told:?}");
     let (world, plan) = prunable().await;
     let volume = Action::DeleteVolume { volid: volid.clone(), vmid };
@@ -64,13 +63,16 @@ async fn a_pool_that_ails_under_a_living_cluster_is_told() {
     let dc = bench.lab.datacenter();
     let all_say = async |part: &str, verdict: CheckVerdict| {
         let said = warnings(&bench, &about).await;
-        assert!(said.len() == 1 && said[0].text.contains(part), "{part}: {said:#?}");
+        assert!(said.len() == 1 && said[0].text().contains(part), "{part}: {said:#?}");
         let world = bench.look().await.0;
         let status = StatusReport::of(&bench.cluster, &world).storages;
-        assert!(status.len() == 1 && status[0].text.contains(part), "{part}: {status:#?}");
+        assert!(status.len() == 1 && sentence(&status[0]).contains(part), "{part}: {status:#?}");
         let report = bench.engine().live_checks(&bench.cluster).await;
-        let checks: Vec<_> =
-            report.checks.iter().filter(|check| check.what == about && check.verdict == verdict).collect();
+        let checks: Vec<_> = report
+            .checks
+            .iter()
+            .filter(|check| check.what.to_string() == about && check.verdict == verdict)
+            .collect();
         assert!(checks.len() == 1, "{part}: {:#?}", report.checks);
         checks[0].fix.as_ref().unwrap().to_string()
     };

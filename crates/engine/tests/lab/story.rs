@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use daedal_engine::StatusReport;
+use daedal_engine::{CheckSubject, StatusReport};
 use daedal_planner::{Action, EtcdView, Plan};
 
 use crate::support::{Bench, assert_done, errors};
@@ -30,6 +30,7 @@ async fn a_cluster_comes_and_goes_and_comes_again_the_same() {
     assert_eq!(StatusReport::of(&bench.cluster, &world).healthy, Some(true));
 }
 
+/// Mission: E9
 #[tokio::test(start_paused = true)]
 async fn the_outputs_are_there_and_private() {
     use std::os::unix::fs::PermissionsExt;
@@ -114,12 +115,13 @@ async fn stopping_leaves_the_rest_and_a_later_run_goes_on() {
     bench.assert_converged("second apply").await;
 }
 
+/// Mission: H14
 #[tokio::test(start_paused = true)]
 async fn live_checks_pass_on_a_good_lab_and_name_the_fix_on_a_bad_one() {
     let mut bench = Bench::new(1, 1);
     let report = bench.engine().live_checks(&bench.cluster).await;
     let taken = |report: &daedal_engine::LiveReport| {
-        report.checks.iter().filter(|check| check.what.starts_with("address ")).count()
+        report.checks.iter().filter(|check| matches!(check.what, CheckSubject::Addresses(Some(_)))).count()
     };
     // The lab refuses what it does not have. On a real network only a host that is there does so.
     assert_eq!(taken(&report), 3, "{report:#?}");

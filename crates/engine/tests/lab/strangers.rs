@@ -11,6 +11,7 @@ use daedal_lab::proxmox::VmSpec;
 use daedal_planner::{Level, Ownership, PlanError, TalosView};
 use daedal_store::SecretBytes;
 use daedal_talos_config::SecretsBundle;
+use daedal_words::Told as _;
 use jiff::Timestamp;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -46,7 +47,7 @@ async fn a_foreign_vm_on_our_number_is_told_and_never_touched() {
     assert_eq!(world.guests[&1000].ownership, Ownership::Foreign);
     let plan = plan.unwrap();
     assert!(
-        plan.notes.iter().any(|note| note.level == Level::Problem && note.text.contains("mailserver")),
+        plan.notes.iter().any(|note| note.level == Level::Problem && note.text().contains("mailserver")),
         "{:#?}",
         plan.notes
     );
@@ -166,9 +167,7 @@ async fn a_create_whose_worker_died_is_told_with_its_cure_and_the_rest_goes_on()
     assert!(matches!(&world.guests[&vmid].ownership, Ownership::HalfMade { task_running: false, .. }));
     let plan = plan.unwrap();
     assert!(
-        plan.notes
-            .iter()
-            .any(|note| note.fix.as_ref().is_some_and(|fix| fix.to_string().contains("qm unlock"))),
+        plan.notes.iter().any(|note| note.fix().is_some_and(|fix| fix.to_string().contains("qm unlock"))),
         "{:#?}",
         plan.notes
     );
@@ -308,6 +307,7 @@ fn sent(bench: &Bench) -> Vec<String> {
     log.into_iter().filter(|call| call.service == "talos" && call.mutating).map(|call| call.path).collect()
 }
 
+/// Mission: H9
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_cluster_is_told_and_sent_nothing() {
     for (way, at) in [
@@ -340,13 +340,12 @@ async fn a_node_of_another_cluster_is_told_and_sent_nothing() {
         let (world, plan) = bench.look().await;
         assert_eq!(world.nodes[at].talos, TalosView::OtherCluster, "{way:?} {at}");
         let plan = plan.unwrap();
-        let note =
-            plan.notes.iter().find(|note| note.about.as_str() == at && note.level == Level::Problem).unwrap();
+        let note = plan.notes.iter().find(|note| note.about() == at && note.level == Level::Problem).unwrap();
         assert!(
-            note.text.contains(&format!("What answers on {address} belongs to another cluster")),
+            note.text().contains(&format!("What answers on {address} belongs to another cluster")),
             "{note:?}"
         );
-        assert_eq!(note.fix, *fix);
+        assert_eq!(note.fix(), *fix);
         assert!(plan.steps.iter().all(|step| step.node.as_deref() != Some(at)), "{:#?}", plan.steps);
         bench.apply().await;
 

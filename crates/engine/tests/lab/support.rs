@@ -6,16 +6,20 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use daedal_dial::{Dialer, Routes, Target};
 use daedal_engine::{
-    Clock, Effect, EffectKind, Effects, Engine, Entropy, Gate, Limits, Parts, Report, Run, StepState, Verdict,
+    AccountReport, Accounts, Clock, Effect, EffectKind, Effects, Engine, Entropy, Gate, HostFiles, Limits,
+    Parts, Report, Run, StepState, Verdict,
 };
 use daedal_inventory::{Cluster, Source, load};
-use daedal_lab::proxmox::{DatacenterSpec, HostSpec, TokenSpec};
+use daedal_lab::proxmox::{Datacenter, DatacenterSpec, HostSpec, TokenSpec};
 use daedal_lab::{Dhcp, Lab, LabSpec, Pace};
-use daedal_planner::{Plan, PlanError, World, plan_apply, plan_destroy};
+use daedal_planner::{
+    Account, AccountStep, Plan, PlanError, Secret, World, plan_account, plan_apply, plan_destroy,
+};
 use daedal_proxmox::{CallCounter, Client, Counts, Observer, Token, Trust};
 use daedal_store::Store;
 use daedal_talos_client::{Client as TalosClient, ConnectOptions, Reset, WipedPartition};
 use daedal_talos_config::{ApiRole, SecretsBundle};
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -23,7 +27,7 @@ use tokio::sync::{Notify, OnceCell};
 
 pub const TOKEN: &str = "daedal@pve!cli";
 pub const CANARY: &str = "c0ffee00-cafe-4bad-8bad-decafc0ffee0";
-const EPOCH: i64 = 1_790_000_000;
+pub const EPOCH: i64 = 1_790_000_000;
 
 /// A way to boot, and the network it happens on.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +62,21 @@ pub struct Bench {
     pub cluster: Cluster,
     pub folder: tempfile::TempDir,
     pub counter: Arc<CallCounter>,
+}
+
+/// The files of the lab's first host, as whoever logs in there sees them.
+struct OnFirstHost(Datacenter);
+
+impl HostFiles for OnFirstHost {
+    fn read<'a>(&'a self, path: &'a str) -> BoxFuture<'a, std::io::Result<Option<Vec<u8>>>> {
+        let read = self.0.read_file(&self.0.first_host(), path);
+        Box::pin(std::future::ready(Ok(read.ok())))
+    }
+
+    fn write<'a>(&'a self, path: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, std::io::Result<()>> {
+        let written = self.0.write_file(&self.0.first_host(), path, bytes.to_vec());
+        Box::pin(std::future::ready(written.map_err(|error| std::io::Error::other(format!("{error:?}")))))
+    }
 }
 
 impl Bench {
@@ -104,6 +123,12 @@ impl Bench {
             tokens: vec![TokenSpec::minimal(TOKEN, CANARY)],
             ..DatacenterSpec::default()
         };
+        if cluster.boot.by_snippet() {
+            let storages = datacenter.hosts.iter_mut().flat_map(|host| &mut host.storages);
+            for storage in storages.filter(|storage| storage.kind == "dir") {
+                storage.content.push("snippets".into());
+            }
+        }
         change(&mut datacenter);
         let dhcp = match way.dhcp {
             Giving::Nothing => None,
@@ -206,9 +231,24 @@ impl Bench {
         })
     }
 
-    fn parts(&self, network: Dialer, effects: Effects, observer: Arc<dyn Observer>) -> Parts {
+    /// What an engine for another cluster in the same datacenter is made of: a store and secrets of its own, and everything else
+    /// as these parts.
+    pub fn beside(parts: &Parts, cluster: &Cluster, folder: &Path) -> Parts {
+        let keys = daedal_store::Keyring::in_file(folder.join("key.txt"));
+        keys.make().unwrap();
+        Parts {
+            store: Store::in_folder(folder.join("store"), &cluster.name, cluster.uuid.to_string(), keys),
+            outputs: folder.join("outputs"),
+            new_secrets: Arc::new(|rng, now| SecretsBundle::generate_with_key_size(rng, now, 1024)),
+            entropy: Entropy::from_seed([8; 32]),
+            ..parts.clone()
+        }
+    }
+
+    /// What an engine for this bench is made of.
+    pub fn parts(&self, network: Dialer, effects: Effects, observer: Arc<dyn Observer>) -> Parts {
         let trust = Trust::Ca(self.lab.pki().ca_pem().to_owned());
-        let token = Token::new(TOKEN, CANARY).unwrap();
+        let token = Token::new(&self.cluster.proxmox.token_id, CANARY).unwrap();
         let proxmox = Client::builder(&self.cluster.proxmox.endpoint, token)
             .dialer(network.clone())
             .trust(trust.clone())
@@ -221,6 +261,7 @@ impl Bench {
             proxmox,
             factory,
             routes: Routes::same(network),
+            host_files: Some(Arc::new(OnFirstHost(self.lab.datacenter().clone()))),
             store: self.store(),
             outputs: self.outputs(),
             author: "tester@bench".into(),
@@ -332,14 +373,19 @@ impl Bench {
         let vms: Vec<u32> = self.lab.datacenter().vms().iter().map(|vm| vm.0).collect();
         let volumes = self.lab.datacenter().volumes();
         let disks = volumes.iter().filter(|volume| volume.contains("-disk-")).count();
+        // What somebody put there for the inventory to name is theirs.
+        let named = self.cluster.boot.iso.as_deref().map(|volume| volume.replace("local:", ""));
         let others: Vec<&String> = volumes
             .iter()
+            .filter(|volume| !named.as_ref().is_some_and(|named| volume.ends_with(named)))
             .filter(|volume| !["-disk-", "/talos-v"].iter().any(|known| volume.contains(known)))
             // A cloud-init drive belongs to its VM like its disks.
             .filter(|volume| !vms.iter().any(|vmid| volume.ends_with(&format!(":vm-{vmid}-cloudinit"))))
             .collect();
         assert!(others.is_empty(), "{after}: left behind: {others:?}");
-        assert_eq!(disks, each * vms.len(), "{after}: disks of {vms:?}: {volumes:?}");
+        let there = self.cluster.nodes.iter().filter(|node| vms.contains(&node.vmid));
+        let more: usize = there.map(|node| node.disks.len()).sum();
+        assert_eq!(disks, each * vms.len() + more, "{after}: disks of {vms:?}: {volumes:?}");
     }
 
     /// A client of a node's own API.
@@ -410,7 +456,33 @@ pub fn cluster_with(control_planes: usize, workers: usize, more: &str) -> Cluste
     cluster_of("{}", control_planes, workers, more)
 }
 
+/// The inventory of another cluster for the same datacenter.
+pub fn other_cluster(control_planes: usize, workers: usize) -> Cluster {
+    let mut text = text_of("{}", control_planes, workers, "");
+    for (home, away) in [
+        ("name: home", "name: away"),
+        ("vmid: 300", "vmid: 2300"),
+        ("vmid: 1000", "vmid: 3000"),
+        ("address: 10.0.1.1", "address: 10.0.11.1"),
+        ("address: 10.0.2.1", "address: 10.0.12.1"),
+        ("vip: 10.0.0.20", "vip: 10.0.0.30"),
+    ] {
+        text = text.replace(home, away);
+    }
+    cluster_from(text)
+}
+
 fn cluster_of(boot: &str, control_planes: usize, workers: usize, more: &str) -> Cluster {
+    let mut text = text_of(boot, control_planes, workers, more);
+    if boot.contains("snippet") {
+        // They are put on the one host that the SSH server is.
+        text = text.replace("hosts: [atlas, boreas]", "hosts: [atlas]");
+        text.push_str("  reach: {ssh: {host: atlas.lan, user: root}}\n");
+    }
+    cluster_from(text)
+}
+
+fn text_of(boot: &str, control_planes: usize, workers: usize, more: &str) -> String {
     let worker_pool = if workers == 0 {
         String::new()
     } else {
@@ -419,7 +491,7 @@ fn cluster_of(boot: &str, control_planes: usize, workers: usize, more: &str) -> 
              address: 10.0.2.1}}\n"
         )
     };
-    let text = format!(
+    format!(
         "apiVersion: daedal.dev/v1alpha1
 kind: Cluster
 metadata: {{name: home}}
@@ -439,8 +511,7 @@ spec:
   pools:
     - {{name: cp, role: controlplane, count: {control_planes}, cores: 2, memory: 4GiB, disk: 20GiB, vmid: 300, address: 10.0.1.1}}
 {worker_pool}{more}"
-    );
-    cluster_from(text)
+    )
 }
 
 /// The inventory in a text.
@@ -571,4 +642,34 @@ pub fn errors(report: &Report) -> Vec<String> {
             _ => None,
         })
         .collect()
+}
+
+/// Why an account is not as it should be.
+#[derive(Debug)]
+pub enum AccountTrouble {
+    /// No plan could be made.
+    Plan(PlanError),
+    /// It was not carried out.
+    Run(daedal_engine::Error),
+}
+
+/// Looks at an account, and makes it what it should be: the steps that it took.
+pub async fn ensure(
+    account: &Account,
+    admin: &daedal_proxmox::Client,
+    effects: &Effects,
+    secret: Secret,
+    keep: impl AsyncFn(&daedal_proxmox::NewToken) -> std::io::Result<()>,
+) -> Result<Vec<AccountStep>, AccountTrouble> {
+    let accounts = Accounts { admin, effects, store: None, clock: Arc::new(daedal_engine::SystemClock) };
+    let view = accounts.look(account).await.map_err(AccountTrouble::Run)?;
+    let plan = plan_account(account, &view, secret).map_err(AccountTrouble::Plan)?;
+    let report = accounts.execute((account, &view, secret), &plan, keep).await;
+    match report.map_err(AccountTrouble::Run)? {
+        AccountReport { failure: Some(error), .. } => Err(AccountTrouble::Run(error)),
+        AccountReport { done, failure: None } => {
+            assert_eq!(done, plan.steps.len());
+            Ok(plan.steps)
+        }
+    }
 }

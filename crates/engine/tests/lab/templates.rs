@@ -3,6 +3,7 @@
 use daedal_engine::{Effects, Run};
 use daedal_lab::proxmox::StorageSpec;
 use daedal_planner::{Action, Plan, PlanError, Pruning, World, plan_prune_templates};
+use daedal_words::Told as _;
 
 use crate::boot::{
     TEMPLATE, TEMPLATE_BY_ISO, TEMPLATE_CLOUD_INIT, TEMPLATE_FULL, and_back, client, whole_life,
@@ -12,6 +13,7 @@ use crate::crash::sweep;
 use crate::faults::faults_on;
 use crate::support::{Bench, Giving, Killer, Way, assert_done, cluster_booting, errors};
 
+/// Mission: M2, M7, I6
 #[tokio::test(start_paused = true)]
 async fn clones_of_templates_linked_and_full() {
     for way in [TEMPLATE, TEMPLATE_FULL, TEMPLATE_CLOUD_INIT, TEMPLATE_BY_ISO] {
@@ -31,6 +33,7 @@ async fn clones_of_templates_linked_and_full() {
 }
 
 /// Disks on a storage that both hosts see: one template for each role, and clones on whichever host.
+/// Mission: M7
 #[tokio::test(start_paused = true)]
 async fn clones_go_to_other_hosts_where_disks_are_shared() {
     let mut bench = Bench::on(TEMPLATE, 3, 1, |datacenter| {
@@ -94,7 +97,7 @@ async fn prune(bench: &Bench, pruning: Pruning) -> (usize, Vec<String>) {
     let (world, plan) = prunable(bench, pruning).await;
     let plan = plan.unwrap();
     assert_done(&bench.execute(&world, &plan).await, "prune");
-    (plan.steps.len(), plan.notes.into_iter().map(|note| note.text).collect())
+    (plan.steps.len(), plan.notes.into_iter().map(|note| note.text()).collect())
 }
 
 /// Thick logical volumes cannot be linked to: that is said before anything is made.
@@ -106,7 +109,8 @@ async fn linked_clones_on_thick_lvm_are_refused_at_once() {
         assert!(refused.contains(part), "{refused}");
     }
     let report = bench.engine().live_checks(&bench.cluster).await;
-    let bad: Vec<_> = report.checks.iter().filter(|c| c.what == "storage tank on atlas").collect();
+    let bad: Vec<_> =
+        report.checks.iter().filter(|c| c.what.to_string() == "storage tank on atlas").collect();
     assert!(bad.len() == 1 && bad[0].fix.as_ref().unwrap().to_string().contains("clone: full"), "{bad:#?}");
     let log = bench.lab.faults().log();
     assert!(log.iter().all(|call| !call.mutating), "something was made");
@@ -122,6 +126,7 @@ async fn a_thin_pool_lets_a_template_go_before_its_clones() {
     bench.assert_converged("prune").await;
 }
 
+/// Mission: M15
 #[tokio::test(start_paused = true)]
 async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
     let mut bench = on_storage("zfspool", TEMPLATE, 1, 1);
@@ -146,6 +151,7 @@ async fn templates_are_listed_and_pruned_but_never_under_a_clone() {
     assert_eq!(bench.lab.datacenter().vms(), []);
 }
 
+/// Mission: M5, M15
 #[tokio::test(start_paused = true)]
 async fn a_template_of_something_else_is_replaced() {
     let mut bench = Bench::booting(TEMPLATE, 1, 0);
@@ -195,7 +201,7 @@ async fn an_incomplete_template_is_listed_stopped_and_pruned() {
     assert!(rows[0].running, "{rows:#?}");
     let world = bench.look().await.0;
     let notes = daedal_planner::plan_destroy(&bench.cluster, &world).unwrap().notes;
-    assert!(notes.iter().any(|note| note.text.contains("incomplete template")), "{notes:#?}");
+    assert!(notes.iter().any(|note| note.text().contains("incomplete template")), "{notes:#?}");
 
     bench.cluster = cluster_booting("{}", 1, 0);
     assert_eq!(prune(&bench, Pruning::default()).await, (1, Vec::new()));
@@ -203,6 +209,7 @@ async fn an_incomplete_template_is_listed_stopped_and_pruned() {
 }
 
 /// A template that an ISO installed holds Talos and nothing else: no card, no media, no config.
+/// Mission: I5
 #[tokio::test(start_paused = true)]
 async fn a_template_is_installed_by_an_iso_and_stripped() {
     let bench = Bench::booting(TEMPLATE_BY_ISO, 1, 0);
@@ -223,12 +230,14 @@ async fn a_template_is_installed_by_an_iso_and_stripped() {
     assert_eq!(with_config, 1, "only the node's disk has a config");
 }
 
+/// Mission: I5
 #[tokio::test(start_paused = true)]
 async fn every_death_while_an_iso_installs_a_template_is_survived() {
     crate::crash::sweep_of(|| Bench::booting(TEMPLATE_BY_ISO, 1, 0)).await;
 }
 
 /// Images, templates, disks and cloud-init drives each on a storage of their own (M11).
+/// Mission: M11
 #[tokio::test(start_paused = true)]
 async fn templates_disks_and_drives_on_storages_of_their_own() {
     let boot = "{from: template, config: cloud-init-drive, template: {clone: full}}";

@@ -6,6 +6,7 @@ use daedal_engine::{Check, CheckVerdict, LiveReport, Side};
 use daedal_lab::faults::{Fault, TaskFault, When};
 use daedal_lab::proxmox::{TokenSpec, VmSpec};
 use daedal_planner::{Level, Pruning, plan_prune_templates, plan_prune_volumes};
+use daedal_words::Told as _;
 
 use daedal_proxmox::{Client, TaskWatcher, Token, Trust};
 
@@ -35,7 +36,7 @@ fn hide(bench: &Bench, host: &str) {
 }
 
 fn named<'r>(report: &'r LiveReport, what: &str) -> Option<&'r Check> {
-    report.checks.iter().find(|check| check.what == what)
+    report.checks.iter().find(|check| check.what.to_string() == what)
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,13 +103,11 @@ async fn a_host_that_does_not_list_its_vms_hides_them() {
     let images = engine.images(&bench.cluster);
     let plans = [
         plan_prune_templates(&bench.cluster, &images, &world, Pruning::default()).unwrap(),
-        plan_prune_volumes(&bench.cluster, &world, false).unwrap(),
+        plan_prune_volumes(&bench.cluster, &world, Pruning::default()).unwrap(),
     ];
     for plan in plans {
-        let told = plan
-            .notes
-            .iter()
-            .any(|note| note.level == Level::Problem && note.about.as_str() == "host boreas");
+        let told =
+            plan.notes.iter().any(|note| note.level == Level::Problem && note.about() == "host boreas");
         assert!(plan.is_empty() && told, "{:#?}", plan.notes);
     }
 }
@@ -170,14 +169,14 @@ async fn a_dead_create_of_a_template_that_the_token_may_not_see_is_told() {
     let engine = bench.engine();
     let rows = engine.templates(&bench.cluster).await.unwrap().templates;
     assert_eq!(rows.len(), 1, "{rows:#?}");
-    let (vmid, fix) = (rows[0].vmid, rows[0].fix.clone().unwrap());
+    let (vmid, fix) = (rows[0].vmid, daedal_words::free(rows[0].died.as_ref().unwrap()));
     let command = format!("qm unlock {vmid} && qm destroy {vmid} --purge --destroy-unreferenced-disks 1");
     assert!(fix.contains(&command) && !rows[0].complete, "{rows:#?}");
     // Neither apply nor prune runs into it.
     let plan = bench.look().await.1.unwrap();
     let told = |notes: &[daedal_planner::Note]| {
         notes.iter().any(|note| {
-            note.level == Level::Problem && note.fix.as_ref().map(ToString::to_string).as_ref() == Some(&fix)
+            note.level == Level::Problem && note.fix().map(|fix| fix.to_string()).as_ref() == Some(&fix)
         })
     };
     assert!(told(&plan.notes), "{:#?}", plan.notes);
