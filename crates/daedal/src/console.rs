@@ -5,6 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cli::Color;
+use crate::part::{self, Part};
 use crate::{advice, escape};
 
 /// Whether our own colours may reach the terminal.
@@ -29,6 +30,20 @@ pub fn document(text: &str) {
 }
 
 fn print(text: &str) {
+    match part::current() {
+        Some(part) => part.keep(text),
+        None => print_now(text),
+    }
+}
+
+/// Prints what a cluster's part has said so far.
+pub fn flush(part: &Part) {
+    if let Some(said) = part.take() {
+        print_now(&said);
+    }
+}
+
+fn print_now(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes());
     if !text.ends_with('\n') {
@@ -39,6 +54,9 @@ fn print(text: &str) {
 
 /// Prints a value as JSON.
 pub fn json<T: serde::Serialize>(value: &T) {
+    if let (Some(part), Ok(value)) = (part::current(), serde_json::to_value(value)) {
+        return part.keep_value(value);
+    }
     match serde_json::to_string_pretty(value) {
         Ok(text) => print(&escape::json(&text)),
         Err(error) => progress(&format!("error: cannot write JSON: {error}")),
@@ -57,8 +75,20 @@ pub fn say(text: &str) {
 
 /// Prints a line about what goes on.
 pub fn progress(line: &str) {
+    let text = shown(line.trim_end_matches('\n'));
     let mut err = std::io::stderr().lock();
-    let _ = writeln!(err, "{}", shown(line.trim_end_matches('\n')));
+    match part::current() {
+        Some(part) => text.lines().for_each(|line| drop(writeln!(err, "{}: {line}", part.name))),
+        None => drop(writeln!(err, "{text}")),
+    }
+}
+
+/// Prints an event of a run for programs, with the cluster that it is about where they are several.
+pub fn event(mut event: serde_json::Value) {
+    if let Some(part) = part::current() {
+        event["cluster"] = part.name.clone().into();
+    }
+    let _ = writeln!(std::io::stderr().lock(), "{}", shown(&escape::json(&event.to_string())));
 }
 
 /// How wide the terminal is that results go to. Elsewhere it is what `COLUMNS` says; none if nothing does.
@@ -114,7 +144,7 @@ fn wrapped_at(line: &str, indent: usize, width: usize) -> String {
     let words = line.trim_start_matches(' ');
     let mut text = " ".repeat(line.len() - words.len());
     let mut column = text.len();
-    for (at, word) in daedal_planner::pieces(words).into_iter().enumerate() {
+    for (at, word) in daedal_words::pieces(words).into_iter().enumerate() {
         let length = ::console::measure_text_width(word);
         if at > 0 && column > indent && column + 1 + length > width {
             text.push('\n');
@@ -159,6 +189,9 @@ pub fn wants_color(color: Color) -> bool {
 pub fn ask(question: &str) -> Option<String> {
     if !std::io::stdin().is_terminal() {
         return None;
+    }
+    if let Some(part) = part::current() {
+        flush(&part);
     }
     {
         let mut err = std::io::stderr().lock();

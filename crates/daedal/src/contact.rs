@@ -1,6 +1,7 @@
 //! The first contact with a Proxmox that no inventory describes yet: how to reach it, and whether to trust what answers.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,7 +13,7 @@ use daedal_store::Keyring;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::silence::{while_asking, without_login};
-use crate::{console, secrets};
+use crate::{console, secrets, ssh};
 
 /// How long a Proxmox may take to show its certificate.
 const FIRST_CONTACT: Duration = Duration::from_secs(20);
@@ -35,6 +36,9 @@ pub struct ContactArgs {
     /// Connect through a proxy (http:// or socks5://).
     #[arg(long, value_name = "URL")]
     pub proxy: Option<String>,
+    /// The SSH server that an inventory declares on the way.
+    #[arg(skip)]
+    pub ssh: Option<daedal_ssh::Ssh>,
 }
 
 /// A Proxmox that can be spoken to.
@@ -61,8 +65,16 @@ impl ContactArgs {
                 }
             },
         };
-        let reach = self.proxy.clone().map_or(Reach::Direct, Reach::Proxy);
-        let dialer = routes(&reach).map_err(|e| Failure::from_error(Exit::Usage, &e))?.proxmox;
+        let dialer: Dialer = match (&self.proxy, &self.ssh) {
+            (None, Some(ssh)) => {
+                ssh.connect().await.map_err(|error| ssh::failure(&error))?;
+                Arc::new(ssh.clone())
+            }
+            (proxy, _) => {
+                let reach = proxy.clone().map_or(Reach::Direct, Reach::Proxy);
+                routes(&reach, None).map_err(|e| Failure::from_error(Exit::Usage, &e))?.proxmox
+            }
+        };
         let trust = self.trust(&endpoint, &dialer).await?;
         Ok(Contact { endpoint, dialer, trust })
     }

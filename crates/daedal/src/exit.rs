@@ -48,6 +48,16 @@ impl Exit {
         }
     }
 
+    /// How a command ends that ended so for several clusters: a code of its own only where all failures agree.
+    pub fn worst(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().fold(Self::Done, |worst, exit| match (worst, exit) {
+            (worst, Self::Done) => worst,
+            (Self::Done, exit) | (Self::Changes, exit) => exit,
+            (worst, exit) if worst == exit || exit == Self::Changes => worst,
+            _ => Self::Failed,
+        })
+    }
+
     /// How a run ends whose steps failed in these ways: a code of its own only where they all agree.
     pub fn of_all(kinds: impl IntoIterator<Item = ErrorKind>) -> Self {
         let mut exits = kinds.into_iter().map(Self::of);
@@ -65,6 +75,21 @@ impl From<Exit> for std::process::ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_clusters_end_with_the_worst() {
+        use Exit::{Changes, Denied, Done, Failed, Unavailable};
+        for (all, worst) in [
+            (&[][..], Done),
+            (&[Done, Done], Done),
+            (&[Done, Changes], Changes),
+            (&[Changes, Denied, Done], Denied),
+            (&[Denied, Changes, Denied], Denied),
+            (&[Denied, Unavailable], Failed),
+        ] {
+            assert_eq!(Exit::worst(all.iter().copied()), worst, "{all:?}");
+        }
+    }
 
     #[test]
     fn a_run_ends_with_a_code_of_its_own_only_where_all_failures_agree() {

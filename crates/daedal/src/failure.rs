@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
-use daedal_inventory::visible;
+use daedal_inventory::{Diagnostics, visible};
 use daedal_planner::Fix;
 
 use crate::console::wrapped;
@@ -26,7 +26,7 @@ pub struct Failure {
     /// What a run did before it failed, for programs.
     pub report: Option<Box<serde_json::Value>>,
     /// What is wrong with a document, each finding with its place, for programs.
-    pub findings: Option<Box<serde_json::Value>>,
+    pub findings: Option<Box<Diagnostics>>,
 }
 
 /// What commands return.
@@ -112,7 +112,7 @@ impl Failure {
             json["report"] = (**report).clone();
         }
         if let Some(findings) = &self.findings {
-            json["findings"] = (**findings).clone();
+            json["findings"] = serde_json::json!(findings);
         }
         json
     }

@@ -10,16 +10,38 @@ use rustix::fs::OFlags;
 /// The most that is read of a file which an inventory names.
 pub const LARGEST: u64 = 1 << 20;
 
-/// The real path of what an inventory names, links followed. It must lie inside the inventory's folder, unless the operator allows
-/// otherwise.
-pub fn locate(folder: &Path, named: &Path, allow_outside: bool) -> io::Result<PathBuf> {
-    let base = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let real = base.join(named).canonicalize()?;
-    if allow_outside || real.starts_with(base.canonicalize()?) {
+/// The real path of what an inventory names, links followed. It must lie inside one of the folders, of which the first is that of
+/// the inventory, unless the operator allows otherwise.
+pub fn locate(folders: &[PathBuf], named: &Path, allow_outside: bool) -> io::Result<PathBuf> {
+    let first = folders.first().map_or(Path::new(""), PathBuf::as_path);
+    let real = here(first).join(named).canonicalize()?;
+    let mut roots = folders.iter().filter_map(|folder| here(folder).canonicalize().ok());
+    if allow_outside || roots.any(|root| real.starts_with(root)) {
         return Ok(real);
     }
     let why = "it lies outside the inventory's folder; `allowOutside: true` in your own settings (docs/security.md) allows that";
     Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
+/// The real path of an inventory that another one is based on. Both must lie in one repository, or the base in the other's
+/// folder, unless the operator allows otherwise.
+pub fn locate_base(folder: &Path, named: &Path, allow_outside: bool) -> io::Result<PathBuf> {
+    let real = here(folder).join(named).canonicalize()?;
+    if allow_outside || real.starts_with(repository(here(folder).canonicalize()?)) {
+        return Ok(real);
+    }
+    let why = "it lies outside the git repository that the inventory is in (without one: outside the inventory's folder); \
+               `allowOutside: true` in your own settings (docs/security.md) allows that";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
+/// The root of the git repository that a folder is in; the folder itself if it is in none.
+fn repository(folder: PathBuf) -> PathBuf {
+    folder.ancestors().find(|above| above.join(".git").exists()).map(Path::to_owned).unwrap_or(folder)
+}
+
+fn here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
 /// Reads a regular file of at most [`LARGEST`] bytes. A device or a pipe may never end.
@@ -49,16 +71,33 @@ mod tests {
         symlink("../secret", folder.join("link.yaml")).unwrap();
         symlink("..", folder.join("up")).unwrap();
         symlink("patches/a.yaml", folder.join("inside.yaml")).unwrap();
+        let locate = |named: &Path, allowed| locate(std::slice::from_ref(&folder), named, allowed);
         for good in ["patches/a.yaml", "inside.yaml", "up/inventory/patches/a.yaml"] {
-            assert!(locate(&folder, Path::new(good), false).is_ok(), "{good}");
+            assert!(locate(Path::new(good), false).is_ok(), "{good}");
         }
         let outside = top.path().join("secret");
         for bad in ["link.yaml", "up/secret", "../secret", "/proc/self/environ", outside.to_str().unwrap()] {
-            let error = locate(&folder, Path::new(bad), false).unwrap_err();
+            let error = locate(Path::new(bad), false).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{bad}: {error}");
-            assert!(locate(&folder, Path::new(bad), true).is_ok(), "{bad}");
+            assert!(locate(Path::new(bad), true).is_ok(), "{bad}");
         }
-        assert_eq!(locate(&folder, Path::new("no"), false).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(locate(Path::new("no"), false).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_base_is_in_the_same_repository() {
+        let top = tempfile::tempdir().unwrap();
+        let folder = top.path().join("project/envs/prod");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(top.path().join("base.yaml"), "").unwrap();
+        std::fs::write(top.path().join("project/base.yaml"), "").unwrap();
+        std::fs::write(folder.join("base.yaml"), "").unwrap();
+        symlink("../../../base.yaml", folder.join("link.yaml")).unwrap();
+        let found = |named: &str, allowed| locate_base(&folder, Path::new(named), allowed).is_ok();
+        assert!(found("base.yaml", false) && !found("../../base.yaml", false) && !found("link.yaml", false));
+        std::fs::create_dir(top.path().join("project/.git")).unwrap();
+        assert!(found("../../base.yaml", false) && !found("../../../base.yaml", false));
+        assert!(!found("link.yaml", false) && found("link.yaml", true) && found("../../../base.yaml", true));
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use daedal_store::{Error, Keyring, Store};
+use daedal_store::{Error, Fault, Keyring, Store};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::operator::variable;
-use crate::{console, operator};
+use crate::{advice, console, operator};
 
 /// A key in the environment, for machines that should have none on disk.
 const KEY: &str = "DAEDAL_KEY";
@@ -53,15 +53,25 @@ impl KeyArgs {
 /// to keep. After it, the key is known to work.
 pub async fn ensure(store: &Store, pretend: bool) -> Outcome<()> {
     let made = store.ensure_key().await.map_err(|error| store_failure(&error, Exit::CannotWrite))?;
-    tell(made && !pretend, store.keys())
+    told(made && !pretend, store.keys())
+}
+
+/// Makes sure that a new bundle can be encrypted: by the key, which is made if there is none, or by the rules of its SOPS file.
+pub async fn ready_for_secrets(store: &Store, pretend: bool) -> Outcome<()> {
+    let ready = store.ready_for_secrets().await;
+    match ready.map_err(|error| store_failure(&error, Exit::CannotWrite))? {
+        Some(made) => told(made && !pretend, store.keys()),
+        None => Ok(()),
+    }
 }
 
 /// The same where there is no store.
 pub fn make(keys: &Keyring) -> Outcome<()> {
-    tell(keys.make().map_err(|error| failure(&error, Exit::CannotWrite))?, keys)
+    told(keys.make().map_err(|error| failure(&error, Exit::CannotWrite))?, keys)
 }
 
-fn tell(made: bool, keys: &Keyring) -> Outcome<()> {
+/// Says that a key was made, and makes sure that it works.
+pub fn told(made: bool, keys: &Keyring) -> Outcome<()> {
     if made {
         console::say(&format!(
             "Created the key {}, which encrypts the secrets. Keep a copy of it elsewhere.",
@@ -86,6 +96,11 @@ pub fn failure(error: &Error, otherwise: Exit) -> Failure {
         Error::NoKey { .. } | Error::BadKey { .. } | Error::OtherKey { .. } | Error::ReadKey { .. } => {
             Exit::MissingSecret
         }
+        Error::Sops { source, .. } if source.lacks_key() => Exit::MissingSecret,
+        Error::NoSopsRules { .. } => Exit::MissingSecret,
+        Error::KeptElsewhere { .. } => Exit::BadDocument,
+        Error::Remote { source: Fault::Refused { status: 401 | 403, .. }, .. } => Exit::Denied,
+        Error::Remote { .. } | Error::NoConditions { .. } | Error::Trust { .. } => Exit::Unavailable,
         _ => otherwise,
     };
     let failure = Failure::from_error(exit, error);
@@ -97,6 +112,25 @@ pub fn failure(error: &Error, otherwise: Exit) -> Failure {
             failure.hint("Wait until nobody else works on this cluster, and run the command again.")
         }
         Error::BadKey { .. } => failure.hint(right).hint("`age-keygen` makes such a key."),
+        Error::NoConditions { .. } => {
+            failure.hint("Use a server that does: docs/stores.md lists some. Or keep the store in the folder.")
+        }
+        Error::Sops { source, .. } if source.lacks_key() => failure
+            .hint("Put an age key that opens it into SOPS_AGE_KEY, or name its file in SOPS_AGE_KEY_FILE.")
+            .hint("Or add your own recipient (age1…) to the rule in .sops.yaml, and let somebody who has a key run `sops updatekeys`."),
+        Error::Sops { source, path, .. } if matches!(**source, daedal_sops::Error::NotEncrypted) => {
+            failure.hint(format!("Encrypt it: sops encrypt --in-place {}", path.display()))
+        }
+        Error::SopsRules { .. } | Error::NoSopsRules { .. } => failure
+            .hint("Write into .sops.yaml beside the inventory: creation_rules: [{age: age1…}], with your recipients."),
+        Error::LeftPlain { .. } => {
+            failure.hint("Change the rule in .sops.yaml. Only `crt` and `id` may stay in plain: `unencrypted_regex: ^(crt|id)$`.")
+        }
+        Error::KeptElsewhere { declared, .. } => failure.hint(format!(
+            "To move them: remove `secrets` from the inventory, run `daedal secrets export --to bundle.yaml`, put `secrets` back, and \
+             run `daedal secrets import bundle.yaml`, which writes {}.",
+            declared.display()
+        )),
         Error::TwoBundles { plain, encrypted } => failure.hint(format!(
             "The nodes run on one of them: move the other away. {} is used until then; {} is what an older version wrote.",
             encrypted.display(),
@@ -111,14 +145,14 @@ pub fn store_failure(error: &Error, otherwise: Exit) -> Failure {
     let failure = failure(error, otherwise);
     let name = unopened(error).and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     let way = match name.as_ref() {
-        "secrets.yaml.age" => {
-            "a control plane's machine config has all of the cluster's secrets, and `daedal secrets import` takes them \
-             from there (docs/secrets.md)"
-        }
-        "ccm.yaml.age" => "`daedal proxmox ccm --rotate` makes a new token",
+        "secrets.yaml.age" => format!(
+            "to take the cluster's secrets from the machine config of a control plane (docs/secrets.md): {}",
+            advice::here("secrets import FILE")
+        ),
+        "ccm.yaml.age" => format!("to make a new token: {}", advice::with_file("proxmox ccm --rotate")),
         _ => return failure,
     };
-    failure.hint(format!("If the key is lost: move {name} away; {way}."))
+    failure.hint(format!("If the key is lost: move {name} away; {way}"))
 }
 
 /// The file that no key at hand opens.

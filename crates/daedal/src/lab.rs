@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use daedal_inventory::{Arch, BootConfig, Cluster, Host};
-use daedal_lab::proxmox::{DatacenterSpec, HostSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
-use daedal_lab::{Handle, HandleError, Wanted, files};
+use daedal_inventory::options::HostnameFrom;
+use daedal_inventory::{Arch, BootConfig, Cluster, Host, Reach, Ssh, SshServer};
+use daedal_lab::proxmox::{DatacenterSpec, HostSpec, ImageSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
+use daedal_lab::{Dhcp, Handle, HandleError, SystemImage, Wanted, files};
 
 use crate::cli::LabOptions;
+use crate::commands::lab_command;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 
@@ -19,6 +21,9 @@ pub const CLUSTERS: &str = "clusters";
 
 /// How long a lab may take to start: the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What an image that somebody built was made of: nobody knows.
+const SOMEBODYS_SCHEMATIC: &str = "abababababababababababababababababababababababababababababababab";
 
 /// What a lab's process gets of our environment.
 const KEPT: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
@@ -33,12 +38,34 @@ pub struct Link {
     pub token_secret: String,
     /// Its process.
     pub handle: Handle,
+    /// Its folder.
+    folder: PathBuf,
 }
 
 impl Link {
     /// The proxy as a URL that clients understand.
     pub fn proxy_url(&self) -> String {
         format!("http://{}", self.proxy)
+    }
+}
+
+impl Link {
+    /// The way to the lab's SSH server, as an inventory would declare it.
+    pub fn by_ssh(&self) -> Reach {
+        let file = |name: &str| std::path::absolute(self.folder.join(name)).unwrap_or_default();
+        let Some(at) = self.handle.ssh() else { return Reach::Direct };
+        Reach::Ssh(Box::new(Ssh {
+            server: SshServer {
+                host: at.ip().to_string(),
+                port: Some(at.port()),
+                user: Some("root".to_owned()),
+                key: Some(file(files::SSH_KEY)),
+                ..SshServer::default()
+            },
+            jump: Some(Vec::new()),
+            known_hosts: Some(file(files::SSH_KNOWN_HOSTS)),
+            proxmox: false,
+        }))
     }
 }
 
@@ -53,21 +80,24 @@ pub async fn extend(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
 }
 
 async fn reach(options: &LabOptions, cluster: &Cluster, extend: bool) -> Outcome<Link> {
-    let handle = match Handle::find(&options.lab_dir).await.map_err(|e| trouble(&e))? {
+    let handle = match Handle::find(&options.lab_dir).await.map_err(|e| trouble(&e, &options.lab_dir))? {
         Some(handle) => handle,
         None => start(options).await?,
     };
     named_runner(options, &handle)?;
-    let token_secret = handle.token_secret().map_err(|e| trouble(&e))?;
+    let token_secret = handle.token_secret().map_err(|e| trouble(&e, &options.lab_dir))?;
     let wanted = Wanted {
         datacenter: datacenter(cluster, &token_secret),
         factories: vec![cluster.talos.factory.clone()],
         reservations: reservations(cluster),
+        anywhere: anywhere(cluster),
+        names: host_names(cluster),
         extend,
     };
     handle.ensure(&wanted).await.map_err(|e| unkept(options, e))?;
-    let ca_pem = handle.ca_pem().map_err(|e| trouble(&e))?;
-    Ok(Link { proxy: handle.proxy(), ca_pem, token_secret, handle })
+    let ca_pem = handle.ca_pem().map_err(|e| trouble(&e, &options.lab_dir))?;
+    let folder = options.lab_dir.clone();
+    Ok(Link { proxy: handle.proxy(), ca_pem, token_secret, handle, folder })
 }
 
 /// Makes sure that the lab's world is on disk as it is now.
@@ -76,7 +106,7 @@ pub async fn keep(handle: &Handle) -> Outcome<()> {
         HandleError::Unkept { .. } => Failure::from_error(Exit::CannotWrite, &error).hint(
             "The lab goes on, but what it cannot write is lost when it ends. Free some space; then run the command again.",
         ),
-        error => trouble(&error),
+        error => trouble(&error, handle.folder()),
     })
 }
 
@@ -86,29 +116,74 @@ fn unkept(options: &LabOptions, error: HandleError) -> Failure {
             "Nothing was done. Free some space where {} is; then run the command again.",
             options.lab_dir.display()
         )),
-        error => trouble(&error),
+        error => trouble(&error, &options.lab_dir),
     }
+}
+
+/// Whether nodes get their first address from the network.
+fn asks(cluster: &Cluster) -> bool {
+    cluster.boot.config == BootConfig::Maintenance || cluster.network.dhcp
 }
 
 /// Where a node gets its first address from the network, the lab's network gives it the declared one.
 fn reservations(cluster: &Cluster) -> BTreeMap<String, ipnet::IpNet> {
-    let by_dhcp = cluster.boot.config == BootConfig::Maintenance || cluster.network.dhcp;
-    // Any that is free will do where none is declared.
-    let any = cluster.network.cidr.hosts().skip(100);
-    let given = cluster.nodes.iter().filter(|_| by_dhcp).zip(any).filter_map(|(node, any)| {
-        let any = ipnet::IpNet::new(any, cluster.network.cidr.prefix_len()).ok();
-        Some((node.mac.clone(), node.address.or(any)?))
-    });
-    given.collect()
+    let asking = cluster.nodes.iter().filter(|_| asks(cluster));
+    asking.filter_map(|node| Some((node.mac.clone(), node.address?))).collect()
+}
+
+/// Any that is free will do where none is declared.
+fn anywhere(cluster: &Cluster) -> BTreeMap<String, ipnet::IpNet> {
+    let asking = cluster.nodes.iter().filter(|node| asks(cluster) && node.address.is_none());
+    asking.map(|node| (node.mac.clone(), cluster.network.cidr)).collect()
+}
+
+/// The host names that the lab's DHCP server gives: to nodes that leave it theirs to say, the name that they have here.
+fn host_names(cluster: &Cluster) -> BTreeMap<String, String> {
+    let told = cluster.nodes.iter().filter(|node| node.machine.hostname == Some(HostnameFrom::Dhcp));
+    told.map(|node| (node.mac.clone(), node.name.clone())).collect()
+}
+
+/// The DHCP server of a lab for an inventory; none if its nodes need none.
+pub fn dhcp(cluster: &Cluster) -> Option<Dhcp> {
+    if !asks(cluster) {
+        return None;
+    }
+    let mut dhcp = Dhcp::reserved(reservations(cluster));
+    dhcp.names = host_names(cluster);
+    anywhere(cluster).iter().for_each(|(mac, network)| dhcp.reserve_any(mac, *network));
+    Some(dhcp)
+}
+
+/// What somebody put on a storage before the inventory named it.
+fn images(cluster: &Cluster) -> Vec<ImageSpec> {
+    let boot = &cluster.boot;
+    let named =
+        boot.iso.iter().map(|volume| (volume, true)).chain(boot.image.iter().map(|volume| (volume, false)));
+    let image = |(volume, installer): (&String, bool)| ImageSpec {
+        volume: volume.clone(),
+        system: SystemImage {
+            version: format!("v{}", cluster.talos.version),
+            schematic: SOMEBODYS_SCHEMATIC.to_owned(),
+            platform: "nocloud".to_owned(),
+            arch: cluster.talos.arch.to_string(),
+            extensions: cluster.talos.extensions.clone(),
+            kernel_args: cluster.talos.kernel_args.clone(),
+            installer,
+            secure_boot: cluster.talos.secure_boot,
+            meta: BTreeMap::new(),
+        },
+    };
+    named.map(image).collect()
 }
 
 /// Why a lab cannot be used, and what helps.
-pub fn trouble(error: &HandleError) -> Failure {
+pub fn trouble(error: &HandleError, folder: &Path) -> Failure {
     let hint = match error {
-        HandleError::Distrusted { .. } => {
-            "Delete the file if it is not yours; `daedal lab reset` deletes the whole world."
-        }
-        _ => "`daedal lab stop` ends it; the next --lab starts it again.",
+        HandleError::Distrusted { .. } => format!(
+            "Delete the file if it is not yours. To delete the whole world: {}",
+            lab_command(folder, "reset")
+        ),
+        _ => format!("The next --lab starts it again after: {}", lab_command(folder, "stop")),
     };
     Failure::from_error(Exit::Unavailable, error).hint(hint)
 }
@@ -121,11 +196,17 @@ fn named_runner(options: &LabOptions, lab: &Handle) -> Outcome<()> {
         (Some(runs), _) => {
             let runs = runs.display();
             let message = format!("the lab uses the runner {runs}, which this command line does not name");
-            Err(Failure::new(Exit::Usage, message)
-                .hint(format!("Add --lab-runner {runs}, or end that lab with `daedal lab stop`.")))
+            Err(Failure::new(Exit::Usage, message).hint(format!(
+                "Add --lab-runner {runs}, or end that lab: {}",
+                lab_command(&options.lab_dir, "stop")
+            )))
         }
-        (None, _) => Err(Failure::new(Exit::Usage, "the running lab was started without --lab-runner")
-            .hint("`daedal lab reset` ends it and forgets its world; a runner is chosen for a new one.")),
+        (None, _) => {
+            Err(Failure::new(Exit::Usage, "the running lab was started without --lab-runner").hint(format!(
+                "A runner is chosen for a new world. To end this lab and delete its world: {}",
+                lab_command(&options.lab_dir, "reset")
+            )))
+        }
     }
 }
 
@@ -163,7 +244,9 @@ async fn start(options: &LabOptions) -> Outcome<Handle> {
         .map_err(|e| cannot().because(&e))?;
     let began = Instant::now();
     loop {
-        if let Some(handle) = Handle::find(&options.lab_dir).await.map_err(|e| trouble(&e))? {
+        if let Some(handle) =
+            Handle::find(&options.lab_dir).await.map_err(|e| trouble(&e, &options.lab_dir))?
+        {
             return Ok(handle);
         }
         // Somebody else may have started one in the same moment; then ours ends, and theirs is found above.
@@ -186,6 +269,7 @@ pub fn datacenter(cluster: &Cluster, token_secret: &str) -> DatacenterSpec {
     DatacenterSpec {
         hosts,
         endpoints: endpoint(&proxmox.endpoint).into_iter().collect(),
+        images: images(cluster),
         vms: foreign.into_iter().collect(),
         tokens: vec![match &proxmox.pool {
             Some(pool) => TokenSpec::in_pool(&proxmox.token_id, token_secret, pool),
@@ -234,6 +318,9 @@ fn lab_host(cluster: &Cluster, host: &Host) -> HostSpec {
         add_content(&mut storages, disks, "zfspool", &["images"]);
     }
     add_content(&mut storages, &proxmox.images_storage, "dir", &["iso", "import"]);
+    if cluster.boot.by_snippet() {
+        add_content(&mut storages, &proxmox.images_storage, "dir", &["snippets"]);
+    }
     for storage in storages.iter_mut().filter(|s| s.name == proxmox.disks_storage) {
         storage.size = storage.size.max(disk + (64 << 30));
     }

@@ -1,27 +1,36 @@
 //! The `daedal` command: commands, progress, diagnostics, exit codes. The only crate that prints or reads the environment.
 
 mod advice;
-mod chart_fetch;
+mod approver;
+mod arguments;
 mod cli;
+mod clusters;
 mod commands;
 mod console;
 mod contact;
-mod dhcp;
 mod documents;
 mod escape;
 mod exit;
 mod failure;
 mod file;
+mod findings;
 mod keys;
 mod lab;
 mod operator;
+mod part;
+mod program;
 mod progress;
+mod schema;
 mod secrets;
 mod session;
 mod silence;
+mod sops;
+mod ssh;
+mod stores;
 mod table;
 mod timeline;
 mod untrusted;
+mod vaults;
 mod words;
 
 use std::process::ExitCode;
@@ -36,7 +45,7 @@ use crate::exit::Exit;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(arguments::in_order(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => {
             // Asking for help or the version is no mistake; everything else is a wrong command line.
@@ -63,7 +72,7 @@ fn main() -> ExitCode {
     // A read that hangs in a blocking thread (a prompt, a lock) must not keep the process alive.
     runtime.shutdown_background();
     match outcome {
-        Ok(exit) => exit.into(),
+        Ok(code) => code,
         Err(failure) => {
             match format {
                 Format::Text => console::progress(&failure.render(color)),

@@ -7,13 +7,24 @@ use daedal_store::{ENCRYPTED, Keyring, SecretBytes};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::keys;
+use crate::{keys, program, sops, vaults};
 
 /// Reads a secret from where the inventory says it is; `what` is for the message.
 ///
 /// A file may be encrypted (`NAME.age`): it is opened with the keys.
 pub fn read(reference: &SecretRef, what: &str, folder: &Path, keys: &Keyring) -> Outcome<String> {
     match reference {
+        SecretRef::Vault(field) => vaults::read(field, what, folder, keys),
+        SecretRef::Sops(value) => {
+            let read = sops::value(&resolve(&value.file, folder), &value.key, keys);
+            read.map_err(|failure| lacking(what, failure))
+        }
+        SecretRef::Command(words) => program::output(words, folder).map_err(|failure| lacking(what, failure)),
+        SecretRef::Override { variable, otherwise } => match overriding(variable) {
+            Some(value) => Ok(value),
+            None => read(otherwise, what, folder, keys)
+                .map_err(|failure| failure.hint(format!("Or override it: export {variable}=…"))),
+        },
         SecretRef::Env(name) => match std::env::var(name) {
             Ok(value) if !value.trim().is_empty() => Ok(value.trim().to_owned()),
             _ => Err(Failure::new(
@@ -38,6 +49,16 @@ pub fn read(reference: &SecretRef, what: &str, folder: &Path, keys: &Keyring) ->
     }
 }
 
+/// What a variable says that overrides a secret.
+fn overriding(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+/// Says which secret is missing before why.
+pub fn lacking(what: &str, failure: Failure) -> Failure {
+    Failure { message: format!("{what} is missing: {}", failure.message), ..failure }
+}
+
 /// Writes a secret into a file that nobody else can read, all or nothing; encrypted if the file is called `NAME.age`.
 pub fn write(file: &Path, secret: &str, keys: &Keyring) -> Result<(), daedal_store::Error> {
     if let Some(folder) = file.parent() {
@@ -52,7 +73,7 @@ pub fn write(file: &Path, secret: &str, keys: &Keyring) -> Result<(), daedal_sto
 
 /// Whether a secret is in an encrypted file, by its name.
 pub fn is_encrypted(reference: &SecretRef) -> bool {
-    matches!(reference, SecretRef::File(path) if is_named_encrypted(path))
+    matches!(reference.place(), SecretRef::File(path) if is_named_encrypted(path))
 }
 
 /// Whether what is in a file of this name should be encrypted.

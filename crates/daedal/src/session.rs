@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use daedal_dial::{Routes, Trust};
-use daedal_engine::{Effects, Engine, Entropy, Limits, Outputs, Parts, SystemClock};
+use daedal_app::{Access, Keeping};
+use daedal_dial::{Dialer, Refused, Routes, Trust};
+use daedal_engine::{Limits, NotInFactory, Outputs};
 use daedal_inventory::{Cluster, Reach, TlsTrust};
-use daedal_planner::{Images, World};
+use daedal_planner::{PlanError, WhyNoRestore, World};
 use daedal_store::{Keyring, Lock, Owner, Store};
 
 use crate::cli;
@@ -14,38 +15,33 @@ use crate::documents::{self, Inventory};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::lab::{self, Link};
-use crate::silence::Silence;
-use crate::{console, keys, secrets};
+use crate::silence::{Silence, while_asking};
+use crate::{advice, console, keys, part, secrets, ssh, stores};
 
 /// One cluster, ready to be looked at and acted on.
 pub struct Session {
     /// The inventory's path as given.
     pub inventory: PathBuf,
-    /// What is declared.
-    pub cluster: Cluster,
     /// What the inventory's reader wanted to say.
     pub warnings: Vec<daedal_inventory::Diagnostic>,
-    /// The engine.
-    pub engine: Engine,
-    /// Where secrets are kept.
-    pub store: Store,
-    /// The image the nodes boot from.
-    pub image: Images,
+    /// The use cases.
+    app: daedal_app::Session,
     /// Whether all of it is pretended.
     pub lab: bool,
     /// The process that pretends it.
     pretender: Option<Box<daedal_lab::Handle>>,
     /// Who has not answered yet.
     pub silence: Arc<Silence>,
+    /// The SSH server that the nodes are reached through.
+    ssh: Option<daedal_ssh::Ssh>,
 }
 
-/// How Proxmox, the factory and the nodes are reached and trusted.
-struct Access {
-    routes: Routes,
-    proxmox_trust: Trust,
-    factory_trust: Trust,
-    token_secret: String,
-    limits: Limits,
+impl std::ops::Deref for Session {
+    type Target = daedal_app::Session;
+
+    fn deref(&self) -> &Self::Target {
+        &self.app
+    }
 }
 
 impl Session {
@@ -59,36 +55,60 @@ impl Session {
         Self::with(documents::of_lacking(target, color)?, target).await
     }
 
+    /// The same for a command that contacts neither Proxmox nor a node: no token is read, and every connection is refused.
+    pub async fn open_apart(target: &cli::Target, color: bool) -> Outcome<Self> {
+        Self::made(documents::of(target, color)?, target, false).await
+    }
+
     /// The same with an inventory that was read already.
     pub async fn with(inventory: Inventory, target: &cli::Target) -> Outcome<Self> {
+        Self::made(inventory, target, true).await
+    }
+
+    async fn made(inventory: Inventory, target: &cli::Target, contacts: bool) -> Outcome<Self> {
         let Inventory { loaded, path, folder } = inventory;
         let mut cluster = loaded.cluster;
-        let store = store(target, &folder, &cluster);
-        let link = match target.lab {
-            true => Some(Box::pin(lab::connect(&target.lab_options, &cluster)).await?),
+        let store = store(target, &folder, &cluster).await?;
+        let link = match (target.lab, part::current()) {
+            (false, _) => None,
+            (true, None) => Some(Box::pin(lab::connect(&target.lab_options, &cluster)).await?),
+            // A new world has what all of the clusters name, whichever comes first.
+            (true, Some(_)) => Some(Box::pin(lab::extend(&target.lab_options, &cluster)).await?),
+        };
+        if let Some(link) = &link {
+            cluster.reach = Reach::Proxy(link.proxy_url());
+        }
+        let silence = Silence::watch(&cluster, target.lab);
+        let ssh = match contacts {
+            true => ssh::open(&cluster.reach, &folder, store.keys())?,
             false => None,
         };
-        let access = match &link {
-            Some(link) => {
-                cluster.reach = Reach::Proxy(link.proxy_url());
-                link.access(routes(&cluster)?)
-            }
-            None => live_access(&cluster, routes(&cluster)?, &folder, store.keys())?,
+        let routes = match contacts {
+            true => routes(&cluster, ssh.as_ref())?,
+            false => Routes::same(Arc::new(Refused("this command contacts neither Proxmox nor the nodes"))),
         };
+        let access = match &link {
+            None if !contacts => no_access(routes, silence.clone()),
+            Some(link) => link.access(routes, silence.clone()),
+            None => live_access(&cluster, routes, &folder, store.keys(), silence.clone())?,
+        };
+        // A lab is reached by its proxy, but snippets go the declared way there, too.
+        let to_host = match &link {
+            Some(link) if cluster.boot.by_snippet() => ssh::open(&link.by_ssh(), &folder, store.keys())?,
+            _ => ssh.clone(),
+        };
+        let access = Access { host_files: to_host.map(ssh::files), ..access };
         let outputs = outputs_folder(target, &folder, &cluster.name);
-        let silence = Silence::watch(&cluster, target.lab);
-        let engine = Engine::new(parts(&cluster, access, store.clone(), outputs, silence.clone())?);
-        let image = engine.images(&cluster);
+        let keeping = Keeping { store, outputs, author: author(), seed: rand::random() };
+        let app = daedal_app::Session::connect(&target.sites, cluster, access, keeping);
         Ok(Self {
             inventory: path,
-            cluster,
             warnings: loaded.warnings,
-            engine,
-            store,
-            image,
+            app: app.map_err(|error| failure(&error))?,
             lab: target.lab,
             pretender: link.map(|link| Box::new(link.handle)),
             silence,
+            ssh,
         })
     }
 
@@ -100,19 +120,18 @@ impl Session {
         }
     }
 
+    /// Logs in to the SSH server on the way, if there is one: questions and refusals come before anything else.
+    pub async fn log_in(&self) -> Outcome<()> {
+        match &self.ssh {
+            Some(ssh) => ssh.connect().await.map_err(|error| ssh::failure(&error)),
+            None => Ok(()),
+        }
+    }
+
     /// Looks at the world.
     pub async fn observe(&self) -> Outcome<World> {
+        self.log_in().await?;
         self.engine.observe(&self.cluster).await.map_err(|e| engine_failure(&e))
-    }
-
-    /// Looks at Proxmox alone: nodes are not asked.
-    pub async fn observe_proxmox(&self) -> Outcome<World> {
-        self.engine.observe_proxmox(&self.cluster).await.map_err(|e| engine_failure(&e))
-    }
-
-    /// Looks at the world without the stored secrets: which ones a mark names does not matter then.
-    pub async fn observe_unproven(&self) -> Outcome<World> {
-        self.engine.observe_with(&self.cluster, None).await.map_err(|e| engine_failure(&e))
     }
 
     /// Takes the cluster's lock for the rest of this process's life.
@@ -130,17 +149,9 @@ pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
         doing: doing.to_owned(),
         since: jiff::Timestamp::now(),
     };
-    // Whoever just took it needs an instant to write its name, and the message should have it.
-    let mut taken = store.lock(&owner).await;
-    for _ in 0..50 {
-        if !matches!(taken, Err(daedal_store::Error::Locked { owner: None, .. })) {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        taken = store.lock(&owner).await;
-    }
+    let whom = format!("the lock of {}", store.place().display());
     let refused = |error| keys::store_failure(&error, Exit::CannotWrite);
-    let taken = taken.map_err(refused)?;
+    let taken = while_asking(&whom, daedal_app::lock(store, &owner)).await.map_err(refused)?;
     if !store.has_plain_secrets().await.map_err(refused)? {
         return Ok(taken);
     }
@@ -156,14 +167,28 @@ pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
 }
 
 /// The store of a cluster. Pretend clusters have a key of their own, which goes with them.
-pub fn store(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Store {
-    let state = state_folder(target, inventory_folder, &cluster.name);
-    let keys = match (target.lab, &target.keys.key) {
+///
+/// It is where the inventory says, unless somebody names a folder; that of a pretend cluster never is with the real ones, and
+/// neither are its secrets in the file of the real ones.
+pub async fn store(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Outcome<Store> {
+    let keys = ring(target);
+    keys::warn_if_exposed(&keys);
+    let store = match target.lab || target.state.is_some() {
+        true => store_in(state_folder(target, inventory_folder, &cluster.name), cluster, keys.clone()),
+        false => stores::declared(cluster, inventory_folder, keys.clone()).await?,
+    };
+    match target.lab {
+        true => Ok(store),
+        false => stores::with_bundle(store, cluster, inventory_folder, &keys),
+    }
+}
+
+/// The keys of a cluster's store.
+pub fn ring(target: &cli::Target) -> Keyring {
+    match (target.lab, &target.keys.key) {
         (true, None) => Keyring::in_file(target.lab_options.lab_dir.join(lab::CLUSTERS).join("key.txt")),
         _ => target.keys.ring(),
-    };
-    keys::warn_if_exposed(&keys);
-    store_in(state, cluster, keys)
+    }
 }
 
 /// The store of a cluster in a folder.
@@ -187,46 +212,81 @@ pub fn state_beside(inventory_folder: &Path, cluster: &str) -> PathBuf {
 }
 
 /// The outputs of a cluster.
-pub fn outputs(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster, store: &Store) -> Outputs {
-    Outputs::new(outputs_folder(target, inventory_folder, &cluster.name), store.keys().clone())
+pub fn outputs(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Outputs {
+    Outputs::new(outputs_folder(target, inventory_folder, &cluster.name), ring(target))
 }
 
 fn outputs_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) -> PathBuf {
     state_folder(target, inventory_folder, cluster).join("outputs")
 }
 
+/// Where a cluster's files on this machine are, wherever its store is.
+pub fn local_folder(target: &cli::Target, session: &Session) -> PathBuf {
+    let folder = session.inventory.parent().unwrap_or(Path::new(""));
+    state_folder(target, folder, &session.cluster.name)
+}
+
 impl Link {
-    fn access(&self, routes: Routes) -> Access {
+    fn access(&self, routes: Routes, observer: Arc<Silence>) -> Access {
         Access {
             routes,
             proxmox_trust: Trust::Ca(self.ca_pem.clone()),
             factory_trust: Trust::Ca(self.ca_pem.clone()),
+            host_files: None,
             token_secret: self.token_secret.clone(),
             limits: Limits::of_a_lab(),
+            observer,
         }
     }
 }
 
-fn routes(cluster: &Cluster) -> Outcome<Routes> {
-    daedal_engine::routes(&cluster.reach).map_err(|e| Failure::from_error(Exit::BadDocument, &e))
+/// The declared way to each kind of peer.
+pub fn routes(cluster: &Cluster, ssh: Option<&daedal_ssh::Ssh>) -> Outcome<Routes> {
+    let ssh = ssh.map(|ssh| Arc::new(ssh.clone()) as Dialer);
+    daedal_engine::routes(&cluster.reach, ssh).map_err(|e| Failure::from_error(Exit::BadDocument, &e))
 }
 
-fn live_access(cluster: &Cluster, routes: Routes, folder: &Path, keys: &Keyring) -> Outcome<Access> {
+/// Access to nobody, for a session that only makes files.
+fn no_access(routes: Routes, observer: Arc<Silence>) -> Access {
+    Access {
+        routes,
+        proxmox_trust: Trust::System,
+        factory_trust: Trust::System,
+        host_files: None,
+        // No call carries it anywhere.
+        token_secret: "unused".to_owned(),
+        limits: Limits::default(),
+        observer,
+    }
+}
+
+fn live_access(
+    cluster: &Cluster,
+    routes: Routes,
+    folder: &Path,
+    keys: &Keyring,
+    observer: Arc<Silence>,
+) -> Outcome<Access> {
     let proxmox_trust = trust(&cluster.proxmox.tls, folder)?;
     let factory_trust = trust(&cluster.talos.factory_tls, folder)?;
     let token_secret =
         secrets::read(&cluster.proxmox.token_secret, "the Proxmox API token's secret", folder, keys)
             .map_err(|failure| match failure.exit {
                 Exit::MissingSecret if secrets::is_encrypted(&cluster.proxmox.token_secret) => {
-                    failure.hint("If the key is lost: `daedal proxmox setup --rotate` makes a new token.")
+                    failure.hint(format!(
+                        "If the key is lost, to make a new token: {}",
+                        advice::with_file("proxmox setup --rotate")
+                    ))
                 }
                 _ => failure,
             })?;
-    Ok(Access { routes, proxmox_trust, factory_trust, token_secret, limits: Limits::default() })
+    let limits = Limits::default();
+    let host_files = None;
+    Ok(Access { routes, proxmox_trust, factory_trust, host_files, token_secret, limits, observer })
 }
 
 /// A declared trust, with the certificate that it names.
-fn trust(declared: &TlsTrust, folder: &Path) -> Outcome<Trust> {
+pub fn trust(declared: &TlsTrust, folder: &Path) -> Outcome<Trust> {
     Ok(match declared {
         TlsTrust::System => Trust::System,
         TlsTrust::Insecure => Trust::Insecure,
@@ -244,41 +304,48 @@ fn trust(declared: &TlsTrust, folder: &Path) -> Outcome<Trust> {
     })
 }
 
-fn parts(
-    cluster: &Cluster,
-    access: Access,
-    store: Store,
-    outputs: PathBuf,
-    silence: Arc<Silence>,
-) -> Outcome<Parts> {
-    let bad = |error: &(dyn std::error::Error + 'static)| Failure::from_error(Exit::BadDocument, error);
-    let token =
-        daedal_proxmox::Token::new(&cluster.proxmox.token_id, access.token_secret).map_err(|e| bad(&e))?;
-    let proxmox = daedal_proxmox::Client::builder(&cluster.proxmox.endpoint, token)
-        .dialer(access.routes.proxmox.clone())
-        .trust(access.proxmox_trust)
-        .observer(silence)
-        .build()
-        .map_err(|e| bad(&e))?;
-    let factory = daedal_image_factory::Factory::new(
-        &cluster.talos.factory,
-        access.routes.factory.clone(),
-        &access.factory_trust,
-    )
-    .map_err(|e| bad(&e))?;
-    Ok(Parts {
-        author: author(),
-        proxmox,
-        factory,
-        routes: access.routes,
-        store,
-        outputs,
-        clock: Arc::new(SystemClock),
-        entropy: Entropy::from_seed(rand::random()),
-        new_secrets: Parts::generated_secrets(),
-        effects: Effects::default(),
-        limits: access.limits,
-    })
+/// Why a use case ended early, as a failure with what helps and the exit code that fits.
+pub fn failure(error: &daedal_app::Error) -> Failure {
+    use daedal_app::Error;
+    match error {
+        Error::Engine(error) => engine_failure(error),
+        Error::Store(error) => keys::store_failure(error, Exit::CannotWrite),
+        Error::Plan(PlanError::NoRestore { cluster, why: WhyNoRestore::Blocked(advice) }) => {
+            let why = daedal_words::sentence(advice);
+            let message = format!("the snapshot is not restored into cluster {cluster}: {why}");
+            Failure::new(Exit::Failed, message).advise(daedal_words::remedy(advice).as_ref())
+        }
+        Error::Plan(refused) => Failure::from_error(Exit::Failed, refused).advise(refused.fix().as_ref()),
+        Error::Unsafe(findings) => {
+            let causes = findings.iter().map(ToString::to_string).collect();
+            Failure { causes, ..Failure::new(Exit::Failed, error.to_string()) }
+        }
+        Error::NotAnApply => Failure::new(Exit::BadDocument, error.to_string()).hint(format!(
+            "To remove a cluster: {}; to remove nodes: {}",
+            advice::here("destroy"),
+            advice::here("node remove NODE")
+        )),
+        Error::NoLongerFits(why) => {
+            let mut failure = Failure::from_error(Exit::Failed, error);
+            if let Some(first) = failure.causes.first_mut() {
+                *first = daedal_words::unfit(why);
+            }
+            failure.hint(format!("To make a new one: {}", advice::here("plan --save FILE")))
+        }
+        Error::NotBuildable { missing, .. } => {
+            let cause = |missing: &NotInFactory| {
+                let fix = missing.fix.as_ref().map(|fix| format!("; {fix}")).unwrap_or_default();
+                format!("{}{fix}", missing.found)
+            };
+            let causes = missing.iter().map(cause).collect();
+            Failure { causes, ..Failure::new(Exit::BadDocument, error.to_string()) }
+                .hint("Nothing was done. Change `talos` in the inventory.")
+        }
+        Error::Token(_) | Error::Client(_) | Error::Factory(_) => {
+            Failure::from_error(Exit::BadDocument, error)
+        }
+        Error::Refused(_) => Failure::from_error(Exit::Failed, error),
+    }
 }
 
 /// The engine's error as a failure, with what helps and the exit code that fits.
@@ -303,7 +370,8 @@ pub fn engine_failure(error: &daedal_engine::Error) -> Failure {
     failure.advise(error.fix().as_ref())
 }
 
-fn user_name() -> String {
+/// Who runs this.
+pub fn user_name() -> String {
     std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "someone".into())
 }
 

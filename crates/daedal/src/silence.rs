@@ -123,7 +123,10 @@ fn due(whom: &str, longest: Option<Duration>, told: &mut Option<Duration>) -> Op
 fn whom(cluster: &Cluster) -> String {
     let endpoint = &cluster.proxmox.endpoint;
     match &cluster.reach {
-        Reach::Direct => format!("Proxmox at {endpoint}"),
+        Reach::Ssh(ssh) if ssh.proxmox => {
+            format!("Proxmox at {endpoint} through SSH on {} (`reach.ssh`)", ssh.server.host)
+        }
+        Reach::Direct | Reach::Ssh(_) => format!("Proxmox at {endpoint}"),
         Reach::Proxy(proxy) => {
             format!("Proxmox at {endpoint} through the proxy {} (`reach.proxy`)", without_login(proxy))
         }

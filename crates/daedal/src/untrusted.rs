@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use daedal_inventory::{Cluster, Node, Reach, SecretRef, TlsTrust};
+use daedal_inventory::{
+    Cluster, Node, Reach, SecretRef, SecretsPlace, Ssh, StorePlace, TlsTrust, VaultServer,
+};
 use ipnet::IpNet;
 use serde::Deserialize;
 
@@ -64,38 +66,93 @@ impl Policy {
         }
     }
 
-    fn tls(&self, what: &str, tls: &TlsTrust, folder: &Path) {
+    fn tls(&self, what: &str, tls: &TlsTrust, folders: &[PathBuf]) {
         match tls {
             TlsTrust::Insecure => self.refuse(format!("{what} is not verified (`insecure: true`)")),
-            TlsTrust::Ca(path) => self.inside(what, path, folder),
+            TlsTrust::Ca(path) => self.inside(what, path, folders),
             TlsTrust::System | TlsTrust::Fingerprint(_) => {}
         }
     }
 
-    fn inside(&self, what: &str, path: &Path, folder: &Path) {
+    fn inside(&self, what: &str, path: &Path, folders: &[PathBuf]) {
         let outside = |error: std::io::Error| error.kind() != std::io::ErrorKind::NotFound;
-        if path.starts_with("~") || file::locate(folder, path, false).is_err_and(outside) {
+        if path.starts_with("~") || file::locate(folders, path, false).is_err_and(outside) {
             self.refuse(format!("{what}: the file {} is outside the inventory's folder", path.display()));
         }
     }
 
-    /// Looks at everything that a command would read or contact for this inventory.
-    pub fn look(&self, cluster: &Cluster, folder: &Path) {
-        let proxmox = &cluster.proxmox;
-        self.endpoint("`proxmox.endpoint`", &proxmox.endpoint);
-        self.tls("the certificate of Proxmox", &proxmox.tls, folder);
-        match &proxmox.token_secret {
+    fn secret(&self, what: &str, reference: &SecretRef, folders: &[PathBuf]) {
+        match reference {
             SecretRef::Env(name) => {
                 self.variable(name);
             }
-            SecretRef::File(path) => self.inside("`proxmox.token.secret`", path, folder),
+            SecretRef::File(path) => self.inside(what, path, folders),
+            SecretRef::Sops(value) => self.inside(what, &value.file, folders),
+            SecretRef::Vault(field) => self.vault(&field.server, folders),
+            SecretRef::Command(_) => self.refuse(format!("{what} is printed by a program (`command`)")),
+            SecretRef::Override { variable, otherwise } => {
+                self.variable(variable);
+                self.secret(what, otherwise, folders);
+            }
         }
+    }
+
+    fn vault(&self, server: &VaultServer, folders: &[PathBuf]) {
+        self.endpoint("`vault.address`", &server.address);
+        self.tls("the certificate of Vault", &server.tls, folders);
+        for reference in server.auth.secrets() {
+            self.secret("`vault.auth`", reference, folders);
+        }
+    }
+
+    /// Servers are listed as they are written: what your ssh_config makes of a name is your own.
+    fn ssh(&self, ssh: &Ssh, folders: &[PathBuf]) {
+        for server in ssh.jump.iter().flatten().chain([&ssh.server]) {
+            let host = match server.host.contains(':') {
+                true => format!("[{}]", server.host),
+                false => server.host.clone(),
+            };
+            self.endpoint("`reach.ssh`", &format!("ssh://{host}:{}", server.port.unwrap_or(22)));
+            if let Some(key) = &server.key {
+                self.inside("`reach.ssh.key`", key, folders);
+            }
+            if let Some(passphrase) = &server.passphrase {
+                self.secret("`reach.ssh.passphrase`", passphrase, folders);
+            }
+        }
+        if let Some(file) = &ssh.known_hosts {
+            self.inside("`reach.ssh.knownHosts`", file, folders);
+        }
+    }
+
+    /// Looks at everything that a command would read or contact for this inventory.
+    pub fn look(&self, cluster: &Cluster, folders: &[PathBuf]) {
+        let proxmox = &cluster.proxmox;
+        self.endpoint("`proxmox.endpoint`", &proxmox.endpoint);
+        self.tls("the certificate of Proxmox", &proxmox.tls, folders);
+        self.secret("`proxmox.token.secret`", &proxmox.token_secret, folders);
         if origin(&cluster.talos.factory) != origin(USUAL_FACTORY) {
             self.endpoint("`talos.factory`", &cluster.talos.factory);
         }
-        self.tls("the certificate of the Image Factory", &cluster.talos.factory_tls, folder);
-        if let Reach::Proxy(url) = &cluster.reach {
-            self.endpoint("`reach.proxy`", url);
+        self.tls("the certificate of the Image Factory", &cluster.talos.factory_tls, folders);
+        if let SecretsPlace::Sops(path) = &cluster.secrets {
+            self.inside("`secrets.sops`", path, folders);
+        }
+        if let StorePlace::S3(store) = &cluster.store {
+            self.endpoint("`store.s3.endpoint`", &store.endpoint);
+            self.tls("the certificate of the store's server", &store.tls, folders);
+            let credentials = [&store.access_key_id, &store.secret_access_key];
+            for reference in credentials.into_iter().chain(&store.session_token) {
+                self.secret("`store.s3.credentials`", reference, folders);
+            }
+        }
+        if let StorePlace::Vault(place) = &cluster.store {
+            self.vault(&place.server, folders);
+        }
+        match &cluster.reach {
+            Reach::Direct => {}
+            Reach::Proxy(url) => self.endpoint("`reach.proxy`", url),
+            Reach::Ssh(ssh) => self.ssh(ssh, folders),
         }
         let inside = |address| self.listed.networks.iter().any(|network| network.contains(&address));
         for address in cluster.nodes.iter().filter_map(Node::ip).chain(cluster.network.vip) {
@@ -134,6 +191,7 @@ pub fn allows(command: &Command) -> Outcome<()> {
         | Command::Plan { .. }
         | Command::Status { .. }
         | Command::Inventory(_)
+        | Command::Schema { .. }
         | Command::Completions { .. } => Ok(()),
         _ => Err(Failure::new(Exit::Usage, "`--untrusted` allows only check, plan, status and inventory")
             .hint("Everything else changes something or hands out secrets: review the inventory first.")),
@@ -147,6 +205,7 @@ fn origin(url: &str) -> Option<String> {
     let host = url.host_str().filter(|host| !host.is_empty() && plain)?.to_ascii_lowercase();
     let port = url.port_or_known_default().or(match url.scheme() {
         "socks5" | "socks5h" => Some(1080),
+        "ssh" => Some(22),
         _ => None,
     })?;
     Some(format!("{}://{host}:{port}", url.scheme()))

@@ -3,15 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use daedal_app::{Answers, Intent};
 use daedal_engine::Kept;
 
 use crate::cli::{Format, Target};
 use crate::commands::apply::Ended;
-use crate::commands::{apply, execute, generation, plan};
+use crate::commands::approval::{self, Otherwise};
+use crate::commands::{apply, execute, plan};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::session::{Session, engine_failure};
-use crate::{console, table};
+use crate::session::{self, Session, engine_failure};
+use crate::{console, keys, table};
 
 /// Manage snapshots of etcd.
 #[derive(Debug, Subcommand)]
@@ -33,6 +35,7 @@ pub enum BackupCommand {
     },
     /// Create the cluster, or change it to match the inventory, with an etcd restored from a snapshot; refused if its etcd
     /// is alive.
+    #[command(after_long_help = "Examples:\n  daedal backup restore etcd-2026-11-18.db --plan-only")]
     Restore {
         /// The snapshot.
         #[arg(value_name = "FILE")]
@@ -59,7 +62,7 @@ pub async fn run(command: &BackupCommand, format: Format, color: bool) -> Outcom
         BackupCommand::List { target } => list(target, format, color).await,
         BackupCommand::Restore { snapshot, target, yes, onto, plan_only } => {
             let options = Restoring { yes: *yes, onto: *onto, plan_only: *plan_only };
-            restore(snapshot, target, &options, format, color).await
+            Box::pin(restore(snapshot, target, &options, format, color)).await
         }
     }
 }
@@ -143,18 +146,49 @@ struct Restoring {
     plan_only: bool,
 }
 
-async fn restore(file: &Path, target: &Target, options: &Restoring, format: Format, color: bool) -> Outcome {
+/// A snapshot of a remote store on this machine, for as long as it is needed.
+struct Fetched {
+    file: PathBuf,
+    folder: PathBuf,
+}
+
+impl Drop for Fetched {
+    fn drop(&mut self) {
+        // It holds the cluster's secrets.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Brings a snapshot that `backup list` names to this machine; none if the store has none of that name.
+async fn fetch(session: &Session, target: &Target, place: &Path) -> Outcome<Option<Fetched>> {
+    let failed = |error: daedal_store::Error| keys::store_failure(&error, Exit::Failed);
+    let folder = session::local_folder(target, session).join("fetched");
+    daedal_store::make_private_folder(&folder).map_err(failed)?;
+    let mut fetched = Fetched { file: PathBuf::new(), folder: folder.clone() };
+    let found = session.store.fetch_backup(place, &folder).await.map_err(failed)?;
+    Ok(found.map(|file| {
+        fetched.file = file;
+        fetched
+    }))
+}
+
+async fn restore(named: &Path, target: &Target, options: &Restoring, format: Format, color: bool) -> Outcome {
     let plan_only = options.plan_only;
     let session = Session::open(target, color).await?;
-    plan::vet(&session, color)?;
+    plan::vet(&session, color).await?;
     let _lock = match plan_only {
         true => None,
         false => Some(session.lock("backup restore").await?),
     };
+    let fetched = match named.exists() {
+        true => None,
+        false => fetch(&session, target, named).await?,
+    };
+    let file = fetched.as_ref().map_or(named, |fetched| &fetched.file);
     let (recovery, backup) =
         session.engine.examine(&session.cluster, file).await.map_err(|error| failed(&error))?;
-    let world = session.observe().await?;
-    let plan = plan::for_restore(&session, &world, &recovery)?;
+    let intent = Intent::Restore(recovery);
+    let (world, plan) = plan::made(&session, &intent).await?;
     plan::buildable(&session, &plan).await?;
     if format == Format::Text || plan_only {
         if let (Format::Text, Some(backup)) = (format, &backup) {
@@ -169,11 +203,10 @@ async fn restore(file: &Path, target: &Target, options: &Restoring, format: Form
     if plan_only {
         return Ok(plan::verdict(&plan));
     }
-    let again = apply::command(target, &format!("backup restore {}", file.display()));
-    generation::go_on(&world, options.onto, &again)?;
-    if !options.yes {
-        apply::consent_to(&plan, "Give --yes.")?;
-    }
+    let again = apply::command(target, &format!("backup restore {}", named.display()));
+    let answers = Answers { yes: options.yes, onto: options.onto, ..Answers::default() };
+    let otherwise = Otherwise { again: &again, yes: "Give --yes." };
+    approval::approve(&session, &intent, &world, &plan, &answers, &otherwise).await?;
     let report = execute::execute_with(&session, &world, &plan, Some(file), format, color).await?;
     execute::conclude(&plan, &report, &again)?;
     match format {

@@ -4,9 +4,10 @@ use clap::{CommandFactory as _, ValueEnum};
 use daedal_talos_config::ApiRole;
 
 use crate::cli::{Cli, Format, Target};
+use crate::commands::outputs;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::{console, dhcp, documents, session};
+use crate::{clusters, console, documents, session};
 
 /// What a shell can ask the names of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,6 +18,8 @@ pub enum Names {
     Outputs,
     /// Roles of the Talos API.
     Roles,
+    /// Declared clusters.
+    Clusters,
 }
 
 /// Prints the script.
@@ -42,17 +45,17 @@ pub fn names(what: Names, target: &Target) -> Outcome {
     let inventory = || documents::of_lacking(target, false).ok();
     let names: Vec<String> = match what {
         Names::Roles => ApiRole::ALL.iter().map(|role| role.as_str().to_owned()).collect(),
+        Names::Clusters => clusters::declared(target),
         Names::Nodes => inventory()
             .map(|inventory| inventory.loaded.cluster.nodes.iter().map(|node| node.name.clone()).collect())
             .unwrap_or_default(),
         Names::Outputs => {
             let files = inventory().map(|inventory| {
                 let cluster = &inventory.loaded.cluster;
-                let store = session::store(target, &inventory.folder, cluster);
-                session::outputs(target, &inventory.folder, cluster, &store).names()
+                session::outputs(target, &inventory.folder, cluster).names()
             });
-            let servers = dhcp::SERVERS.iter().map(|server| (*server).to_owned());
-            files.unwrap_or_default().into_iter().chain(servers).collect()
+            let computed = outputs::computed().into_iter().map(str::to_owned);
+            files.unwrap_or_default().into_iter().chain(computed).collect()
         }
     };
     if !names.is_empty() {
@@ -68,7 +71,7 @@ __daedal_names() {
     local word what="" previous="" target=() cur="${COMP_WORDS[COMP_CWORD]}"
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$previous" in
-            -f|--file|--state|--lab-dir) target+=("$previous" "$word") ;;
+            -f|--file|--state|--lab-dir|--cluster) target+=("$previous" "$word") ;;
         esac
         case "$word" in
             --lab) target+=("$word") ;;
@@ -78,7 +81,8 @@ __daedal_names() {
         previous="$word"
     done
     [[ $previous == --role ]] && what=roles
-    if [[ -n $what && $cur != -* && ( $previous != -* || $what == roles ) ]]; then
+    [[ $previous == --cluster ]] && what=clusters
+    if [[ -n $what && $cur != -* && ( $previous != -* || $what == roles || $what == clusters ) ]]; then
         local IFS=$'\n'
         COMPREPLY+=($(compgen -W "$(daedal complete "$what" "${target[@]}" 2>/dev/null)" -- "$cur"))
     fi
@@ -92,7 +96,7 @@ __daedal_names() {
     local word what="" previous="" target=()
     for word in "${words[@]:1:$((CURRENT-2))}"; do
         case "$previous" in
-            -f|--file|--state|--lab-dir) target+=("$previous" "$word") ;;
+            -f|--file|--state|--lab-dir|--cluster) target+=("$previous" "$word") ;;
         esac
         case "$word" in
             --lab) target+=("$word") ;;
@@ -102,7 +106,8 @@ __daedal_names() {
         previous="$word"
     done
     [[ $previous == --role ]] && what=roles
-    if [[ -n $what && $PREFIX != -* && ( $previous != -* || $what == roles ) ]]; then
+    [[ $previous == --cluster ]] && what=clusters
+    if [[ -n $what && $PREFIX != -* && ( $previous != -* || $what == roles || $what == clusters ) ]]; then
         compadd -- ${(f)"$(daedal complete "$what" "${target[@]}" 2>/dev/null)"}
     fi
     _daedal "$@"
@@ -115,7 +120,7 @@ function __daedal_names
     set -l target
     set -l previous
     for word in (commandline -opc)
-        if contains -- "$previous" -f --file --state --lab-dir
+        if contains -- "$previous" -f --file --state --lab-dir --cluster
             set -a target $previous $word
         end
         test "$word" = --lab; and set -a target --lab
@@ -125,5 +130,6 @@ function __daedal_names
 end
 complete -c daedal -n "__fish_seen_subcommand_from node; and __fish_seen_subcommand_from show remove mark" -f -a "(__daedal_names nodes)"
 complete -c daedal -n "__fish_seen_subcommand_from outputs" -f -a "(__daedal_names outputs)"
+complete -c daedal -l cluster -x -a "(__daedal_names clusters)"
 complete -c daedal -n "__fish_seen_subcommand_from talosconfig" -l role -x -a "(__daedal_names roles)"
 "#;

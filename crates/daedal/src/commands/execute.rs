@@ -6,16 +6,16 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use daedal_engine::{Report, Run, StepState};
-use daedal_planner::{Action, Plan, World};
+use daedal_planner::{Plan, World};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::Format;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::progress::{self, Style};
-use crate::session::{Session, engine_failure};
+use crate::session::{Session, failure};
 use crate::timeline::{self, Bar};
-use crate::{advice, console, keys};
+use crate::{advice, approver, console, keys, part};
 
 /// Runs the plan to its end, or until the user has had enough.
 pub async fn execute(
@@ -37,29 +37,34 @@ pub async fn execute_with(
     format: Format,
     color: bool,
 ) -> Outcome<Report> {
-    if plan.steps.iter().any(|step| matches!(step.action, Action::CreateSecrets)) {
-        keys::ensure(&session.store, session.lab).await?;
+    if let Some(made) = session.ready_key(plan).await.map_err(|error| failure(&error))? {
+        keys::told(made && !session.lab, session.store.keys())?;
     }
     let (run, events) = Run::new();
+    let run = run.approved_by(approver::approver());
     let run = match snapshot {
         Some(file) => run.restoring(file),
         None => run,
     };
     // Whoever sees progress can interrupt it.
-    let interrupts = tokio::spawn(listen_for_interrupts(run.clone(), Interrupts::listen()));
+    let interrupts = tokio::spawn(part::inherit(
+        part::current(),
+        listen_for_interrupts(run.clone(), Interrupts::listen()),
+    ));
     let shown = {
         let (plan, style, silence) = (plan.clone(), Style::choose(format, color), session.silence.clone());
         silence.leave_to_run(true);
-        tokio::spawn(async move { progress::show(style, &plan, events, silence).await })
+        let show = async move { progress::show(style, &plan, events, silence).await };
+        tokio::spawn(part::inherit(part::current(), show))
     };
-    let report = session.engine.execute(&session.cluster, world, plan, &run).await;
+    let report = session.run(world, plan, &run).await;
     interrupts.abort();
     let _ = interrupts.await;
     // Events are over once every sender is gone.
     drop(run);
     let _ = shown.await;
     session.silence.leave_to_run(false);
-    let report = report.map_err(|e| engine_failure(&e))?;
+    let report = report.map_err(|error| failure(&error))?;
     session.keep().await.map_err(|mut failure| {
         let done = report.steps.iter().filter(|step| step.state.is_done()).count();
         failure.message = format!("{done} of {} steps are done, but {}", report.steps.len(), failure.message);
@@ -119,7 +124,6 @@ impl Interrupts {
 
 /// How a run went, for programs: the report, and what the plan could not reach and why.
 pub fn as_json(plan: &Plan, report: &Report) -> serde_json::Value {
-    let Plan { notes, differences, .. } = advice::complete_plan(plan);
     let mut report = report.clone();
     for step in &mut report.steps {
         if let StepState::Failed { fix, .. } = &mut step.state {
@@ -128,8 +132,9 @@ pub fn as_json(plan: &Plan, report: &Report) -> serde_json::Value {
     }
     let mut json = serde_json::json!(report);
     json["changed"] = true.into();
-    json["notes"] = serde_json::json!(notes);
-    json["differences"] = serde_json::json!(differences);
+    json["notes"] = advice::notes(plan);
+    json["differences"] = advice::differences(plan);
+    super::plan::add_phase(&mut json, plan);
     json
 }
 

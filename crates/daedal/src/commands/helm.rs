@@ -5,12 +5,12 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use daedal_app::Https;
 use daedal_helm::{
     Cache, Chart, Error, Fetcher, File, KubeVersion, Login, PrintOptions, Reference, RenderOptions, Rendered,
     Values, ValuesBuilder, render,
 };
 
-use crate::chart_fetch::Https;
 use crate::cli::Format;
 use crate::console;
 use crate::exit::Exit;

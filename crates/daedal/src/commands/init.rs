@@ -5,15 +5,15 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser as _};
+use daedal_app::{Choice, Draft, Lack, Survey, Wishes, addresses};
 use daedal_dial::Trust;
 use daedal_proxmox::{Client, Token};
 use daedal_store::Keyring;
 use ipnet::Ipv4Net;
 use zeroize::Zeroizing;
 
-use super::init_survey::{Draft, Survey, addresses};
 use super::proxmox::TOKEN_FILE;
-use crate::cli::{Cli, Format};
+use crate::cli::{Cli, Command, Format};
 use crate::contact::{Contact, ContactArgs, secret};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -81,7 +81,7 @@ pub struct InitArgs {
 
 /// Runs the command.
 pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
-    refuse_existing(&args.file)?;
+    refuse_existing(&args.file, "-f")?;
     let contact = args.contact.open().await?;
     let keys = args.keys.ring();
     let Secret { token, reference, typed } = token(args, &keys)?;
@@ -99,7 +99,7 @@ pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
     documents::parse(args.file.clone(), text.clone(), &args.keys, color)?;
     if let Some((file, secret)) = typed {
         keys::make(&keys)?;
-        refuse_existing(&file)?;
+        refuse_existing(&file, "-f")?;
         secrets::write(&file, &secret, &keys).map_err(|error| keys::failure(&error, Exit::CannotWrite))?;
     }
     write_new(&args.file, &text)?;
@@ -118,7 +118,7 @@ pub async fn run(args: &InitArgs, format: Format, color: bool) -> Outcome {
         }
         Format::Text => {
             console::answer(&said(args, &draft, &fixes));
-            check(args, color).await
+            Box::pin(check(args, color)).await
         }
     }
 }
@@ -149,18 +149,27 @@ async fn check(args: &InitArgs, color: bool) -> Outcome {
         words.extend(["--key".as_ref(), key.as_os_str()]);
     }
     let cli = Cli::try_parse_from(words).map_err(|e| Failure::from_error(Exit::Failed, &e))?;
-    Box::pin(super::run(cli, color)).await
+    match cli.command {
+        Command::Check { target, live, findings, .. } => {
+            super::check::run(&target, &super::check::Options::of(findings, live), cli.global.output, color)
+                .await
+        }
+        _ => Ok(Exit::Done),
+    }
 }
 
-fn refuse_existing(file: &Path) -> Outcome<()> {
+/// Says so if a file is there already, and which option names another.
+pub(super) fn refuse_existing(file: &Path, option: &str) -> Outcome<()> {
     if file.exists() {
-        return Err(Failure::new(Exit::CannotWrite, format!("{} exists already", file.display()))
-            .hint("Move it away, or name another inventory with -f FILE: nothing is overwritten."));
+        return Err(Failure::new(Exit::CannotWrite, format!("{} exists already", file.display())).hint(
+            format!("Move it away, or name another file with {option} FILE: nothing is overwritten."),
+        ));
     }
     Ok(())
 }
 
-fn write_new(file: &Path, text: &str) -> Outcome<()> {
+/// Writes a file that is not there yet.
+pub(super) fn write_new(file: &Path, text: &str) -> Outcome<()> {
     let open = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
     open.and_then(|mut open| open.write_all(text.as_bytes())).map_err(|error| {
         Failure::new(Exit::CannotWrite, format!("cannot write {}", file.display())).because(&error)
@@ -196,7 +205,7 @@ fn token(args: &InitArgs, keys: &Keyring) -> Outcome<Secret> {
         None if in_environment => format!("{{env: {SECRET}}}"),
         None => {
             let file = args.file.with_file_name(TOKEN_FILE);
-            refuse_existing(&file)?;
+            refuse_existing(&file, "-f")?;
             let reference = format!("{{file: {}}}", path_in(&args.file, &file));
             typed = Some((file, value));
             reference
@@ -220,36 +229,12 @@ fn draft(
     token: String,
     secret: String,
 ) -> Outcome<(Draft, Vec<String>)> {
-    let nothing = |what: &str, flag: &str| {
-        Failure::new(Exit::Failed, format!("no {what} was found that every host has and the token may see"))
-            .hint(format!("Name it with {flag}, or use fewer hosts with --host."))
-            .hint("A token sees nothing where it has no privileges: `daedal proxmox setup` gives them.")
-    };
-    let hosts = match args.hosts.is_empty() {
-        true => survey.hosts.keys().cloned().collect(),
-        false => args.hosts.clone(),
-    };
-    if let Some(missing) = hosts.iter().find(|host| !survey.hosts.contains_key(*host)) {
-        let known: Vec<&str> = survey.hosts.keys().map(String::as_str).collect();
-        return Err(Failure::new(Exit::Failed, format!("there is no host {missing} online"))
-            .hint(format!("Hosts that are: {}", known.join(", "))));
-    }
-    let mut fixes = Vec::new();
-    let disks = args.disks.clone().or_else(|| survey.disks(&hosts));
-    let disks = disks.ok_or_else(|| nothing("storage for VM disks", "--disks"))?;
-    let images = match &args.images {
-        Some(images) => images.clone(),
-        None => {
-            let found = survey.images(&hosts).ok_or_else(|| nothing("storage for images", "--images"))?;
-            if !found.1.is_empty() {
-                let all = survey.content_with(&hosts, &found.0, &found.1);
-                fixes.push(format!("pvesm set {} --content {all}", found.0));
-            }
-            found.0
-        }
-    };
-    let bridge = args.bridge.clone().or_else(|| survey.bridge(&hosts));
-    let bridge = bridge.ok_or_else(|| nothing("bridge", "--bridge"))?;
+    let (disks, images, bridge) = (args.disks.clone(), args.images.clone(), args.bridge.clone());
+    let wishes = Wishes { hosts: args.hosts.clone(), disks, images, bridge };
+    let Choice { hosts, disks, images, content, bridge } =
+        survey.choose(&wishes).map_err(|lack| lacking(&lack))?;
+    let fixes =
+        content.map(|content| format!("pvesm set {images} --content {content}")).into_iter().collect();
     let (network, gateway) = network(args, survey, &bridge)?;
     let mut taken = survey.taken();
     taken.insert(gateway);
@@ -258,8 +243,6 @@ fn draft(
             .hint("Name a larger network with --network.")
     })?;
     let control_planes = args.control_planes.unwrap_or(if hosts.len() >= 3 { 3 } else { 1 });
-    let count = control_planes + args.workers;
-    let free: u64 = hosts.iter().filter_map(|host| survey.hosts.get(host)).map(|host| host.free_memory).sum();
     let draft = Draft {
         name: args.name.clone(),
         uid: uuid::Builder::from_random_bytes(rand::random()).into_uuid(),
@@ -279,8 +262,7 @@ fn draft(
         vmid: survey.vmid(10 + args.workers),
         control_planes,
         workers: args.workers,
-        // Half of what is free stays free, for upgrades and for others.
-        small: Draft::memory(count, false) > free / 2,
+        small: survey.is_tight(&hosts, control_planes + args.workers),
         talos: args.talos.clone(),
         arm: survey.arm(&hosts),
         imports: survey.imports(),
@@ -288,6 +270,21 @@ fn draft(
         hosts,
     };
     Ok((draft, fixes))
+}
+
+fn lacking(lack: &Lack) -> Failure {
+    let (what, flag) = match lack {
+        Lack::Host { name, online } => {
+            return Failure::new(Exit::Failed, format!("there is no host {name} online"))
+                .hint(format!("Hosts that are: {}", online.join(", ")));
+        }
+        Lack::Disks => ("storage for VM disks", "--disks"),
+        Lack::Images => ("storage for images", "--images"),
+        Lack::Bridge => ("bridge", "--bridge"),
+    };
+    Failure::new(Exit::Failed, format!("no {what} was found that every host has and the token may see"))
+        .hint(format!("Name it with {flag}, or use fewer hosts with --host."))
+        .hint("A token sees nothing where it has no privileges: `daedal proxmox setup` gives them.")
 }
 
 fn network(args: &InitArgs, survey: &Survey, bridge: &str) -> Outcome<(Ipv4Net, Ipv4Addr)> {

@@ -7,10 +7,11 @@ use daedal_lab::{Handle, HandleError, LabSpec, Runner, ServeOptions, files};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Format, LabCommand, LabOptions};
+use crate::commands::lab_command;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::KeyArgs;
-use crate::lab::{datacenter, forget, trouble};
+use crate::lab::{datacenter, dhcp, forget, trouble};
 use crate::{console, documents};
 
 /// Runs the command.
@@ -37,7 +38,7 @@ pub async fn run(command: &LabCommand, format: Format, color: bool) -> Outcome {
 }
 
 async fn status(lab: &LabOptions, format: Format) -> Outcome {
-    let Some(handle) = Handle::find(&lab.lab_dir).await.map_err(|e| trouble(&e))? else {
+    let Some(handle) = Handle::find(&lab.lab_dir).await.map_err(|e| trouble(&e, &lab.lab_dir))? else {
         match format {
             Format::Json => console::json(&serde_json::json!({"running": false})),
             Format::Text => console::answer(&format!("No lab runs in {}.", lab.lab_dir.display())),
@@ -84,8 +85,8 @@ async fn reset(lab: &LabOptions, format: Format) -> Outcome {
     // Forgetting is how one gets rid of a control file that is not to be trusted, and of a world that cannot be written.
     match Handle::find(&lab.lab_dir).await {
         Err(HandleError::Distrusted { .. }) => {}
-        Err(error) => return Err(trouble(&error)),
-        Ok(Some(handle)) => handle.abandon().await.map_err(|e| trouble(&e))?,
+        Err(error) => return Err(trouble(&error, &lab.lab_dir)),
+        Ok(Some(handle)) => handle.abandon().await.map_err(|e| trouble(&e, &lab.lab_dir))?,
         Ok(None) => {}
     }
     forget(&lab.lab_dir).map_err(|error| {
@@ -96,12 +97,13 @@ async fn reset(lab: &LabOptions, format: Format) -> Outcome {
 }
 
 async fn stopped(lab: &LabOptions) -> Outcome<bool> {
-    match Handle::find(&lab.lab_dir).await.map_err(|e| trouble(&e))? {
+    match Handle::find(&lab.lab_dir).await.map_err(|e| trouble(&e, &lab.lab_dir))? {
         Some(handle) => {
             handle.stop().await.map_err(|e| match e {
-                HandleError::Unkept { .. } => Failure::from_error(Exit::CannotWrite, &e).hint(
-                    "It still runs. Free some space and stop it again, or delete its world: daedal lab reset",
-                ),
+                HandleError::Unkept { .. } => Failure::from_error(Exit::CannotWrite, &e).hint(format!(
+                    "It still runs. Free some space and stop it again, or delete its world: {}",
+                    lab_command(&lab.lab_dir, "reset")
+                )),
                 e => Failure::from_error(Exit::Unavailable, &e),
             })?;
             Ok(true)
@@ -148,7 +150,14 @@ async fn serve(
     };
     let options = ServeOptions {
         folder: lab.lab_dir.clone(),
-        spec: LabSpec { speed: lab.lab_speed, datacenter: spec, factories, runner, ..LabSpec::default() },
+        spec: LabSpec {
+            speed: lab.lab_speed,
+            datacenter: spec,
+            factories,
+            runner,
+            dhcp: cluster.and_then(dhcp),
+            ..LabSpec::default()
+        },
         idle: (idle_minutes > 0).then(|| Duration::from_secs(idle_minutes * 60)),
     };
     daedal_lab::serve(options, stop, |announcement| {
@@ -156,6 +165,9 @@ async fn serve(
         match format {
             Format::Json => console::json(&serde_json::json!({
                 "proxy": proxy,
+                "ssh": announcement.ssh,
+                "sshKey": lab.lab_dir.join(files::SSH_KEY),
+                "sshKnownHosts": lab.lab_dir.join(files::SSH_KNOWN_HOSTS),
                 "ca": lab.lab_dir.join(files::CA),
                 "tokenSecret": lab.lab_dir.join(files::TOKEN),
                 "pid": announcement.pid,
@@ -174,7 +186,13 @@ async fn serve(
             } => Exit::Usage,
             _ => Exit::Failed,
         };
-        Failure::from_error(exit, &error)
+        let failure = Failure::from_error(exit, &error);
+        match error {
+            daedal_lab::ServeError::World { .. } => {
+                failure.hint(format!("To delete the world: {}", lab_command(&lab.lab_dir, "reset")))
+            }
+            _ => failure,
+        }
     })?;
     Ok(Exit::Done)
 }

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use daedal_inventory::{Cluster, Node, nearest};
 
-use crate::cli::{Format, Target};
+use crate::cli::{Consent, Format, Target};
 use crate::commands::{node_list, node_mark, node_remove, node_show};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -19,6 +19,9 @@ pub enum NodeCommand {
     },
     /// Remove nodes that the inventory no longer declares: evict their pods, leave etcd, delete them from Kubernetes,
     /// destroy their VMs.
+    #[command(
+        after_long_help = "Examples:\n  daedal node remove worker-3\n  daedal node remove worker-3 worker-4 --plan-only"
+    )]
     Remove {
         /// Nodes that were removed from the inventory.
         #[arg(required = true, value_name = "NAME")]
@@ -26,15 +29,9 @@ pub enum NodeCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// Do not ask for confirmation.
-        #[arg(short, long)]
-        yes: bool,
-        /// Continue from this generation of the cluster although this store has not seen it.
-        #[arg(long, value_name = "GENERATION")]
-        onto: Option<u32>,
-        /// Only show the plan.
-        #[arg(long)]
-        plan_only: bool,
+        /// What is agreed to.
+        #[command(flatten)]
+        consent: Consent,
         /// Do not evict pods first; they stop with their node.
         #[arg(long)]
         no_drain: bool,
@@ -44,15 +41,16 @@ pub enum NodeCommand {
     },
     /// Restore the mark of a node in the notes of its VM, after somebody removed or damaged it. The VMID, the SMBIOS uuid
     /// and the MAC must all be the node's.
+    #[command(after_long_help = "Examples:\n  daedal node mark worker-2")]
     Mark {
         /// The node's name.
         name: String,
         /// Which inventory.
         #[command(flatten)]
         target: Target,
-        /// Do not ask for confirmation.
-        #[arg(short, long)]
-        yes: bool,
+        /// What is agreed to.
+        #[command(flatten)]
+        consent: Consent,
     },
     /// Show everything about one node: what Proxmox, Talos and Kubernetes say of it.
     Show {
@@ -68,12 +66,14 @@ pub enum NodeCommand {
 pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome {
     match command {
         NodeCommand::List { target } => node_list::run(target, format, color).await,
-        NodeCommand::Remove { names, target, yes, onto, plan_only, no_drain, full } => {
-            let (yes, onto, plan_only, full) = (*yes, *onto, *plan_only, *full);
+        NodeCommand::Remove { names, target, consent, no_drain, full } => {
+            let (Consent { yes, onto, plan_only }, full) = (*consent, *full);
             let options = node_remove::Options { yes, onto, plan_only, drain: !no_drain, full };
-            node_remove::run(names, target, &options, format, color).await
+            Box::pin(node_remove::run(names, target, &options, format, color)).await
         }
-        NodeCommand::Mark { name, target, yes } => node_mark::run(name, target, *yes, format, color).await,
+        NodeCommand::Mark { name, target, consent } => {
+            Box::pin(node_mark::run(name, target, consent, format, color)).await
+        }
         NodeCommand::Show { name, target } => Box::pin(node_show::run(name, target, format, color)).await,
     }
 }

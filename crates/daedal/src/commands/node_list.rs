@@ -1,17 +1,18 @@
 //! `daedal node list`: what is declared, and what is there although it no longer is.
 
-use daedal_engine::StatusReport;
+use daedal_engine::{StatusReport, vm_word};
 use daedal_inventory::{Cluster, Role};
-use daedal_planner::{World, readiness};
+use daedal_planner::{Advice, GuestView, World, in_doubt, may_be, readiness};
+use daedal_words::sentence;
 use serde::Serialize;
 
 use crate::cli::{Format, Target};
 use crate::commands::apply;
-use crate::console;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::session::Session;
 use crate::table::{self, or_nothing};
+use crate::{advice, console};
 
 /// One row.
 #[derive(Serialize)]
@@ -55,8 +56,19 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
     match format {
         Format::Json => console::json(&rows),
         Format::Text => {
-            let names: Vec<&str> = rows[declared..].iter().map(|row| row.node.as_str()).collect();
             let mut text = render(&rows);
+            let mut names: Vec<&str> = rows[declared..].iter().map(|row| row.node.as_str()).collect();
+            names.retain(|name| match unproven(&session.cluster, &world, name) {
+                Some(doubt) => {
+                    let why = format!("{name}: {}", sentence(&doubt));
+                    text.push_str(&format!("\n{}\n", console::wrapped(&why, 2)));
+                    if let Some(fix) = advice::fix_of(&doubt) {
+                        text.push_str(&format!("{}\n", console::wrapped(&format!("  fix: {fix}"), 7)));
+                    }
+                    false
+                }
+                None => true,
+            });
             if !names.is_empty() {
                 let remove = apply::command(target, &format!("node remove {}", names.join(" ")));
                 let advice = format!("\nTo remove what is no longer declared: {remove}\n");
@@ -72,9 +84,22 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
     Ok(Exit::Done)
 }
 
+/// The VM of a node that is proven ours.
+fn own_vm<'w>(world: &'w World, name: &str) -> Option<&'w GuestView> {
+    world.ours().find(|(node, _)| *node == name).map(|(_, guest)| guest)
+}
+
+/// Why a node cannot be removed because nothing proves which VM is its own.
+fn unproven(cluster: &Cluster, world: &World, name: &str) -> Option<Advice> {
+    own_vm(world, name).is_none().then(|| in_doubt(cluster, world, name)).flatten()
+}
+
 /// What is there although it is not declared: VMs of ours, members of etcd, nodes of Kubernetes.
 fn former(world: &World, cluster: &Cluster) -> Vec<Row> {
-    let vm_of = |name: &str| world.ours().find(|(node, _)| *node == name).map(|(_, guest)| guest);
+    let vm_of = |name: &str| {
+        let ours = own_vm(world, name);
+        ours.or_else(|| may_be(cluster, world, name).into_iter().next())
+    };
     let row = |name: &str| {
         let (guest, view) = (vm_of(name), world.former.get(name).cloned().unwrap_or_default());
         let member = world.members.iter().find(|member| member.name == name);
@@ -86,9 +111,8 @@ fn former(world: &World, cluster: &Cluster) -> Vec<Row> {
             host: guest.map(|guest| guest.host.clone()),
             vmid: guest.map(|guest| guest.vmid),
             address: view.address,
-            vm: match guest.map(|guest| guest.running) {
-                Some(true) => word("running"),
-                Some(false) => word("stopped"),
+            vm: match guest {
+                Some(guest) => vm_word(guest, name),
                 None if !world.unlisted_hosts.is_empty() => word("unknown"),
                 None => word("absent"),
             },

@@ -1,14 +1,16 @@
 //! `daedal node remove`: nodes that are no longer declared leave the cluster, and their VMs go.
 
+use daedal_app::{Answers, Intent, Removed};
 use daedal_engine::Report;
-use daedal_planner::{Fate, Plan, Remains, Removal, World};
+use daedal_planner::{Plan, Remains, Removal, World};
 
 use crate::cli::{Format, Target};
-use crate::commands::{apply, execute, generation, plan};
+use crate::commands::approval::{self, Otherwise};
+use crate::commands::{apply, execute, plan};
 use crate::console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::session::{Session, engine_failure};
+use crate::session::Session;
 use crate::words::count;
 
 /// What the command was told besides names and target.
@@ -39,8 +41,8 @@ pub async fn run(
         true => None,
         false => Some(session.lock("node remove").await?),
     };
-    let world = session.observe().await?;
-    let plan = plan::for_removal(&session, &world, &Removal { nodes: names, drain: options.drain })?;
+    let intent = Intent::Remove(Removal { nodes: names, drain: options.drain });
+    let (world, plan) = plan::made(&session, &intent).await?;
     let unknown: Vec<&str> = (names.iter().map(String::as_str))
         .filter(|name| plan.nodes.iter().all(|node| node.name != *name))
         .collect();
@@ -59,27 +61,19 @@ pub async fn run(
         return Ok(verdict);
     }
     let again = apply::command(target, &format!("node remove {}", names.join(" ")));
-    generation::go_on(&world, options.onto, &again)?;
-    session.engine.acknowledge(&world).await.map_err(|error| engine_failure(&error))?;
-    if !options.yes {
-        apply::consent_to(&plan, "Give --yes.")?;
-    }
+    let answers = Answers { yes: options.yes, onto: options.onto, ..Answers::default() };
+    let otherwise = Otherwise { again: &again, yes: "Give --yes." };
+    approval::approve(&session, &intent, &world, &plan, &answers, &otherwise).await?;
     let report = execute::execute(&session, &world, &plan, format, color).await?;
     execute::conclude(&plan, &report, &again)?;
     // Only a look afterwards tells what is gone.
-    let world = session.observe().await?;
-    let going = plan.nodes.iter().filter(|node| node.fate == Fate::Destroy);
-    let removed: Vec<(&str, Remains)> = going
-        .map(|node| {
-            (node.name.as_str(), daedal_planner::remains(&session.cluster, &world, &node.name, node.role))
-        })
-        .collect();
-    let all_gone = removed.iter().all(|(_, remains)| remains.is_gone());
+    let removed = session.removed(&session.observe().await?, &plan);
+    let all_gone = removed.iter().all(|one| one.remains.is_gone());
     match format {
         Format::Json => {
             let mut json = execute::as_json(&plan, &report);
             json["removed"] =
-                removed.iter().map(|(name, remains)| (*name, serde_json::json!(remains))).collect();
+                removed.iter().map(|one| (one.node.clone(), serde_json::json!(one.remains))).collect();
             console::json(&json);
         }
         Format::Text => console::answer(&ending(&plan, &report, &removed, &apply::command(target, "apply"))),
@@ -88,20 +82,20 @@ pub async fn run(
 }
 
 /// How it went: what is gone, and in the last lines what is not, or could not be seen to be.
-fn ending(plan: &Plan, report: &Report, removed: &[(&str, Remains)], apply: &str) -> String {
-    let (gone, left): (Vec<_>, Vec<_>) = removed.iter().partition(|(_, remains)| remains.is_gone());
+fn ending(plan: &Plan, report: &Report, removed: &[Removed], apply: &str) -> String {
+    let (gone, left): (Vec<_>, Vec<_>) = removed.iter().partition(|one| one.remains.is_gone());
     let (steps, took) = (count(report.steps.len(), "step"), report.took.as_secs_f64());
-    let names: Vec<&str> = gone.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = gone.iter().map(|one| one.node.as_str()).collect();
     let mut text = match &names[..] {
         [] => format!("\nCluster {}: {steps} in {took:.1} s.\n", plan.cluster),
         names => format!(
-            "\n{} {} gone from cluster {}, {steps} in {took:.1} s. The output files still name what was: {apply}\n",
+            "\n{} {} gone from cluster {}, {steps} in {took:.1} s. To update the output files: {apply}\n",
             names.join(", "),
             if names.len() == 1 { "is" } else { "are" },
             plan.cluster,
         ),
     };
-    for (name, Remains { found, unseen }) in left {
+    for Removed { node: name, remains: Remains { found, unseen } } in left {
         let (found, unseen) = (found.join(", "), unseen.join(", "));
         text.push_str(&match (found.is_empty(), unseen.is_empty()) {
             (true, _) => format!("Whether {name} is gone is not known. Not seen: {unseen}\n"),

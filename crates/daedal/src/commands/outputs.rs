@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use daedal_engine::Outputs;
+use daedal_app::dhcp;
+use daedal_engine::{Outputs, views};
 use daedal_inventory::Cluster;
 use daedal_store::{ENCRYPTED, Store};
 use daedal_talos_config::Secret;
@@ -13,12 +14,15 @@ use crate::commands::apply::command;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::engine_failure;
-use crate::{console, dhcp, documents, keys, session};
+use crate::{advice, console, documents, keys, session};
 
 /// Access for a working day, in a file that nobody else can read.
 pub(super) const MINT: &str = "secrets kubeconfig --ttl 8h --to FILE";
 
 const KUBECONFIG: &str = "kubeconfig";
+
+/// The machines in the languages of other tools, by the name under which they are asked for.
+pub(super) const VIEWS: [&str; 5] = ["tfvars", "tfvars.json", "ansible", "ssh-config", "envrc"];
 
 /// Lists the files, or prints one.
 pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color: bool) -> Outcome {
@@ -37,7 +41,15 @@ pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color:
         }
         return Ok(Exit::Done);
     }
-    let place = place(target, color)?;
+    if let Some(view) = name.filter(|name| VIEWS.contains(name)) {
+        let text = view_of(target, view, color).await?;
+        match format {
+            Format::Json => console::json(&serde_json::json!({"name": view, "content": text})),
+            Format::Text => console::document(&text),
+        }
+        return Ok(Exit::Done);
+    }
+    let place = place(target, color).await?;
     let content = match name {
         None => {
             let (folder, files) = (place.outputs.folder(), place.files(target)?);
@@ -64,9 +76,45 @@ pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color:
     Ok(Exit::Done)
 }
 
-/// Prints the variables for a shell.
-pub async fn env(target: &Target, shell: ShellSyntax, format: Format, color: bool) -> Outcome {
-    let place = place(target, color)?;
+/// What another tool wants to know of the cluster. Of the world it says no more than the outputs do.
+async fn view_of(target: &Target, view: &str, color: bool) -> Outcome<String> {
+    if view == "envrc" {
+        let Plain { kubeconfig, talosconfig } = plain(target, color).await?;
+        let variables = [("KUBECONFIG", kubeconfig), ("TALOSCONFIG", talosconfig)];
+        let quoted = variables.map(|(name, path)| (name, quote(&path.display().to_string())));
+        let exports = quoted.iter().map(|(name, path)| format!("export {name}={path}\n"));
+        let watched = quoted.iter().map(|(_, path)| format!("watch_file {path}\n"));
+        return Ok(exports.chain(watched).collect());
+    }
+    let inventory = documents::of_lacking(target, color)?;
+    let cluster = &inventory.loaded.cluster;
+    if view == "ssh-config" {
+        let folder = std::path::absolute(&inventory.folder).unwrap_or_else(|_| inventory.folder.clone());
+        return views::ssh_config(cluster, &folder).ok_or_else(|| {
+            let message = format!("the inventory of cluster {} reaches its nodes without SSH", cluster.name);
+            Failure::new(Exit::Usage, message).hint("Declare the server with `reach: {ssh: {host: …}}`.")
+        });
+    }
+    let outputs = session::outputs(target, &inventory.folder, cluster);
+    let (hosts, found) = (outputs.hosts().await, outputs.addresses().await);
+    let cluster = cluster.located(&found);
+    Ok(match view {
+        "ansible" => views::ansible(&cluster, &hosts),
+        _ => views::tfvars(&cluster, &hosts, view),
+    })
+}
+
+/// The files that other programs use.
+pub struct Plain {
+    /// For kubectl.
+    pub kubeconfig: PathBuf,
+    /// For talosctl.
+    pub talosconfig: PathBuf,
+}
+
+/// Where the files are that other programs use, if these can read them.
+pub async fn plain(target: &Target, color: bool) -> Outcome<Plain> {
+    let place = place(target, color).await?;
     let files = place.files(target)?;
     let Place { cluster, outputs, .. } = place;
     if !files.iter().any(|file| file == KUBECONFIG) && files.iter().any(|file| file.ends_with(ENCRYPTED)) {
@@ -82,7 +130,12 @@ pub async fn env(target: &Target, shell: ShellSyntax, format: Format, color: boo
     }
     let folder = outputs.folder();
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-    let (kubeconfig, talosconfig) = (absolute.join(KUBECONFIG), absolute.join("talosconfig"));
+    Ok(Plain { kubeconfig: absolute.join(KUBECONFIG), talosconfig: absolute.join("talosconfig") })
+}
+
+/// Prints the variables for a shell.
+pub async fn env(target: &Target, shell: ShellSyntax, format: Format, color: bool) -> Outcome {
+    let Plain { kubeconfig, talosconfig } = plain(target, color).await?;
     match format {
         Format::Json => {
             console::json(&serde_json::json!({"KUBECONFIG": kubeconfig, "TALOSCONFIG": talosconfig}));
@@ -101,6 +154,11 @@ pub async fn env(target: &Target, shell: ShellSyntax, format: Format, color: boo
     Ok(Exit::Done)
 }
 
+/// What is not written, but made when it is asked for.
+pub(super) fn computed() -> Vec<&'static str> {
+    dhcp::SERVERS.into_iter().chain(VIEWS).collect()
+}
+
 /// A declared cluster, and where its files are.
 struct Place {
     cluster: Cluster,
@@ -115,11 +173,11 @@ struct Content {
     text: Secret,
 }
 
-fn place(target: &Target, color: bool) -> Outcome<Place> {
+async fn place(target: &Target, color: bool) -> Outcome<Place> {
     let inventory = documents::of_lacking(target, color)?;
     let cluster = inventory.loaded.cluster;
-    let store = session::store(target, &inventory.folder, &cluster);
-    let outputs = session::outputs(target, &inventory.folder, &cluster, &store);
+    let store = session::store(target, &inventory.folder, &cluster).await?;
+    let outputs = session::outputs(target, &inventory.folder, &cluster);
     Ok(Place { outputs, cluster, store })
 }
 
@@ -144,7 +202,7 @@ impl Place {
         };
         let Some(file) = files.iter().find(named) else {
             return Err(Failure::new(Exit::NoInput, format!("there is no output called {name}"))
-                .hint(format!("There are: {}, {}", files.join(", "), dhcp::SERVERS.join(", "))));
+                .hint(format!("There are: {}, {}", files.join(", "), computed().join(", "))));
         };
         let text = self.outputs.read(file).map_err(|error| match error {
             daedal_engine::Error::ReadOutput { .. } => Failure::from_error(Exit::NoInput, &error),
@@ -172,8 +230,12 @@ impl Place {
             (Some(text), Some(path)) => {
                 Ok(Content { name: CCM_CONFIG.to_owned(), path, text: Secret::new(text) })
             }
-            _ => Err(Failure::new(Exit::NoInput, format!("there is no output called {CCM_CONFIG}"))
-                .hint("`daedal proxmox ccm` makes the account and keeps its configuration.")),
+            _ => Err(Failure::new(Exit::NoInput, format!("there is no output called {CCM_CONFIG}")).hint(
+                format!(
+                    "To make the account and keep its configuration: {}",
+                    advice::with_file("proxmox ccm")
+                ),
+            )),
         }
     }
 }

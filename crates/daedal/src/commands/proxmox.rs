@@ -1,14 +1,17 @@
 //! `daedal proxmox setup`: a Proxmox account that may do just what an inventory needs.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use daedal_engine::{Account, Effects, Ensured, Scope, Secret, Use};
+use daedal_engine::{Accounts, Effects, Scope, SystemClock, Use, account_commands};
 use daedal_inventory::{Cluster, Reach, SecretRef, TlsTrust};
+use daedal_planner::{Account, Secret};
 use daedal_proxmox::{Client, Kind, LoginError, NewToken, Token};
-use daedal_store::Keyring;
+use daedal_store::{Keyring, Store};
 
+use super::account::{Asked, ConsentArgs};
 use super::proxmox_ccm::CcmArgs;
 use super::proxmox_guard::{BackupArgs, FirewallArgs, HaArgs};
 use crate::cli::Format;
@@ -16,8 +19,8 @@ use crate::contact::{Contact, ContactArgs, secret};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::{self, KeyArgs};
-use crate::session::engine_failure;
-use crate::{console, documents, secrets};
+use crate::session::{engine_failure, lock, state_beside, store_in};
+use crate::{console, documents, secrets, ssh};
 
 /// Where the token's secret goes if nobody says otherwise.
 pub(super) const TOKEN_FILE: &str = "proxmox-token.age";
@@ -79,6 +82,8 @@ pub struct SetupArgs {
     keys: KeyArgs,
     #[command(flatten)]
     admin: AdminArgs,
+    #[command(flatten)]
+    consent: ConsentArgs,
     /// Change nothing; print the commands that do the same in a shell on a Proxmox host.
     #[arg(long)]
     print: bool,
@@ -110,11 +115,11 @@ fn uses() -> impl TypedValueParser<Value = Use> {
 /// Runs the command.
 pub async fn run(command: &ProxmoxCommand, format: Format, color: bool) -> Outcome {
     match command {
-        ProxmoxCommand::Setup(args) => setup(args, format, color).await,
+        ProxmoxCommand::Setup(args) => Box::pin(setup(args, format, color)).await,
         ProxmoxCommand::Firewall(args) => super::proxmox_guard::firewall(args, format, color).await,
         ProxmoxCommand::Ha(args) => super::proxmox_guard::ha(args, format, color).await,
         ProxmoxCommand::BackupJob(args) => super::proxmox_guard::backup(args, format, color).await,
-        ProxmoxCommand::Ccm(args) => super::proxmox_ccm::run(args, format, color).await,
+        ProxmoxCommand::Ccm(args) => Box::pin(super::proxmox_ccm::run(args, format, color)).await,
     }
 }
 
@@ -124,36 +129,14 @@ struct Wish {
     token: String,
     secret_file: PathBuf,
     contact: ContactArgs,
+    /// The cluster's store, where an inventory is given and the store exists already.
+    store: Option<Store>,
 }
 
 async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
     let mut wish = wish(args, color)?;
     if args.print {
-        let account = account(&wish, args.release)?;
-        // The key is here, not on the host; nor are the folders.
-        let file = match secrets::is_named_encrypted(&wish.secret_file) {
-            true => wish.secret_file.with_extension(""),
-            false => wish.secret_file,
-        };
-        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-        let (id, shown) = (account.token_id(), file.display());
-        let next = match args.file {
-            Some(_) => {
-                format!("and let the inventory name it: token: {{id: \"{id}\", secret: {{file: {shown}}}}}")
-            }
-            None => format!("and go on with: daedal init --token '{id}' --secret-file {shown}"),
-        };
-        let next = format!("Move {name} to the machine that daedal runs on, as {shown}, {next}");
-        let script = format!(
-            "# For Proxmox VE {}; run it as root on one of its hosts.\n{}",
-            args.release,
-            account.commands(&name, &next)
-        );
-        match format {
-            Format::Json => console::json(&serde_json::json!({"token": id, "script": script})),
-            Format::Text => console::result(&script),
-        }
-        return Ok(Exit::Done);
+        return print(args, wish, format);
     }
     let contact = wish.contact.open().await?;
     let keys = args.keys.ring();
@@ -170,29 +153,76 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
         },
     };
     let file = &wish.secret_file;
+    // No store is made for it: the account comes first.
+    let _lock = match &wish.store {
+        Some(store) if !args.consent.plan_only => Some(lock(store, "proxmox setup").await?),
+        _ => None,
+    };
+    let asked = Asked {
+        account: &account,
+        secret,
+        goes_to: file.display().to_string(),
+        elsewhere: "If its secret is in another file, name it: --secret-file FILE.",
+        place: format!("Proxmox VE {version} at {}", contact.endpoint),
+        consent: &args.consent,
+        format,
+    };
     // A token whose secret cannot be kept must not be made, nor one deleted for it.
-    if secrets::is_named_encrypted(file) && !matches!(secret, Secret::Known) {
-        keys::make(&keys)?;
-    }
+    let ready = async || match secrets::is_named_encrypted(file) && secret != Secret::Known {
+        true => keys::make(&keys),
+        false => Ok(()),
+    };
     let keep =
         async |made: &NewToken| secrets::write(file, made.expose(), &keys).map_err(std::io::Error::other);
-    let done = account.ensure(&admin, &Effects::default(), secret, keep).await.map_err(|error| {
-        let failure = account_failure(&error);
-        match error {
-            daedal_engine::Error::TokenExists { .. } => {
-                failure.hint("--secret-file names the file, --rotate re-creates the token.")
-            }
-            _ => failure,
-        }
-    })?;
+    let accounts = Accounts {
+        admin: &admin,
+        effects: &Effects::default(),
+        store: wish.store.as_ref(),
+        clock: Arc::new(SystemClock),
+    };
+    let carried = Box::pin(asked.carry_out(&accounts, ready, keep)).await?;
     match format {
-        Format::Json => console::json(&serde_json::json!({
-            "token": account.token_id(),
-            "secretFile": file,
-            "version": version,
-            "steps": done,
-        })),
-        Format::Text => console::answer(&render(&done, &account, file)),
+        Format::Json => {
+            let mut json = carried.as_json();
+            json["secretFile"] = serde_json::json!(file);
+            json["version"] = version.into();
+            console::json(&json);
+        }
+        Format::Text if carried.done => console::answer(&format!(
+            "\nThe inventory names it so:\n\n  token: {{id: \"{}\", secret: {{file: {}}}}}\n",
+            account.token_id(),
+            file.display()
+        )),
+        Format::Text => {}
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints the account as a script instead.
+fn print(args: &SetupArgs, wish: Wish, format: Format) -> Outcome {
+    let account = account(&wish, args.release)?;
+    // The key is here, not on the host; nor are the folders.
+    let file = match secrets::is_named_encrypted(&wish.secret_file) {
+        true => wish.secret_file.with_extension(""),
+        false => wish.secret_file,
+    };
+    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+    let (id, shown) = (account.token_id(), file.display());
+    let next = match args.file {
+        Some(_) => {
+            format!("and let the inventory name it: token: {{id: \"{id}\", secret: {{file: {shown}}}}}")
+        }
+        None => format!("and go on with: daedal init --token '{id}' --secret-file {shown}"),
+    };
+    let next = format!("Move {name} to the machine that daedal runs on, as {shown}, {next}");
+    let script = format!(
+        "# For Proxmox VE {}; run it as root on one of its hosts.\n{}",
+        args.release,
+        account_commands(&account, &name, &next)
+    );
+    match format {
+        Format::Json => console::json(&serde_json::json!({"token": id, "script": script})),
+        Format::Text => console::result(&script),
     }
     Ok(Exit::Done)
 }
@@ -205,17 +235,20 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
         token: "daedal@pve!cli".to_owned(),
         secret_file: PathBuf::from(TOKEN_FILE),
         contact: args.contact.clone(),
+        store: None,
     };
     if let Some(file) = &args.file {
         let inventory = documents::read(file, &args.keys, color)?;
         let cluster = &inventory.loaded.cluster;
         wish.scope = Scope::of(cluster);
         wish.token.clone_from(&cluster.proxmox.token_id);
-        wish.secret_file = match &cluster.proxmox.token_secret {
+        wish.secret_file = match cluster.proxmox.token_secret.place() {
             SecretRef::File(path) => secrets::resolve(path, &inventory.folder),
             _ => inventory.folder.join(TOKEN_FILE),
         };
-        complete(&mut wish.contact, cluster, &inventory.folder);
+        complete(&mut wish.contact, cluster, &inventory.folder, &args.keys.ring())?;
+        let store = store_in(state_beside(&inventory.folder, &cluster.name), cluster, args.keys.ring());
+        wish.store = store.place().exists().then_some(store);
     }
     let scope = &mut wish.scope;
     for (given, wanted) in [
@@ -242,7 +275,12 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
 }
 
 /// What the flags leave open about reaching Proxmox, the inventory says.
-pub(super) fn complete(contact: &mut ContactArgs, cluster: &Cluster, folder: &Path) {
+pub(super) fn complete(
+    contact: &mut ContactArgs,
+    cluster: &Cluster,
+    folder: &Path,
+    keys: &Keyring,
+) -> Outcome<()> {
     contact.endpoint.get_or_insert_with(|| cluster.proxmox.endpoint.clone());
     if contact.fingerprint.is_none() && contact.ca.is_none() && !contact.insecure {
         match &cluster.proxmox.tls {
@@ -255,6 +293,12 @@ pub(super) fn complete(contact: &mut ContactArgs, cluster: &Cluster, folder: &Pa
     if let (None, Reach::Proxy(url)) = (&contact.proxy, &cluster.reach) {
         contact.proxy = Some(url.clone());
     }
+    if let Reach::Ssh(declared) = &cluster.reach
+        && declared.proxmox
+    {
+        contact.ssh = ssh::open(&cluster.reach, folder, keys)?;
+    }
+    Ok(())
 }
 
 fn account(wish: &Wish, release: u32) -> Outcome<Account> {
@@ -338,17 +382,4 @@ pub(super) fn account_failure(error: &daedal_engine::Error) -> Failure {
 
 pub(super) fn call_failure(error: &daedal_proxmox::Error) -> Failure {
     engine_failure(&daedal_engine::Error::Proxmox(error.clone()))
-}
-
-fn render(done: &[Ensured], account: &Account, file: &Path) -> String {
-    let mut text = String::new();
-    for one in done {
-        text.push_str(&format!("{}\n", one.line()));
-    }
-    text.push_str(&format!(
-        "\nThe inventory names it so:\n\n  token: {{id: \"{}\", secret: {{file: {}}}}}\n",
-        account.token_id(),
-        file.display()
-    ));
-    text
 }

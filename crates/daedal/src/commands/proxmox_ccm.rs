@@ -1,22 +1,25 @@
 //! `daedal proxmox ccm`: the account of the Proxmox cloud-controller-manager, which may see VMs and nothing else.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use daedal_dial::Trust;
-use daedal_engine::{Account, Effects, Scope, Secret};
+use daedal_engine::{Accounts, Effects, Scope, SystemClock};
+use daedal_planner::{Account, Secret};
 use daedal_proxmox::NewToken;
 use daedal_store::SecretBytes;
 
-use super::proxmox::{AdminArgs, account_failure, administrator, complete, works};
+use super::account::{Asked, ConsentArgs};
+use super::proxmox::{AdminArgs, administrator, call_failure, complete, works};
 use crate::cli::Format;
 use crate::commands::apply::kept_in;
 use crate::contact::ContactArgs;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::{self, KeyArgs};
-use crate::session::{lock, state_beside, store_in};
-use crate::{console, documents};
+use crate::session::{lock, store_in};
+use crate::{console, documents, stores};
 
 /// What the controller's configuration is called in the store.
 pub(super) const CCM_CONFIG: &str = "ccm.yaml";
@@ -32,7 +35,7 @@ pub struct CcmArgs {
     /// The token to create [default: CLUSTER-ccm@pve!ccm].
     #[arg(long, value_name = "USER@REALM!NAME")]
     token: Option<String>,
-    /// The cluster's store [default: .daedal/CLUSTER beside the inventory].
+    /// The store: the folder of secrets, lock and outputs [default: .daedal/<cluster> beside the inventory].
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Re-create the token if it exists; the old secret stops working.
@@ -42,6 +45,8 @@ pub struct CcmArgs {
     keys: KeyArgs,
     #[command(flatten)]
     admin: AdminArgs,
+    #[command(flatten)]
+    consent: ConsentArgs,
 }
 
 /// Runs the command.
@@ -49,7 +54,7 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
     let inventory = documents::read(&args.file, &args.keys, color)?;
     let cluster = &inventory.loaded.cluster;
     let mut contact = args.contact.clone();
-    complete(&mut contact, cluster, &inventory.folder);
+    complete(&mut contact, cluster, &inventory.folder, &args.keys.ring())?;
     let contact = contact.open().await?;
     let id = args.token.clone().unwrap_or_else(|| format!("{}-ccm@pve!ccm", cluster.name));
     let Some((user, token)) = id.split_once('!') else {
@@ -62,11 +67,15 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
         pool: None,
         grants: Scope::of(cluster).seeing(),
     };
-    let state = args.state.clone().unwrap_or_else(|| state_beside(&inventory.folder, &cluster.name));
-    let store = store_in(state, cluster, args.keys.ring());
+    let store = match &args.state {
+        Some(state) => store_in(state.clone(), cluster, args.keys.ring()),
+        None => stores::declared(cluster, &inventory.folder, args.keys.ring()).await?,
+    };
     keys::warn_if_exposed(store.keys());
-    let _lock = lock(&store, "proxmox ccm").await?;
-    keys::ensure(&store, false).await?;
+    let _lock = match args.consent.plan_only {
+        true => None,
+        false => Some(lock(&store, "proxmox ccm").await?),
+    };
     let before = store.kept(CCM_CONFIG).await.map_err(|error| keys::store_failure(&error, Exit::Failed))?;
     let unsafe_tls = contact.trust == Trust::Insecure;
     let written = |secret: &str| config(&contact.endpoint, unsafe_tls, &id, secret, &cluster.name);
@@ -82,27 +91,39 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
         store.keep(CCM_CONFIG, &config).await.map_err(std::io::Error::other)
     };
     let admin = administrator(&args.admin, &contact, store.keys()).await?;
-    let done = account
-        .ensure(&admin, &Effects::default(), secret, keep)
-        .await
-        .map_err(|error| account_failure(&error))?;
+    let version = admin.version().await.map_err(|error| call_failure(&error))?.version;
+    let asked = Asked {
+        account: &account,
+        secret,
+        goes_to: format!("{CCM_CONFIG} in {}, encrypted", store.place().display()),
+        elsewhere: "If its secret is in another store, name it: --state DIR.",
+        place: format!("Proxmox VE {version} at {}", contact.endpoint),
+        consent: &args.consent,
+        format,
+    };
+    let accounts = Accounts {
+        admin: &admin,
+        effects: &Effects::default(),
+        store: Some(&store),
+        clock: Arc::new(SystemClock),
+    };
+    let ready = async || keys::ensure(&store, false).await;
+    let carried = Box::pin(asked.carry_out(&accounts, ready, keep)).await?;
     match format {
         Format::Json => {
-            console::json(&serde_json::json!({ "token": id, "config": CCM_CONFIG, "steps": done }));
+            let mut json = carried.as_json();
+            json["config"] = CCM_CONFIG.into();
+            console::json(&json);
         }
-        Format::Text => {
-            let mut text = String::new();
-            for one in &done {
-                text.push_str(&format!("{:<10} {}\n", one.done.unwrap_or("there"), one.what));
-            }
+        Format::Text if carried.done => {
             let kept = kept_in(args.state.as_deref(), &args.keys);
             let print = format!("daedal outputs {CCM_CONFIG} -f {}{kept}", args.file.display());
-            text.push_str(&format!(
+            console::result(&format!(
                 "\nIts configuration, token and all, is kept encrypted in {}. This prints it:\n\n  {print}\n",
                 store.place().display(),
             ));
-            console::result(&text);
         }
+        Format::Text => {}
     }
     Ok(Exit::Done)
 }

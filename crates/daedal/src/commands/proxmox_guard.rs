@@ -1,18 +1,15 @@
 //! `daedal proxmox firewall|ha|backup-job`: what is done for a cluster's VMs on request, and undone with --off.
 
 use clap::Args;
+use daedal_app::Intent;
 use daedal_engine::Use;
-use daedal_inventory::Cluster;
-use daedal_planner::{
-    BackupWish, FirewallWish, Plan, PlanError, Purpose, World, plan_backup_job, plan_firewall, plan_ha,
-};
+use daedal_planner::{BackupWish, FirewallWish, PlanError};
 
-use crate::cli::{Format, Target};
+use crate::advice;
+use crate::cli::{Consent, Format, Target};
 use crate::commands::carry_out::{self, Manner};
-use crate::commands::plan;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::session::{Session, engine_failure};
 
 /// What `proxmox firewall` understands.
 #[derive(Debug, Args)]
@@ -30,15 +27,11 @@ pub struct FirewallArgs {
 }
 
 /// Whether a command that guards VMs asks, and does anything.
-#[derive(Debug, Args)]
+#[derive(Clone, Copy, Debug, Args)]
 pub struct ConsentArgs {
-    /// Do not ask.
-    #[arg(long)]
-    yes: bool,
-    /// Only show what would be done.
-    #[arg(long)]
-    plan_only: bool,
-    /// Show every node in full, also those that are alike.
+    #[command(flatten)]
+    consent: Consent,
+    /// Show every node in full; do not fold nodes that are alike.
     #[arg(long)]
     full: bool,
 }
@@ -85,15 +78,8 @@ pub async fn firewall(args: &FirewallArgs, format: Format, color: bool) -> Outco
         (false, true) => "proxmox firewall".to_owned(),
         (false, false) => format!("proxmox firewall --allow {}", ports.join(",")),
     };
-    let guard = Guard {
-        target: &args.target,
-        consent: &args.consent,
-        purpose: Purpose::Firewall,
-        usage: None,
-        words,
-    };
-    let plan = |cluster: &Cluster, world: &World| plan_firewall(cluster, world, wish.as_ref());
-    guard.run(plan, format, color).await
+    let guard = Guard { target: &args.target, consent: &args.consent, usage: None, words };
+    guard.run(&Intent::Firewall(wish), format, color).await
 }
 
 /// High availability.
@@ -101,12 +87,10 @@ pub async fn ha(args: &HaArgs, format: Format, color: bool) -> Outcome {
     let guard = Guard {
         target: &args.target,
         consent: &args.consent,
-        purpose: Purpose::Ha,
         usage: Some(Use::Ha),
         words: if args.off { "proxmox ha --off" } else { "proxmox ha" }.to_owned(),
     };
-    let plan = |cluster: &Cluster, world: &World| plan_ha(cluster, world, !args.off);
-    guard.run(plan, format, color).await
+    guard.run(&Intent::Ha { on: !args.off }, format, color).await
 }
 
 /// The backup job.
@@ -123,22 +107,14 @@ pub async fn backup(args: &BackupArgs, format: Format, color: bool) -> Outcome {
         }
         None => "proxmox backup-job --off".to_owned(),
     };
-    let guard = Guard {
-        target: &args.target,
-        consent: &args.consent,
-        purpose: Purpose::BackupJob,
-        usage: Some(Use::Backup),
-        words,
-    };
-    let plan = |cluster: &Cluster, world: &World| plan_backup_job(cluster, world, wish.as_ref());
-    guard.run(plan, format, color).await
+    let guard = Guard { target: &args.target, consent: &args.consent, usage: Some(Use::Backup), words };
+    guard.run(&Intent::BackupJob(wish), format, color).await
 }
 
 /// A command that guards VMs.
 struct Guard<'a> {
     target: &'a Target,
     consent: &'a ConsentArgs,
-    purpose: Purpose,
     /// What the token must be allowed for it, besides the usual.
     usage: Option<Use>,
     /// The command without its target.
@@ -146,43 +122,26 @@ struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Looks, plans, and carries the plan out.
-    async fn run(
-        &self,
-        plan: impl FnOnce(&Cluster, &World) -> Result<Plan, PlanError>,
-        format: Format,
-        color: bool,
-    ) -> Outcome {
+    /// Carries out what is asked for.
+    async fn run(&self, intent: &Intent<'_>, format: Format, color: bool) -> Outcome {
         let Self { target, consent, words, .. } = self;
-        // No machine config is made for it.
-        let session = Session::open_lacking(target, color).await?;
-        let _lock = match consent.plan_only {
-            true => None,
-            false => Some(session.lock(words).await?),
-        };
-        let world = session.engine.observe_for(&session.cluster, self.purpose).await;
-        let world = world.map_err(|error| self.denied(engine_failure(&error)))?;
-        let plan = plan(&session.cluster, &world);
-        let fix = match &plan {
-            Err(PlanError::NoBackups { fix, .. }) => Some(fix.clone()),
+        let ConsentArgs { consent, full } = **consent;
+        let (answers, plan_only) = (consent.answers(None), consent.plan_only);
+        let manner = Manner { target, doing: words, words, plan_only, full, answers, format, color };
+        let done = carry_out::run(intent, &manner, |refused, _| match refused {
+            PlanError::NoBackups { fix, .. } => Some(fix.clone()),
             _ => None,
-        };
-        let plan = plan::made(&session, &world, plan).map_err(|failure| match fix {
-            Some(fix) => failure.hint(fix),
-            None => failure,
-        })?;
-        let manner =
-            Manner { target, words, plan_only: consent.plan_only, full: consent.full, format, color };
-        let done = carry_out::run(&session, &world, &plan, &manner, carry_out::asking(consent.yes)).await;
-        done.map_err(|failure| self.denied(failure))
+        });
+        done.await.map_err(|failure| self.denied(failure))
     }
 
     /// A token that may not do it is allowed to by `setup`.
     fn denied(&self, failure: Failure) -> Failure {
-        let file = self.target.inventory();
         match (failure.exit, self.usage.map(Use::told)) {
-            (Exit::Denied, Some((usage, _))) => failure
-                .hint(format!("`daedal proxmox setup --with {usage} -f {}` allows it.", file.display())),
+            (Exit::Denied, Some((usage, _))) => failure.hint(format!(
+                "To allow it: {}",
+                advice::with_file(&format!("proxmox setup --with {usage}"))
+            )),
             _ => failure,
         }
     }

@@ -2,13 +2,15 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use daedal_inventory::tidy;
 use daedal_planner::Plan;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Target;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::keys;
+use crate::{advice, keys};
 
 /// What the file holds. No secrets: a plan has none.
 #[derive(Serialize, Deserialize)]
@@ -16,6 +18,9 @@ use crate::keys;
 pub struct SavedPlan {
     /// Which program wrote it.
     pub daedal: String,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<Timestamp>,
     /// The inventory it was made from, relative to this file's folder.
     pub inventory: PathBuf,
     /// The folder of the lab it was made for, relative to the inventory's; none for a real Proxmox.
@@ -34,6 +39,17 @@ pub struct SavedPlan {
     folder: PathBuf,
 }
 
+/// What can be read of a saved plan of any format.
+#[derive(Deserialize)]
+struct Format {
+    plan: FormatOnly,
+}
+
+#[derive(Deserialize)]
+struct FormatOnly {
+    format: u32,
+}
+
 impl SavedPlan {
     /// Aims `apply` at what the plan was made for, unless the command line says it itself. A plan for a real Proxmox is
     /// not for a lab.
@@ -43,7 +59,10 @@ impl SavedPlan {
                 .hint("Leave out --lab, or make one for the lab with `daedal plan --lab --save FILE`."));
         }
         // A path that is absolute stays what it is.
-        let file = target.file.get_or_insert_with(|| tidy(&self.folder.join(&self.inventory))).clone();
+        if target.files.is_empty() {
+            target.files.push(tidy(&self.folder.join(&self.inventory)));
+        }
+        let file = target.inventory();
         let beside = |path: &PathBuf| tidy(&file.parent().unwrap_or(Path::new("")).join(path));
         if target.state.is_none() {
             target.state = self.state.as_ref().map(beside);
@@ -72,7 +91,30 @@ impl SavedPlan {
         let message = format!("the saved plan is {is}, and {id} was expected; nothing was done");
         Err(Failure::new(Exit::BadDocument, message).hint("Look at it with `daedal plan show FILE`."))
     }
+
+    /// Refuses a plan that was made too long ago, as the file says.
+    pub fn expect_younger(&self, age: SignedDuration, now: Timestamp) -> Outcome<()> {
+        let refused = |why: String| {
+            let message = format!("the saved plan {} {why}; nothing was done", self.id());
+            Err(Failure::new(Exit::BadDocument, message)
+                .hint("Make a new one with `daedal plan --save FILE`, and have it approved."))
+        };
+        let Some(made) = self.made else { return refused("does not say when it was made".to_owned()) };
+        let is = now.duration_since(made);
+        if is < -SKEW {
+            return refused(format!("was made in the future, at {made}"));
+        }
+        match is > age {
+            true => {
+                refused(format!("was made at {made}, {} ago, and may be {} old", minutes(is), minutes(age)))
+            }
+            false => Ok(()),
+        }
+    }
 }
+
+/// By how much two machines' clocks may differ.
+const SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 /// Writes a plan. Its paths are relative, so that a folder with inventory and plan can be moved.
 pub fn write(path: &Path, inventory: &Path, target: &Target, plan: &Plan) -> Outcome<()> {
@@ -81,6 +123,7 @@ pub fn write(path: &Path, inventory: &Path, target: &Target, plan: &Plan) -> Out
     let beside = |path: &Path| relative(&absolute(path), &inventory_folder);
     let saved = SavedPlan {
         daedal: env!("CARGO_PKG_VERSION").to_owned(),
+        made: Some(Timestamp::now()),
         inventory: relative(&absolute(inventory), &plan_folder),
         lab: target.lab.then(|| beside(&target.lab_options.lab_dir)),
         state: target.state.as_deref().map(beside),
@@ -89,7 +132,9 @@ pub fn write(path: &Path, inventory: &Path, target: &Target, plan: &Plan) -> Out
         folder: plan_folder.clone(),
     };
     let cannot = || Failure::new(Exit::CannotWrite, format!("cannot write the plan to {}", path.display()));
-    let text = serde_json::to_string_pretty(&saved).map_err(|e| cannot().because(&e))?;
+    let mut json = serde_json::to_value(&saved).map_err(|e| cannot().because(&e))?;
+    json["plan"] = advice::saved(plan);
+    let text = serde_json::to_string_pretty(&json).map_err(|e| cannot().because(&e))?;
     std::fs::write(path, text + "\n").map_err(|e| cannot().because(&e))
 }
 
@@ -98,30 +143,31 @@ pub fn read(path: &Path) -> Outcome<SavedPlan> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::new(Exit::NoInput, format!("cannot read the plan {}", path.display())).because(&error)
     })?;
-    let saved: SavedPlan = serde_json::from_str(&text).map_err(|error| {
-        Failure::new(Exit::BadDocument, format!("{} is not a saved plan", path.display()))
-            .because(&error)
-            .hint("Make one with `daedal plan --save FILE`.")
-    })?;
+    let other = |failure: Failure| failure.hint("Make one with `daedal plan --save FILE`.");
+    let not_one = |error: serde_json::Error| {
+        let message = format!("{} is not a saved plan", path.display());
+        other(Failure::new(Exit::BadDocument, message).because(&error))
+    };
+    // A plan of another format may have anything else in it.
+    let file: Format = serde_json::from_str(&text).map_err(not_one)?;
+    daedal_planner::known_format(file.plan.format)
+        .map_err(|error| other(Failure::from_error(Exit::BadDocument, &error)))?;
+    let saved: SavedPlan = serde_json::from_str(&text).map_err(not_one)?;
     Ok(SavedPlan { folder: path.parent().map(Path::to_owned).unwrap_or_default(), ..saved })
+}
+
+/// A time for people, in whole minutes.
+fn minutes(time: SignedDuration) -> String {
+    let minutes = time.as_mins();
+    match (minutes / 60, minutes % 60) {
+        (0, minutes) => format!("{minutes} min"),
+        (hours, 0) => format!("{hours} h"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
 }
 
 fn absolute(path: &Path) -> PathBuf {
     tidy(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
-}
-
-/// A path without `.` and, where a name stands before it, without `..`.
-fn tidy(path: &Path) -> PathBuf {
-    let mut tidy = PathBuf::new();
-    for part in path.components() {
-        match (part, tidy.components().next_back()) {
-            (Component::CurDir, _) => {}
-            (Component::ParentDir, Some(Component::Normal(_))) => drop(tidy.pop()),
-            (Component::ParentDir, Some(Component::RootDir)) => {}
-            _ => tidy.push(part),
-        }
-    }
-    tidy
 }
 
 /// The way from a folder to a path, both absolute; the path itself where they have nothing but the root in common.

@@ -1,8 +1,8 @@
 //! `daedal status`: every node from all three sides, and which side could not be asked.
 
-use daedal_engine::{StatusReport, StatusSide, Unasked};
+use daedal_engine::{NodeStatus, StatusReport, StatusSide, Unasked};
 use daedal_inventory::Reach;
-use daedal_planner::{Hindrance, StorageWarning};
+use daedal_planner::Hindrance;
 
 use crate::cli::{Format, Target};
 use crate::commands::apply;
@@ -16,13 +16,17 @@ use crate::{advice, console, table};
 /// Runs the command.
 pub async fn run(target: &Target, detailed_exitcode: bool, format: Format, color: bool) -> Outcome {
     let session = Session::open_lacking(target, color).await?;
+    session.log_in().await?;
     let mut status = session.engine.status(&session.cluster).await.map_err(|e| engine_failure(&e))?;
     let lack = lack(&session, target).await;
-    explain(&mut status, lack.as_ref(), &session);
+    explain(&mut status, lack.as_ref(), &session, target);
     status.unobserved.iter_mut().for_each(|unobserved| advice::complete(&mut unobserved.fix));
     match format {
-        Format::Json => console::json(&status),
-        Format::Text => console::result(&render(&status, &renewal(lack.as_ref(), target))),
+        Format::Json => console::json(&as_json(&status)),
+        Format::Text => {
+            let list = apply::command(target, "node list");
+            console::result(&render(&status, &renewal(lack.as_ref(), target), &list));
+        }
     }
     let blocked = blocked(&status);
     if let (Format::Text, Some(failure)) = (format, &blocked) {
@@ -35,6 +39,13 @@ pub async fn run(target: &Target, detailed_exitcode: bool, format: Format, color
         }
         None => Exit::Done,
     })
+}
+
+/// The state for programs, with the words beside the codes.
+fn as_json(status: &StatusReport) -> serde_json::Value {
+    let mut json = serde_json::json!(status);
+    json["storages"] = status.storages.iter().map(advice::as_json).collect();
+    json
 }
 
 /// Why there are no secrets to ask the nodes with, and what helps; none if they are there.
@@ -56,14 +67,29 @@ pub(super) async fn lack(session: &Session, target: &Target) -> Option<Failure> 
 }
 
 /// Says of each side that could not be asked why, and what would give access.
-fn explain(status: &mut StatusReport, lack: Option<&Failure>, session: &Session) {
+fn explain(status: &mut StatusReport, lack: Option<&Failure>, session: &Session, target: &Target) {
     let network = session.cluster.network.cidr.to_string();
+    let unproven = status.nodes.iter().find(|node| node.running.is_none()).map(|node| node.node.clone());
     for unasked in &mut status.unasked {
         match (unasked.because, lack) {
             (Hindrance::NoSecrets, Some(lack)) => {
                 let causes = lack.causes.iter().map(|cause| format!(": {cause}"));
                 unasked.why = std::iter::once(lack.message.clone()).chain(causes).collect();
                 unasked.access.clone_from(&lack.hints);
+            }
+            (Hindrance::OtherSecrets, _) => {
+                let import = apply::command(target, "secrets import --replace FILE");
+                unasked.access = vec![
+                    "Name the store that has their secrets with --state DIR.".to_owned(),
+                    format!(
+                        "Or export them where the cluster was created (daedal secrets export --to FILE), and here: {import}"
+                    ),
+                ];
+            }
+            (Hindrance::LostMarks, _) => {
+                let node = unproven.as_deref().unwrap_or("NODE");
+                let mark = apply::command(target, &format!("node mark {node}"));
+                unasked.access = vec![format!("If they are, give each its mark back: {mark}")];
             }
             _ => unasked.access = vec![way(unasked.because, &session.cluster.reach, &network)],
         }
@@ -82,12 +108,20 @@ fn renewal(lack: Option<&Failure>, target: &Target) -> String {
 fn way(because: Hindrance, reach: &Reach, network: &str) -> String {
     match (because, reach) {
         (Hindrance::NoRoute | Hindrance::Silent, Reach::Direct) => format!(
-            "Check that this machine has a route to {network} (a VPN?), or reach it through a proxy: \
-             `reach: {{proxy: URL}}` in the inventory."
+            "Check that this machine has a route to {network} (a VPN?), or reach it through a proxy \
+             (`reach: {{proxy: URL}}`) or SSH (`reach: {{ssh: {{host: HOST}}}}`)."
         ),
         (Hindrance::NoRoute | Hindrance::Silent, Reach::Proxy(proxy)) => {
             format!("Check that the proxy {} (`reach.proxy`) has a route to {network}.", without_login(proxy))
         }
+        (Hindrance::NoRoute | Hindrance::Silent, Reach::Ssh(ssh)) => format!(
+            "Check that the SSH server {} (`reach.ssh`) has a route to {network}, and that the nodes run.",
+            ssh.server.host
+        ),
+        (_, Reach::Ssh(ssh)) => format!(
+            "Check that the SSH server {} (`reach.ssh`) answers and allows forwarding (`AllowTcpForwarding`).",
+            ssh.server.host
+        ),
         (_, Reach::Direct) => "See what the nodes print on their consoles in Proxmox.".to_owned(),
         (_, Reach::Proxy(proxy)) => {
             format!(
@@ -107,7 +141,8 @@ fn blocked(status: &StatusReport) -> Option<Failure> {
     };
     let sides: Vec<&str> = status.unasked.iter().map(side).collect();
     let exit = match first.because {
-        Hindrance::NoSecrets => Exit::MissingSecret,
+        Hindrance::NoSecrets | Hindrance::OtherSecrets => Exit::MissingSecret,
+        Hindrance::LostMarks => Exit::Failed,
         _ => Exit::Unavailable,
     };
     let message = format!("{} could not be asked: {}", sides.join(" and "), first.why);
@@ -118,7 +153,8 @@ fn blocked(status: &StatusReport) -> Option<Failure> {
     Some(failure)
 }
 
-fn render(status: &StatusReport, renewal: &str) -> String {
+/// The state as text; how a certificate is renewed, and the command that lists nodes.
+fn render(status: &StatusReport, renewal: &str, list: &str) -> String {
     let rows: Vec<Vec<String>> = status
         .nodes
         .iter()
@@ -145,7 +181,7 @@ fn render(status: &StatusReport, renewal: &str) -> String {
     if !status.undeclared.is_empty() {
         let (names, are) =
             (status.undeclared.join(", "), if status.undeclared.len() == 1 { "is" } else { "are" });
-        let besides = format!("{names} {are} there and not declared: see `daedal node list`.\n");
+        let besides = format!("{names} {are} there and not declared: see `{list}`.\n");
         text.push_str(&console::fitted(&besides));
     }
     for credential in status.credentials.iter().filter(|credential| credential.due) {
@@ -153,8 +189,10 @@ fn render(status: &StatusReport, renewal: &str) -> String {
         let due = format!("The client certificate in {} ends on {ends}: {renewal}\n", credential.file);
         text.push_str(&console::fitted(&due));
     }
-    for StorageWarning { about, text: why, fix } in &status.storages {
-        text.push_str(&console::fitted(&format!("Warning: {about}: {why}\n  fix: {fix}\n")));
+    for warning in &status.storages {
+        let (about, why) = (daedal_words::about(warning), daedal_words::sentence(warning));
+        let fix = advice::fix_of(warning).map(|fix| format!("  fix: {fix}\n")).unwrap_or_default();
+        text.push_str(&console::fitted(&format!("Warning: {about}: {why}\n{fix}")));
     }
     for unobserved in &status.unobserved {
         text.push_str(&console::wrapped(&format!("Not seen: {}: {}\n", unobserved.what, unobserved.why), 2));
@@ -195,10 +233,11 @@ fn verdict(status: &StatusReport) -> String {
     let running = status.nodes.iter().filter(|node| node.running == Some(true)).count();
     let unseen = status.nodes.iter().filter(|node| node.running.is_none()).count();
     let runs = if running == 1 { "runs" } else { "run" };
-    let hidden = match unseen {
-        0 => String::new(),
-        _ => format!(", {unseen} could not be seen"),
-    };
+    let unproven = |node: &&NodeStatus| node.running.is_none() && node.talos.is_some();
+    let unproven = status.nodes.iter().filter(unproven).count();
+    let hidden = [(unseen - unproven, "could not be seen"), (unproven, "not proven to be of this cluster")];
+    let hidden = hidden.iter().filter(|(number, _)| *number > 0);
+    let hidden: String = hidden.map(|(number, what)| format!(", {number} {what}")).collect();
     let are = |number: usize, not: &str| match number {
         0 => None,
         1 => Some(format!("1 node is{not} as it should be")),
@@ -253,7 +292,7 @@ mod tests {
             unobserved: Vec::new(),
             credentials: vec![credential("talosconfig", true), credential("kubeconfig", false)],
         };
-        let text = render(&status, "renew it: daedal apply");
+        let text = render(&status, "renew it: daedal apply", "daedal node list");
         let warning =
             "The client certificate in talosconfig ends on 2026-03-01 12:00 UTC: renew it: daedal apply";
         assert!(text.contains(warning), "{text}");

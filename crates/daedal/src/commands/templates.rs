@@ -1,15 +1,15 @@
 //! `daedal templates list|prune`: what VMs are cloned from, and how what is left over goes.
 
 use clap::Subcommand;
+use daedal_app::{Answers, Intent};
 use daedal_engine::TemplateList;
 use daedal_inventory::Role;
-use daedal_planner::{Plan, PlanError, Pruning, TemplateRow, plan_prune_templates};
+use daedal_planner::{Pruning, TemplateRow};
 
-use crate::cli::{Format, Target};
+use crate::cli::{Consent, Format, Target};
 use crate::commands::carry_out::{self, Manner};
-use crate::commands::plan;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::session::{Session, engine_failure};
 use crate::table;
 use crate::{advice, console};
@@ -24,6 +24,7 @@ pub enum TemplatesCommand {
         target: Target,
     },
     /// Destroy templates that are incomplete or outdated; keep those that disks are linked to.
+    #[command(after_long_help = "Examples:\n  daedal templates prune\n  daedal templates prune --all --yes")]
     Prune {
         /// Which inventory.
         #[command(flatten)]
@@ -37,12 +38,9 @@ pub enum TemplatesCommand {
         /// Destroy templates although no secrets prove that they are yours; asks for their number unless it is given.
         #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
         without_secrets: Option<Option<usize>>,
-        /// Do not ask for confirmation.
-        #[arg(long)]
-        yes: bool,
-        /// Only show the plan.
-        #[arg(long)]
-        plan_only: bool,
+        /// What is agreed to.
+        #[command(flatten)]
+        consent: Consent,
     },
 }
 
@@ -55,74 +53,32 @@ pub async fn run(command: &TemplatesCommand, format: Format, color: bool) -> Out
                 session.engine.templates(&session.cluster).await.map_err(|error| engine_failure(&error))?;
             found.unobserved.iter_mut().for_each(|one| advice::complete(&mut one.fix));
             match format {
-                Format::Json => console::json(&found),
+                Format::Json => console::json(&as_json(&found)),
                 Format::Text => console::result(&listed(&found)),
             }
             Ok(Exit::Done)
         }
-        TemplatesCommand::Prune { target, all, protected, without_secrets, yes, plan_only } => {
+        TemplatesCommand::Prune { target, all, protected, without_secrets, consent } => {
             let (all, protected) = (*all, *protected);
             let pruning = Pruning { all, protected, without_secrets: without_secrets.is_some() };
-            let consent = Consent { yes: *yes, number: without_secrets.flatten(), plan_only: *plan_only };
-            prune(target, pruning, &consent, format, color).await
+            let answers = consent.answers(without_secrets.flatten());
+            prune(target, pruning, answers, consent.plan_only, format, color).await
         }
     }
 }
 
-/// What was said in advance.
-struct Consent {
-    yes: bool,
-    number: Option<usize>,
+async fn prune(
+    target: &Target,
+    pruning: Pruning,
+    answers: Answers,
     plan_only: bool,
-}
-
-impl Consent {
-    /// Asks for what was not said. Whoever has no secrets must say how many templates go.
-    fn to(&self, plan: &Plan) -> Outcome<()> {
-        carry_out::asking(self.yes)(plan)?;
-        if !plan.without_secrets {
-            return Ok(());
-        }
-        let number = match self.number {
-            Some(number) => number.to_string(),
-            None => console::ask("No secrets prove that these templates are yours. Type how many they are:")
-                .ok_or_else(|| {
-                    Failure::new(Exit::Usage, "nothing was destroyed: there is no terminal to ask on")
-                        .hint("Give --without-secrets=NUMBER, the number of templates")
-                })?,
-        };
-        match number == plan.steps.len().to_string() {
-            true => Ok(()),
-            false => Err(Failure::new(Exit::Failed, "nothing was destroyed: that is not their number")),
-        }
-    }
-}
-
-async fn prune(target: &Target, pruning: Pruning, consent: &Consent, format: Format, color: bool) -> Outcome {
-    let session = Session::open_lacking(target, color).await?;
-    let _lock = match consent.plan_only {
-        true => None,
-        false => Some(session.lock("templates prune").await?),
-    };
-    let world = match pruning.without_secrets {
-        true => session.observe_unproven().await?,
-        false => session.observe_proxmox().await?,
-    };
-    let plan = plan_prune_templates(&session.cluster, &session.image, &world, pruning);
-    let otherwise = match &plan {
-        Err(PlanError::Protected { .. }) => Some("To prune them all the same: --protected"),
-        Err(PlanError::Unproven { .. }) => {
-            Some("If the secrets are lost and everything listed is yours: --without-secrets")
-        }
-        _ => None,
-    };
-    let plan = plan::made(&session, &world, plan).map_err(|failure| match otherwise {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    })?;
+    format: Format,
+    color: bool,
+) -> Outcome {
     let words = if pruning.all { "templates prune --all" } else { "templates prune" };
-    let manner = Manner { target, words, plan_only: consent.plan_only, full: false, format, color };
-    carry_out::run(&session, &world, &plan, &manner, |plan| consent.to(plan)).await
+    let doing = "templates prune";
+    let manner = Manner { target, doing, words, plan_only, full: false, answers, format, color };
+    carry_out::run(&Intent::PruneTemplates(pruning), &manner, |refused, _| carry_out::despite(refused)).await
 }
 
 /// The templates, and what could not be seen: none is said only where all was.
@@ -137,7 +93,7 @@ fn listed(found: &TemplateList) -> String {
         (false, _) => render(templates),
     };
     for row in templates {
-        let (Some(problem), Some(fix)) = (&row.problem, &row.fix) else { continue };
+        let Some((problem, fix)) = stuck(row) else { continue };
         text.push_str(&format!("\n{}\n", console::wrapped(&format!("{}: {problem}.", row.vmid), 2)));
         text.push_str(&format!("{}\n", console::wrapped(&format!("  fix: {fix}"), 7)));
     }
@@ -148,6 +104,23 @@ fn listed(found: &TemplateList) -> String {
     text
 }
 
+/// Why a template is stuck and what frees it, in words.
+fn stuck(row: &TemplateRow) -> Option<(String, String)> {
+    row.died.as_ref().map(|died| (daedal_words::died_half_way(died), daedal_words::free(died)))
+}
+
+/// The list for programs, with the words beside the codes.
+fn as_json(found: &TemplateList) -> serde_json::Value {
+    let mut json = serde_json::json!(found);
+    for (at, row) in found.templates.iter().enumerate() {
+        if let Some((problem, fix)) = stuck(row) {
+            json["templates"][at]["problem"] = problem.into();
+            json["templates"][at]["fix"] = fix.into();
+        }
+    }
+    json
+}
+
 fn render(rows: &[TemplateRow]) -> String {
     let row = |row: &TemplateRow| {
         let role = match row.role {
@@ -155,7 +128,7 @@ fn render(rows: &[TemplateRow]) -> String {
             Role::Worker => "worker",
         };
         let state = match (row.current, row.complete, row.running) {
-            _ if row.problem.is_some() => "stuck: its create task died",
+            _ if row.died.is_some() => "stuck: its create task died",
             (true, ..) => "current",
             (_, true, _) => "old",
             (_, false, false) => "incomplete",

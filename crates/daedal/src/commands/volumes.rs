@@ -1,12 +1,12 @@
 //! `daedal volumes list|prune`: volumes that Proxmox left behind.
 
 use clap::Subcommand;
+use daedal_app::{Answers, Intent};
 use daedal_engine::LeftoverList;
-use daedal_planner::{Leftover, PlanError, plan_prune_volumes};
+use daedal_planner::{Leftover, Pruning};
 
-use crate::cli::{Format, Target};
+use crate::cli::{Consent, Format, Target};
 use crate::commands::carry_out::{self, Manner};
-use crate::commands::plan;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::session::{Session, engine_failure};
@@ -22,6 +22,7 @@ pub enum VolumesCommand {
         target: Target,
     },
     /// Delete volumes that carry a VMID of this cluster and that no VM uses.
+    #[command(after_long_help = "Examples:\n  daedal volumes prune\n  daedal volumes prune --plan-only")]
     Prune {
         /// Which inventory.
         #[command(flatten)]
@@ -29,12 +30,12 @@ pub enum VolumesCommand {
         /// Also if the cluster has `protect: true`.
         #[arg(long)]
         protected: bool,
-        /// Do not ask for confirmation.
-        #[arg(long)]
-        yes: bool,
-        /// Only show the plan.
-        #[arg(long)]
-        plan_only: bool,
+        /// Delete volumes although no secrets prove that they are yours; asks for their number unless it is given.
+        #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
+        without_secrets: Option<Option<usize>>,
+        /// What is agreed to.
+        #[command(flatten)]
+        consent: Consent,
     },
 }
 
@@ -52,34 +53,26 @@ pub async fn run(command: &VolumesCommand, format: Format, color: bool) -> Outco
             }
             Ok(Exit::Done)
         }
-        VolumesCommand::Prune { target, protected, yes, plan_only } => {
-            prune(target, *protected, *plan_only, *yes, format, color).await
+        VolumesCommand::Prune { target, protected, without_secrets, consent } => {
+            let without = without_secrets.is_some();
+            let pruning = Pruning { all: false, protected: *protected, without_secrets: without };
+            let answers = consent.answers(without_secrets.flatten());
+            prune(target, pruning, answers, consent.plan_only, format, color).await
         }
     }
 }
 
 async fn prune(
     target: &Target,
-    protected: bool,
+    pruning: Pruning,
+    answers: Answers,
     plan_only: bool,
-    yes: bool,
     format: Format,
     color: bool,
 ) -> Outcome {
-    let session = Session::open_lacking(target, color).await?;
-    let _lock = match plan_only {
-        true => None,
-        false => Some(session.lock("volumes prune").await?),
-    };
-    let world = session.observe_proxmox().await?;
-    let plan = plan_prune_volumes(&session.cluster, &world, protected);
-    let is_protected = matches!(plan, Err(PlanError::Protected { .. }));
-    let plan = plan::made(&session, &world, plan).map_err(|failure| match is_protected {
-        true => failure.hint("To prune them all the same: --protected"),
-        false => failure,
-    })?;
-    let manner = Manner { target, words: "volumes prune", plan_only, full: false, format, color };
-    carry_out::run(&session, &world, &plan, &manner, carry_out::asking(yes)).await
+    let doing = "volumes prune";
+    let manner = Manner { target, doing, words: doing, plan_only, full: false, answers, format, color };
+    carry_out::run(&Intent::PruneVolumes(pruning), &manner, |refused, _| carry_out::despite(refused)).await
 }
 
 /// The volumes, and what could not be seen: none is said only where all was.

@@ -254,6 +254,7 @@ mod tests {
             uuid: uuid::Uuid::nil(),
             intent: String::new(),
             basis: String::new(),
+            phase: None,
             behind: None,
             without_secrets: false,
             despite_protection: false,

@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::advice;
 use crate::cli::Format;
+use crate::part;
 use crate::silence::Silence;
 
 /// How progress is shown.
@@ -33,7 +34,9 @@ impl Style {
     /// What fits where standard error goes.
     pub fn choose(format: Format, color: bool) -> Self {
         let term = std::env::var("TERM").unwrap_or_default();
-        Self::on(format, color, std::io::stderr().is_terminal().then_some(&term))
+        // Several pictures have no room on one screen.
+        let alone = part::current().is_none();
+        Self::on(format, color, (alone && std::io::stderr().is_terminal()).then_some(&term))
     }
 
     /// What fits a terminal of a kind, or none. One that cannot move its cursor gets lines, as a log does.
@@ -61,8 +64,8 @@ pub async fn show(style: Style, plan: &Plan, mut events: UnboundedReceiver<Event
         Style::Plain => plain::show(events, &silence).await,
         Style::Json => {
             while let Some(event) = events.recv().await {
-                if let Ok(line) = serde_json::to_string(&complete(event)) {
-                    crate::console::progress(&crate::escape::json(&line));
+                if let Ok(event) = serde_json::to_value(complete(event)) {
+                    crate::console::event(event);
                 }
             }
         }

@@ -1,13 +1,14 @@
 //! `daedal secrets import`: secrets made elsewhere become this cluster's, unless it already runs on others.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use daedal_store::{Keyring, SecretBytes};
+use daedal_app::{Asked, fits};
+use daedal_store::{Keyring, SecretBytes, Store};
 use daedal_talos_config::{MachineConfig, Release, Secret, SecretsBundle};
 use jiff::Timestamp;
 
-use super::fits::{Asked, fits};
-use super::stored;
+use super::misfit::Refused;
+use super::{bundle_of, stored};
 use crate::cli::{Format, Target};
 use crate::commands::apply::command;
 use crate::exit::Exit;
@@ -37,33 +38,23 @@ pub async fn run(source: &Path, target: &Target, how: How, format: Format, color
     Release::of(&cluster.talos.version.to_string())
         .and_then(|release| bundle.check_readable_by(release))
         .map_err(|error| refused(source, &error))?;
-    let store = session::store(target, &inventory.folder, &cluster);
+    let store = session::store(target, &inventory.folder, &cluster).await?;
     let _lock = session::lock(&store, "secrets import").await?;
-    let place = store.place().display().to_string();
-    let kept = stored(&store).await?;
-    let replaces = kept.is_some();
-    match kept {
-        Some(kept) if kept == bundle => {
-            say(
-                format,
-                &cluster.name,
-                false,
-                &format!("These are the secrets that are kept in {place} already."),
-            );
+    let place = store.secrets_place().display().to_string();
+    let before = Before::of(&store, &bundle).await?;
+    match &before {
+        Before::Same => {
+            let text = format!("These are the secrets that are kept in {place} already.");
+            say(format, &cluster.name, false, &text);
             return Ok(Exit::Done);
         }
-        Some(_) if how != How::Replacing => {
-            return Err(Failure::new(
-                Exit::Failed,
-                format!("nothing was imported: other secrets of cluster {} are kept in {place}", cluster.name),
-            )
-            .hint(format!("Compare them: {}", command(target, "secrets show")))
-            .hint("Secrets are never overwritten. If no VM runs on the kept ones, move secrets.yaml.age away first.")
-            .hint("If every node runs on the new ones, because an authority was changed: --replace."));
+        Before::Others(place) if how != How::Replacing => {
+            return Err(others(&cluster.name, place, &store, target));
         }
         _ => {}
     }
-    if how != How::Unchecked {
+    let (moves, replaces) = (matches!(before, Before::Elsewhere), matches!(before, Before::Others(_)));
+    if how != How::Unchecked && !moves {
         let session = Session::open(target, color).await?;
         let failed = |error: daedal_engine::Error| {
             let failure = engine_failure(&error);
@@ -75,10 +66,12 @@ pub async fn run(source: &Path, target: &Target, how: How, format: Format, color
         let (engine, cluster) = (&session.engine, &session.cluster);
         let world = engine.observe_with(cluster, Some(bundle.clone())).await.map_err(failed)?;
         let runs_on = engine.nodes_beside(cluster, &world, &bundle).await.map_err(failed)?;
-        fits(&Asked { cluster, world: &world, runs_on: &runs_on, source, how, replaces })?;
+        let asked = Asked { cluster, world: &world, runs_on: &runs_on, replacing: how == How::Replacing };
+        let refused = Refused { cluster: &cluster.name, source, how, replaces };
+        fits(&asked).map_err(|misfit| refused.failure(&misfit))?;
     }
     let bytes = SecretBytes::new(bundle.to_yaml().expose().as_bytes().to_vec());
-    keys::ensure(&store, target.lab).await?;
+    keys::ready_for_secrets(&store, target.lab).await?;
     if replaces {
         let name = format!("secrets-until-{}.yaml", Timestamp::now().strftime("%Y%m%dT%H%M%SZ"));
         let old = store.replace_secrets(&bytes, &name).await;
@@ -94,13 +87,58 @@ pub async fn run(source: &Path, target: &Target, how: How, format: Format, color
         return Ok(Exit::Done);
     }
     store.write_new_secrets(&bytes).await.map_err(|error| keys::store_failure(&error, Exit::CannotWrite))?;
-    say(
-        format,
-        &cluster.name,
-        true,
-        &format!("Imported: the secrets of cluster {} are kept in {place}.", cluster.name),
-    );
+    let mut text = format!("Imported: the secrets of cluster {} are kept in {place}.", cluster.name);
+    if moves {
+        text.push_str(&format!("\nThe copy in {} is no longer used: remove it.", store.place().display()));
+    }
+    say(format, &cluster.name, true, &text);
     Ok(Exit::Done)
+}
+
+/// What is kept before an import.
+enum Before {
+    Nothing,
+    /// The same bundle.
+    Same,
+    /// The same bundle in the store, though it is declared to be in a file: it moves, and the nodes run on it as before.
+    Elsewhere,
+    /// Another bundle, and where it is.
+    Others(PathBuf),
+}
+
+impl Before {
+    async fn of(store: &Store, bundle: &SecretsBundle) -> Outcome<Self> {
+        let left = store.secrets_left_behind().await;
+        if let Some(bytes) = left.map_err(|error| keys::store_failure(&error, Exit::Failed))? {
+            return Ok(match bundle_of(store, &bytes)? == *bundle {
+                true => Self::Elsewhere,
+                false => Self::Others(store.place()),
+            });
+        }
+        Ok(match stored(store).await? {
+            None => Self::Nothing,
+            Some(kept) if kept == *bundle => Self::Same,
+            Some(_) => Self::Others(store.secrets_place()),
+        })
+    }
+}
+
+/// Why others are not written over.
+fn others(cluster: &str, place: &Path, store: &Store, target: &Target) -> Failure {
+    let message =
+        format!("nothing was imported: other secrets of cluster {cluster} are kept in {}", place.display());
+    Failure::new(Exit::Failed, message)
+        .hint(format!("Compare them: {}", command(target, "secrets show")))
+        .hint(format!(
+            "Secrets are never overwritten. If no VM runs on the kept ones, move {} away first.",
+            kept_in(store)
+        ))
+        .hint("If every node runs on the new ones, because an authority was changed: --replace.")
+}
+
+/// What the kept bundle is called.
+fn kept_in(store: &Store) -> String {
+    store.secrets_file().map_or_else(|| "secrets.yaml.age".to_owned(), |file| file.display().to_string())
 }
 
 fn say(format: Format, cluster: &str, imported: bool, text: &str) {

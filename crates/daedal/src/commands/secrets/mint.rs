@@ -30,7 +30,7 @@ pub async fn talosconfig(
     let (cluster, secrets) = (kept.located().await?, &kept.secrets);
     let rng = &mut entropy().generator();
     let minted = daedal_engine::talosconfig(&cluster, secrets, role, ttl, rng, Timestamp::now())
-        .map_err(|error| engine_failure(&error))?;
+        .map_err(|error| engine_failure(&error.into()))?;
     hand_out(&minted, "the talosconfig", to, format)
 }
 
@@ -46,7 +46,7 @@ pub async fn kubeconfig(
     let (cluster, secrets) = (kept.located().await?, &kept.secrets);
     let rng = &mut entropy().generator();
     let minted = daedal_engine::kubeconfig(&cluster, secrets, ttl, rng, Timestamp::now())
-        .map_err(|error| engine_failure(&error))?;
+        .map_err(|error| engine_failure(&error.into()))?;
     hand_out(&minted, "the kubeconfig", to, format)
 }
 

@@ -1,8 +1,8 @@
 //! `daedal secrets`: what is kept for a cluster, brought in, taken out, looked at, and what is minted from it.
 
-mod fits;
 mod import;
 mod mint;
+mod misfit;
 mod rekey;
 mod show;
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, Args, Subcommand};
 use daedal_engine::Outputs;
 use daedal_inventory::{Cluster, Reach};
-use daedal_store::Store;
+use daedal_store::{SecretBytes, Store};
 use daedal_talos_config::{ApiRole, Secret, SecretsBundle};
 use jiff::SignedDuration;
 
@@ -126,7 +126,7 @@ fn role(text: &str) -> Result<ApiRole, String> {
 }
 
 /// A lifetime: a number and m, h, d, w or y.
-fn lifetime(text: &str) -> Result<SignedDuration, String> {
+pub fn lifetime(text: &str) -> Result<SignedDuration, String> {
     let wrong = || "a lifetime is a number and a unit, such as 90m, 8h, 30d, 2w or 1y".to_owned();
     let unit = text.chars().last().ok_or_else(wrong)?;
     let number: i64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong())?;
@@ -183,15 +183,15 @@ impl Kept {
     async fn open(target: &Target, color: bool) -> Outcome<Self> {
         let inventory = documents::of_lacking(target, color)?;
         let mut cluster = inventory.loaded.cluster;
-        let store = session::store(target, &inventory.folder, &cluster);
-        let outputs = session::outputs(target, &inventory.folder, &cluster, &store);
+        let store = session::store(target, &inventory.folder, &cluster).await?;
+        let outputs = session::outputs(target, &inventory.folder, &cluster);
         let Some(secrets) = stored(&store).await? else {
             return Err(Failure::new(
                 Exit::NoInput,
                 format!(
                     "there are no secrets of cluster {} in {} yet",
                     cluster.name,
-                    store.place().display()
+                    store.secrets_place().display()
                 ),
             )
             .hint(format!("The first apply makes them: {}", command(target, "apply")))
@@ -213,12 +213,19 @@ impl Kept {
 /// The kept secrets; none if there never were any.
 async fn stored(store: &Store) -> Outcome<Option<SecretsBundle>> {
     let kept = store.secrets().await.map_err(|error| keys::store_failure(&error, Exit::Failed))?;
-    let Some(bytes) = kept else { return Ok(None) };
+    kept.map(|bytes| bundle_of(store, &bytes)).transpose()
+}
+
+/// The bundle in what is kept.
+fn bundle_of(store: &Store, bytes: &SecretBytes) -> Outcome<SecretsBundle> {
     let unreadable = || {
-        Failure::new(Exit::BadDocument, format!("the secrets in {} cannot be used", store.place().display()))
+        Failure::new(
+            Exit::BadDocument,
+            format!("the secrets in {} cannot be used", store.secrets_place().display()),
+        )
     };
     let text = std::str::from_utf8(bytes.expose()).map_err(|error| unreadable().because(&error))?;
-    SecretsBundle::from_yaml(text).map(Some).map_err(|error| unreadable().because(&error))
+    SecretsBundle::from_yaml(text).map_err(|error| unreadable().because(&error))
 }
 
 /// Hands out something secret where it was asked for.

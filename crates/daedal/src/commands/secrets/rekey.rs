@@ -17,7 +17,7 @@ use crate::{console, documents, keys, secrets};
 pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
     let inventory = documents::of(target, color)?;
     let cluster = &inventory.loaded.cluster;
-    let store = store(target, &inventory.folder, cluster);
+    let store = store(target, &inventory.folder, cluster).await?;
     let _lock = lock(&store, "secrets rekey").await?;
     let failed = |error: &daedal_store::Error| keys::failure(error, Exit::CannotWrite);
     let key = store.keys().public().map_err(|error| failed(&error))?;
@@ -31,7 +31,7 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
         store.keys().replace(&token.path, &token.secret).map_err(|error| failed(&error))?;
         kept.push(token.path.display().to_string());
     }
-    let outputs = outputs(target, &inventory.folder, cluster, &store);
+    let outputs = outputs(target, &inventory.folder, cluster);
     let Rekeyed { written, left } = outputs.rekey().await.map_err(|error| engine_failure(&error))?;
     match format {
         Format::Json => console::json(
@@ -64,7 +64,7 @@ struct Token {
 
 /// The API token's secret, where it is encrypted.
 fn token(cluster: &Cluster, folder: &Path, keys: &Keyring) -> Outcome<Option<Token>> {
-    let SecretRef::File(named) = &cluster.proxmox.token_secret else { return Ok(None) };
+    let SecretRef::File(named) = cluster.proxmox.token_secret.place() else { return Ok(None) };
     let path = secrets::resolve(named, folder);
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,

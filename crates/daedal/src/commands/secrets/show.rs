@@ -18,7 +18,7 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
     match format {
         Format::Json => console::json(&serde_json::json!({
             "cluster": kept.cluster.name,
-            "store": kept.store.place(),
+            "store": kept.store.secrets_place(),
             "bundle": summary,
             "credentials": credentials,
         })),
@@ -26,7 +26,7 @@ pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
             console::result(&format!(
                 "Cluster {}, stored in {}\n{}",
                 kept.cluster.name,
-                kept.store.place().display(),
+                kept.store.secrets_place().display(),
                 render(&summary, &credentials)
             ));
         }
