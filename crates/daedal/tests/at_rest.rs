@@ -62,6 +62,7 @@ fn canaries(bundle: &str) -> Vec<&str> {
     found
 }
 
+/// Mission: M14
 #[test]
 fn tokens_and_certificates_are_encrypted_at_rest() {
     let bench = Bench::new("encrypted");
@@ -171,6 +172,7 @@ fn whoever_lacks_the_key_is_told_and_nothing_is_made_anew() {
     assert!(!text(&bench.run(&["plan"]).stderr).contains("chmod 600"));
 }
 
+/// Mission: M14
 #[test]
 fn a_lost_key_costs_no_cluster() {
     let bench = Bench::new("encrypted");
@@ -186,6 +188,8 @@ fn a_lost_key_costs_no_cluster() {
     let ran = import(&config);
     assert_eq!(ran.status.code(), Some(78), "{}", text(&ran.stderr));
     assert!(text(&ran.stderr).contains("move ") && text(&ran.stderr).contains("machine config"));
+    // The command that helps has the flags that lead to this cluster.
+    assert!(text(&ran.stderr).contains("daedal secrets import FILE --"), "{}", text(&ran.stderr));
     std::fs::remove_file(bench.secrets()).unwrap();
     // The secrets are in a control plane's machine config; a new key is made for them.
     good(&import(&config));

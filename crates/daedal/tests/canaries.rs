@@ -71,6 +71,7 @@ fn journals(folder: &Path) -> Vec<std::path::PathBuf> {
     found
 }
 
+/// Mission: M14
 #[test]
 fn no_command_prints_a_secret_at_any_log_level() {
     let lab = Lab::new();
@@ -79,6 +80,8 @@ fn no_command_prints_a_secret_at_any_log_level() {
     let plan_file = lab.dir().with_file_name("plan.json");
     let timeline = lab.dir().with_file_name("timeline.svg");
     let (plan_arg, timeline_arg) = (plan_file.display().to_string(), timeline.display().to_string());
+    let page = lab.dir().with_file_name("plan.md");
+    let page_arg = page.display().to_string();
     let mut seen = Vec::new();
     let mut run_to = |exit: i32, command_line: &[&str]| {
         for format in ["text", "json"] {
@@ -94,8 +97,10 @@ fn no_command_prints_a_secret_at_any_log_level() {
         }
     };
     let mut run = |command_line: &[&str]| run_to(0, command_line);
-    run(&["plan", "--save", &plan_arg]);
+    run(&["plan", "--save", &plan_arg, "--markdown", &page_arg]);
     run(&["check"]);
+    run(&["check", "--lint"]);
+    run(&["check", "--format", "sarif"]);
     run(&["check", "--live"]);
     run(&["apply", "--yes", "--timeline", &timeline_arg]);
     run(&["plan"]);
@@ -136,6 +141,7 @@ fn no_command_prints_a_secret_at_any_log_level() {
         search(place, said, &canaries);
     }
     search_file(&plan_file, &canaries);
+    search_file(&page, &canaries);
     search_file(&timeline, &canaries);
     search("the lab's log", &log, &canaries);
     let journals = journals(&lab.dir().join("clusters"));
@@ -185,6 +191,8 @@ fn no_plan_shows_what_a_user_put_into_the_machine_config() {
     let mut served = serve_at_trace(&lab, &lab_log);
     let plan_file = lab.dir().with_file_name("plan.json");
     let plan_arg = plan_file.display().to_string();
+    let page = lab.dir().with_file_name("plan.md");
+    let page_arg = page.display().to_string();
     let few = [("count: 3 ", "count: 1 "), ("count: 2", "count: 0")];
     let registries = "  registries:\n    ghcr.io: {auth: {username: me, password: {env: CANARY_PASSWORD}}}\n";
     let more = format!("{registries}  patches: [{{file: patch.yaml}}]\n\n  pools:");
@@ -218,16 +226,15 @@ fn no_plan_shows_what_a_user_put_into_the_machine_config() {
             seen.push((format!("{family} {command_line:?} -o {format}: stdout"), text(&out.stdout)));
             seen.push((format!("{family} {command_line:?} -o {format}: stderr"), text(&out.stderr)));
         }
-        seen.push((
-            format!("{family} the saved plan"),
-            std::fs::read_to_string(&plan_file).unwrap_or_default(),
-        ));
+        for (what, file) in [("the saved plan", &plan_file), ("the plan as Markdown", &page)] {
+            seen.push((format!("{family} {what}"), std::fs::read_to_string(file).unwrap_or_default()));
+        }
         said
     };
     run(&bare, "canary", &["apply", "--yes"]);
     // They appear, change, and go again.
     for (inventory, family) in [(&patched, "canary"), (&patched, "kanarie"), (&emptied, "kanarie")] {
-        let plan = run(inventory, family, &["plan", "--save", &plan_arg]);
+        let plan = run(inventory, family, &["plan", "--save", &plan_arg, "--markdown", &page_arg]);
         for shown in [
             "machine.sysctls.\"vm.max_map_count\": ",
             "machine.env",
@@ -244,6 +251,8 @@ fn no_plan_shows_what_a_user_put_into_the_machine_config() {
             assert!(plan.contains(shown), "{family}: the plan does not say {shown}:\n{plan}");
         }
         run(inventory, family, &["check"]);
+        run(inventory, family, &["check", "--lint"]);
+        run(inventory, family, &["check", "--format", "github"]);
         run(inventory, family, &["inventory", "show", "--resolved"]);
         run(inventory, family, &["apply", "--yes"]);
         run(inventory, family, &["status"]);

@@ -29,6 +29,7 @@ fn decrypted(folder: &Path, file: &Path) -> String {
     std::str::from_utf8(plain.expose()).unwrap().trim().to_owned()
 }
 
+/// Mission: E15, E19, M9, M14
 #[test]
 fn from_an_address_to_a_cluster() {
     let served = Served::start();
@@ -44,31 +45,46 @@ fn from_an_address_to_a_cluster() {
     assert_eq!(ran.status.code(), Some(69), "{said}");
     let shown = said.split_once("--fingerprint ").unwrap().1.trim().to_owned();
     assert_eq!(shown.len(), 95, "{said}");
-    let pinned = [&setup[..], &["--fingerprint", &shown]].concat();
+    let asked = [&setup[..], &["--fingerprint", &shown]].concat();
+    let pinned = [&asked[..], &["--yes"]].concat();
 
+    // Nobody is there to ask: the plan is shown, and nothing is done, not even a key made.
+    let ran = run(&served, here, &asked, &root);
+    let (planned, told) = (text(&ran.stdout), text(&ran.stderr));
+    assert_eq!(ran.status.code(), Some(64), "{planned}{told}");
+    assert!(told.contains("Give --yes") && !here.join(KEY).exists(), "{told}");
+    for line in [
+        "Plan to set up account robot@pve!day-one\n",
+        "  + create role DaedalVM with VM.Allocate, VM.Audit, ",
+        "  + create token robot@pve!day-one; its secret goes to proxmox-token.age\n",
+        "  + grant role DaedalVM on /pool/talos to robot@pve and its token\n",
+        "\nNothing is deleted.\n",
+    ] {
+        assert!(planned.contains(line), "{planned}");
+    }
+    let only = run(&served, here, &[&asked[..], &["--plan-only"]].concat(), &root);
+    assert_eq!(good(&only), planned);
     // The account, and again: nothing to do. The secret is in its file and nowhere else.
     let ran = run(&served, here, &pinned, &root);
     let said = good(&ran);
     let told = text(&ran.stderr);
     assert!(told.contains("Created the key") && told.contains(KEY) && told.contains("Keep a copy"), "{told}");
-    for line in [
-        "created    role DaedalVM",
-        "created    token robot@pve!day-one",
-        "granted    DaedalVM on /pool/talos",
-    ] {
-        assert!(said.contains(line), "{said}");
-    }
+    assert!(said.starts_with(&planned), "{said}");
+    let (done, next) = said.split_once("\nAccount robot@pve!day-one: ").unwrap().1.split_once('\n').unwrap();
+    assert!(
+        done.contains("1 user created, 1 token created, ") && done.contains(" permissions granted"),
+        "{said}"
+    );
+    assert!(next.contains("token: {id: \"robot@pve!day-one\", secret: {file: proxmox-token.age}}"), "{said}");
     let kept = here.join("proxmox-token.age");
     let secret = decrypted(here, &kept);
     assert_eq!(secret.len(), 36);
     assert!(!std::fs::read_to_string(&kept).unwrap().contains(&secret));
     assert_eq!(std::fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!said.contains(&secret));
-    let again = good(&run(&served, here, &pinned, &root));
-    assert!(
-        again.lines().take_while(|line| !line.is_empty()).all(|line| line.starts_with("there ")),
-        "{again}"
-    );
+    // Nothing to do, and nothing to ask.
+    let again = good(&run(&served, here, &asked, &root));
+    assert!(again.starts_with("No changes: account robot@pve!day-one is as asked for.\n"), "{again}");
     // A token whose secret is elsewhere is not taken away from whoever has it.
     std::fs::remove_file(&kept).unwrap();
     let ran = run(&served, here, &pinned, &root);
@@ -130,11 +146,16 @@ fn from_an_address_to_a_cluster() {
     assert!(said.contains("could not be made (marked ?). Nothing was found that stops an apply."), "{said}");
     // The cloud-controller-manager gets an account of its own, which sees the VMs and nothing else.
     let ccm = [&["proxmox", "ccm"][..], &file].concat();
-    let said = good(&run(&served, here, &ccm, &root));
+    let ran = run(&served, here, &ccm, &root);
+    assert_eq!(ran.status.code(), Some(64), "{}{}", text(&ran.stdout), text(&ran.stderr));
+    let said = good(&run(&served, here, &[&ccm[..], &["--yes"]].concat(), &root));
+    assert!(said.contains("create role DaedalCCM with VM.Audit\n"), "{said}");
     assert!(
-        said.contains("created    role DaedalCCM") && said.contains("granted    DaedalCCM on /pool/talos"),
+        said.contains("1 role created, 1 user created, 1 token created, 2 permissions granted"),
         "{said}"
     );
+    let journal = std::fs::read_to_string(here.join(".daedal/first/first/journal.jsonl")).unwrap();
+    assert!(journal.contains("token first-ccm@pve!ccm"), "{journal}");
     let encrypted = here.join(".daedal/first/first/ccm.yaml.age");
     assert_eq!(std::fs::metadata(&encrypted).unwrap().permissions().mode() & 0o777, 0o600);
     let config = good(&run(&served, here, &[&["outputs", "ccm.yaml"][..], &file].concat(), &[]));
@@ -142,10 +163,7 @@ fn from_an_address_to_a_cluster() {
     assert!(config.contains("\"token_id\":\"first-ccm@pve!ccm\"") && !said.contains(own), "{said}");
     assert!(!std::fs::read_to_string(&encrypted).unwrap().contains(own));
     let again = good(&run(&served, here, &ccm, &root));
-    assert!(
-        again.lines().take_while(|line| !line.is_empty()).all(|line| line.starts_with("there ")),
-        "{again}"
-    );
+    assert!(again.starts_with("No changes: account first-ccm@pve!ccm is as asked for.\n"), "{again}");
     // With it, an apply would not get far.
     let denied = [
         "init",
@@ -193,8 +211,7 @@ fn keys_matter(served: &Served, here: &Path, setup: &[&str], root: &[(&str, &str
     // With its key, all is there.
     std::fs::write(&key, good_one).unwrap();
     let again = good(&run(served, here, setup, root));
-    let steps: Vec<_> = again.lines().take_while(|line| !line.is_empty()).collect();
-    assert!(steps.iter().all(|line| line.starts_with("there ")), "{again}");
+    assert!(again.starts_with("No changes: "), "{again}");
 }
 
 /// Another key opens what is kept, the API token's secret among it.
@@ -254,7 +271,7 @@ fn on_request(served: &Served, here: &Path, setup: &[&str], root: &[(&str, &str)
         let ran = asked(words);
         let said = text(&ran.stderr);
         assert_eq!(ran.status.code(), Some(77), "{said}");
-        assert!(said.contains(&format!("`daedal proxmox setup --with {usage} -f cluster.yaml`")), "{said}");
+        assert!(said.contains(&format!("proxmox setup --with {usage} -f cluster.yaml")), "{said}");
     }
     good(&run(served, here, &[setup, &["--with", "ha,backup"]].concat(), root));
     done(&["ha"], "1 HA resource created, 1 step in ");

@@ -2,10 +2,12 @@
 
 use crate::common;
 
+use common::hands::Hands;
 use common::{Changed, Lab, good, text};
 
 const FEWER: &[(&str, &str)] = &[("count: 3 ", "count: 1 "), ("count: 2\n", "count: 1\n")];
 
+/// Mission: M21
 #[test]
 fn a_lowered_count_and_node_remove_scale_a_cluster_down() {
     let lab = Lab::new();
@@ -96,6 +98,33 @@ fn a_node_is_gone_only_where_a_look_finds_nothing_of_it() {
     assert_eq!(fewer.json(&lab, &["node", "list"]).as_array().unwrap().len(), 2);
 }
 
+/// A VM whose notes were overwritten after its node left the inventory runs on: neither command calls it gone.
+#[test]
+fn a_node_whose_vm_lost_its_mark_is_not_removed() {
+    let lab = Lab::new();
+    let two = Changed::new("home", &[("count: 3 ", "count: 1 ")]);
+    good(&two.run(&lab, &["apply", "--yes"]));
+    let hands = Hands::on(&lab);
+    hands.set(304, "description", "rack 4, ask Ann");
+    let fewer = Changed::new("home", FEWER);
+    let list = fewer.run(&lab, &["node", "list"]);
+    let said = good(&list).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("mark lost") && !said.contains("absent"), "{said}");
+    assert!(!said.contains("node remove") && said.contains("daedal node mark worker-2 --lab"), "{said}");
+    let run = fewer.run(&lab, &["node", "remove", "worker-2", "--yes"]);
+    let said = text(&run.stdout);
+    assert_eq!(run.status.code(), Some(1), "{said}");
+    assert!(said.contains("VM 304 \"worker-2\" on atlas may be its VM"), "{said}");
+    assert!(!said.contains("is gone") && hands.vm(304).is_some(), "{said}");
+    let row = &fewer.json(&lab, &["node", "list"])[2];
+    assert_eq!((&row["vm"], &row["ready"]), (&"mark lost".into(), &"Ready".into()), "{row:#}");
+    // Declared and marked again, it can go.
+    good(&two.run(&lab, &["node", "mark", "worker-2", "--yes"]));
+    let said = good(&fewer.run(&lab, &["node", "remove", "worker-2", "--yes"]));
+    assert!(said.contains("worker-2 is gone") && hands.vm(304).is_none(), "{said}");
+}
+
+/// Mission: E22, H18
 #[test]
 fn a_backup_is_taken_listed_and_restored_into_a_fresh_cluster() {
     let lab = Lab::new();

@@ -24,6 +24,11 @@ fn a_cluster_is_called_gone_only_when_it_is() {
     let note = notes.iter().find(why).unwrap();
     // The advice names the number that leads back; taken, it does.
     assert_eq!(note["fix"], "set `vmid: 303` for worker-1 in the inventory", "{notes:?}");
+    assert_eq!(
+        (&note["code"], &note["data"]["guest"]["vmid"]),
+        (&"other-vmid".into(), &303.into()),
+        "{note}"
+    );
     let one_by_one = ("count: 2\n", "nodes: [{vmid: 303}, {vmid: 314}]\n");
     let advised = Changed::new("home", &[MOVED, &[one_by_one]].concat());
     let plan = advised.run(&lab, &["plan"]);

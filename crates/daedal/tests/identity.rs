@@ -48,24 +48,31 @@ fn a_vm_whose_notes_were_overwritten_is_left_told_and_can_be_marked_again() {
     let unasked = small.run(&lab, &["node", "mark", "worker-1"]);
     assert_eq!(unasked.status.code(), Some(64), "{}", text(&unasked.stderr));
     assert!(!hands.notes(303).contains("daedal-mark"));
+    let only = good(&small.run(&lab, &["node", "mark", "worker-1", "--plan-only"]));
+    assert!(only.contains("restore the mark of VM 303") && only.contains("1 mark to restore"), "{only}");
+    assert!(!hands.notes(303).contains("daedal-mark"));
     let net = hands.vm(303).unwrap().1.nics["net0"].property_string();
     let mac = hands.vm(303).unwrap().1.nics["net0"].mac.clone().unwrap();
     hands.set(303, "net0", &net.replace(&mac, "02:00:00:00:00:99"));
     let refused = small.run(&lab, &["node", "mark", "worker-1", "--yes"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stdout));
     assert!(
-        text(&refused.stderr).contains("the MAC of its first network card is"),
+        text(&refused.stderr).contains("the MAC of the first network card of VM 303"),
         "{}",
         text(&refused.stderr)
     );
     hands.set(303, "net0", &net);
     let said = good(&small.run(&lab, &["node", "mark", "worker-1", "--yes"]));
-    assert!(said.contains("matches worker-1 in everything but the mark"), "{said}");
+    assert!(said.contains("its VMID, SMBIOS uuid and MAC match"), "{said}");
+    assert!(said.contains("Talos accepts the keys of this cluster") && said.contains(&mac), "{said}");
+    assert!(said.contains("Cluster home: 1 mark restored, 1 step in"), "{said}");
     let notes = hands.notes(303);
     assert!(notes.starts_with("rack 4, ask Ann\n") && notes.contains("daedal-mark cluster="), "{notes}");
     assert!(!marked.contains("rack 4"));
     let again = good(&small.run(&lab, &["node", "mark", "worker-1"]));
-    assert!(again.contains("already has the mark of worker-1"), "{again}");
+    assert_eq!(again.trim_end(), "No changes: the VM of worker-1 has its mark.");
+    let journal = std::fs::read_to_string(lab.dir().join("clusters/home/home/journal.jsonl")).unwrap();
+    assert!(journal.contains("worker-1: restoring the mark"), "{journal}");
 
     let said = good(&small.run(&lab, &["destroy", "--confirm", "home"]));
     assert!(said.contains("Cluster home is gone") && hands.vm(303).is_none(), "{said}");
@@ -107,7 +114,7 @@ fn a_strangers_cluster_of_the_same_name_is_not_destroyed() {
     assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
     assert_eq!(vms(), [true, true]);
 
-    // With secrets of another cluster they are proven to be somebody else's.
+    // Nor do VMs elsewhere help: with an empty store no apply goes on beside them.
     let other = Changed::new("home", &[SMALL, common::BESIDE, &[("name: work ", "name: home ")]].concat());
     let theirs = elsewhere(&lab, "theirs");
     let elsewhere = other.run(&lab, &["apply", "--yes", "--state", &theirs]);
@@ -119,6 +126,87 @@ fn a_strangers_cluster_of_the_same_name_is_not_destroyed() {
     let gone = good(&small.run(&lab, &[&destroy[..], &["--without-secrets=2"]].concat()));
     assert!(gone.contains("Cluster home is gone"), "{gone}");
     assert_eq!(vms(), [false, false]);
+}
+
+/// VMs of another store's secrets, and VMs without a mark, are not asked: nothing is known of their health.
+#[test]
+fn status_does_not_call_a_cluster_dead_that_it_cannot_ask() {
+    let (lab, other) = (Lab::new(), Lab::new());
+    let small = Changed::new("home", SMALL);
+    for lab in [&lab, &other] {
+        good(&small.run(lab, &["apply", "--yes"]));
+    }
+    let rows = |json: &[u8]| -> Vec<serde_json::Value> {
+        let status: serde_json::Value = serde_json::from_slice(json).unwrap();
+        assert!(status["healthy"].is_null() && status["asDeclared"].is_null(), "{status:#}");
+        status["nodes"].as_array().unwrap().clone()
+    };
+    // The store of another cluster of the same name.
+    let theirs = other.dir().join("clusters/home").display().to_string();
+    let key = other.dir().join("clusters/key.txt").display().to_string();
+    let status = ["status", "--state", &theirs, "--key", &key];
+    let run = small.run(&lab, &status);
+    let (said, why) = (text(&run.stdout), text(&run.stderr));
+    assert_eq!(run.status.code(), Some(78), "{said}{why}");
+    assert!(said.contains("other secrets") && said.contains("2 not proven to be of this cluster"), "{said}");
+    assert!(
+        why.contains("the VMs were made with other secrets than those of this store (cp-1, worker-1)"),
+        "{why}"
+    );
+    assert!(why.contains("--state DIR") && why.contains("secrets import --replace FILE --lab"), "{why}");
+    for row in rows(&small.run(&lab, &[&status[..], &["-o", "json"]].concat()).stdout) {
+        assert!(row["running"].is_null() && row["healthy"].is_null(), "{row:#}");
+        assert_eq!(row["talos"], "not asked", "{row:#}");
+    }
+
+    // One that lost its mark beside one of ours is named with the command that helps.
+    let hands = Hands::on(&lab);
+    hands.set(303, "description", "rack 4, ask Ann");
+    let said = good(&small.run(&lab, &["status"])).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("1 of 2 VMs runs, 1 not proven to be of this cluster"), "{said}");
+    assert!(said.contains("1 node is as it should be, 1 node could not be checked"), "{said}");
+    assert!(said.contains("daedal node mark worker-1 --lab"), "{said}");
+    // Where all have lost theirs, nothing can be asked at all.
+    hands.set(300, "description", "rack 4, ask Ann");
+    let run = small.run(&lab, &["status"]);
+    let why = text(&run.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(run.status.code(), Some(1), "{why}");
+    assert!(
+        why.contains("the VMs have lost their marks") && why.contains("daedal node mark cp-1 --lab"),
+        "{why}"
+    );
+    let lost = small.run(&lab, &["status", "-o", "json"]);
+    assert!(rows(&lost.stdout).iter().all(|row| row["running"].is_null() && row["vm"] == "mark lost"));
+}
+
+/// A volume carries no mark: whoever has no secrets does not delete it by a mere yes.
+#[test]
+fn a_volume_is_not_deleted_without_the_secrets() {
+    let lab = Lab::new();
+    good(&Changed::new("home", SMALL).run(&lab, &["apply", "--yes"]));
+    lab.tamper(|world| {
+        let volumes = &mut world["datacenter"]["stores"]["atlas/local-lvm"]["volumes"];
+        let mut left = volumes["vm-303-disk-0"].clone();
+        left["vmid"] = 304.into();
+        volumes["vm-304-disk-0"] = left;
+    });
+    // Worker-2 is declared and not created: the volume has its VMID.
+    let two = Changed::new("home", &[("count: 3 ", "count: 1 ")]);
+    let left = || two.json(&lab, &["volumes", "list"])["volumes"].as_array().unwrap().len();
+    let empty = elsewhere(&lab, "empty");
+    let prune = ["volumes", "prune", "--yes", "--state", &empty];
+    let refused = two.run(&lab, &prune);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("nothing proves that 1 volume is this store's (local-lvm:vm-304-disk-0"), "{said}");
+    assert!(said.contains("--without-secrets"), "{said}");
+    let unasked = two.run(&lab, &[&prune[..], &["--without-secrets"]].concat());
+    assert_eq!(unasked.status.code(), Some(64), "{}", text(&unasked.stderr));
+    let wrong = two.run(&lab, &[&prune[..], &["--without-secrets=2"]].concat());
+    assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+    assert_eq!(left(), 1);
+    good(&two.run(&lab, &[&prune[..], &["--without-secrets=1"]].concat()));
+    assert_eq!(left(), 0);
 }
 
 /// A colleague's copy of the store of cluster home as it is now.
@@ -192,6 +280,17 @@ fn a_store_that_is_behind_is_told_and_does_not_go_on_by_a_mere_yes() {
     assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
     assert!(hands.vm(300).unwrap().1.tags.contains(&"three".to_owned()));
 
+    // Nor does it change anything else by a mere yes; what it would do is told with the same words.
+    let guards = ["proxmox", "firewall"];
+    let shown = good(&with_copy(&[&guards[..], &["--plan-only"]].concat()));
+    let top = shown.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(top.contains("two generations after what this store knows"), "{shown}");
+    let refused = with_copy(&[&guards[..], &["--yes"]].concat());
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(64), "{said}");
+    assert!(said.contains("proxmox firewall --lab") && said.contains("--onto 3"), "{said}");
+    assert!(!hands.vm(300).unwrap().1.nics["net0"].firewall);
+
     // Who applies what is there already agrees, and is asked nothing.
     let agrees = third.run(&lab, &["apply", "--yes", "--state", &copy]);
     good(&agrees);
@@ -219,6 +318,30 @@ fn a_store_that_is_behind_is_told_and_does_not_go_on_by_a_mere_yes() {
     // It knows of that generation now: what it creates next comes after it.
     good(&with_copy(&["apply", "--yes"]));
     assert!(hands.notes(300).contains(" generation=6 "), "{}", hands.notes(300));
+}
+
+/// Last week's copy of the store does not destroy templates that somebody made since.
+#[test]
+fn a_store_that_is_behind_prunes_no_templates_by_a_mere_yes() {
+    const CLONES: (&str, &str) = ("  network:\n", "  boot: {from: template, config: cidata}\n\n  network:\n");
+    let lab = Lab::new();
+    let first = Changed::new("home", &[SMALL, &[CLONES]].concat());
+    let second = [SMALL, &[CLONES, ("environment: lab ", "environment: two ")]].concat();
+    good(&first.run(&lab, &["apply", "--yes"]));
+    let copy = copied(&lab);
+    good(&Changed::new("home", &second).run(&lab, &["apply", "--yes"]));
+    let prune = ["templates", "prune", "--all", "--yes", "--state", &copy];
+    let refused = first.run(&lab, &prune);
+    let (shown, said) = (text(&refused.stdout), text(&refused.stderr));
+    assert_eq!(refused.status.code(), Some(64), "{said}");
+    assert!(shown.contains("generation 2 was applied by"), "{shown}");
+    assert!(said.contains("one generation after") && said.contains("--onto 2"), "{said}");
+    let hands = Hands::on(&lab);
+    assert!([998, 999].iter().all(|vmid| hands.vm(*vmid).is_some()));
+    let wrong = first.run(&lab, &[&prune[..], &["--onto", "1"]].concat());
+    assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong.stderr));
+    good(&first.run(&lab, &[&prune[..], &["--onto", "2"]].concat()));
+    assert!([998, 999].iter().all(|vmid| hands.vm(*vmid).is_none()));
 }
 
 #[test]

@@ -52,6 +52,7 @@ fn vms(lab: &Lab) -> u64 {
     status["vms"].as_u64().unwrap()
 }
 
+/// Mission: I10
 #[test]
 fn sigkill_at_twenty_random_moments_converges() {
     let lab = Lab::new();

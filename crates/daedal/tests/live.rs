@@ -5,9 +5,7 @@ use crate::common;
 use std::process::Output;
 
 use common::served::Served;
-use common::{Changed, good, text};
-
-const FINGERPRINT: &str = "fingerprint: \"5A:3C:0E:91:7B:D2:48:F6:1D:A9:63:BE:07:C4:8F:22:E5:70:9A:34:CB:16:5D:F8:81:2E:B7:49:90:6C:D3:1F\"";
+use common::{Changed, FINGERPRINT, good, text};
 
 /// The example as somebody would write it for this Proxmox.
 fn inventory(served: &Served, tls: &str, secret: &str) -> Changed {

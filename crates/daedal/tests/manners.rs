@@ -84,7 +84,8 @@ fn plans_pictures_and_outputs_follow_the_cluster() {
     assert_eq!(page["proxmox"]["absent"], "There is no VM 300.", "{page}");
 }
 
-/// M21: a changed inventory changes running nodes: told field by field, carried out, and then there is nothing left to do.
+/// A changed inventory changes running nodes: told field by field, carried out, and then there is nothing left to do.
+/// Mission: M19, M21
 #[test]
 fn a_changed_inventory_changes_running_nodes() {
     let lab = Lab::new();
@@ -112,8 +113,9 @@ fn a_changed_inventory_changes_running_nodes() {
     assert_eq!(after.json(&lab, &["status"])["healthy"], true);
 }
 
-/// H7: what Tailscale is told rides in every machine config. When the secret in it changes, where it is does not: it is
+/// What Tailscale is told rides in every machine config. When the secret in it changes, where it is does not: it is
 /// seen all the same, carried out, and stands in the outputs.
+/// Mission: H7
 #[test]
 fn a_changed_secret_reaches_running_nodes_and_the_outputs() {
     let lab = Lab::new();
@@ -148,7 +150,8 @@ fn a_changed_secret_reaches_running_nodes_and_the_outputs() {
     assert_eq!(home.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
 }
 
-/// H6: one list of nodes; they ask for their addresses first, and are told them later, without a reboot.
+/// One list of nodes; they ask for their addresses first, and are told them later, without a reboot.
+/// Mission: H6
 #[test]
 fn addresses_are_asked_for_first_and_told_later() {
     let lab = Lab::new();
@@ -171,7 +174,8 @@ fn addresses_are_asked_for_first_and_told_later() {
     assert_eq!(told.json(&lab, &["status"])["healthy"], true);
 }
 
-/// M23: clusters side by side on one Proxmox, in one store: each its own secrets and outputs, and one's end is not the other's.
+/// Clusters side by side on one Proxmox, in one store: each its own secrets and outputs, and one's end is not the other's.
+/// Mission: M23
 #[test]
 fn clusters_live_side_by_side() {
     let lab = Lab::new();
@@ -217,6 +221,17 @@ fn a_saved_plan_is_shown_moved_and_executed_only_as_the_expected_one() {
     assert!(text(&shown.stderr).contains(&format!("Plan {id}, made by daedal")), "{}", text(&shown.stderr));
     assert!(text(&made.stderr).contains(&format!("--expect {id}")), "{}", text(&made.stderr));
 
+    // One of an older version is refused as that, whatever else is in it.
+    let mut older: serde_json::Value = serde_json::from_slice(&std::fs::read(&plan).unwrap()).unwrap();
+    older["plan"]["format"] = 1.into();
+    older["plan"]["notes"] = serde_json::json!([{"level": "info", "about": "cp-1", "text": "It is there."}]);
+    let file = moved.path().join("older.json");
+    std::fs::write(&file, older.to_string()).unwrap();
+    let refused = command(["plan", "show"]).arg(&file).output().unwrap();
+    assert_eq!(refused.status.code(), Some(65), "{}", text(&refused.stderr));
+    let said = text(&refused.stderr);
+    assert!(said.contains("its format is 1, this version knows 2") && said.contains("plan --save"), "{said}");
+
     let apply = |id: &str| {
         let mut apply = command(["apply", "--expect", id, "--lab", "--lab-speed", "60", "--lab-dir"]);
         apply.arg(lab.dir()).arg(&plan).output().unwrap()
@@ -248,12 +263,13 @@ fn what_is_wrong_with_an_inventory_is_told_to_programs_field_by_field() {
 
 /// Names are completed from the inventory at hand; without one there are none, and no complaint.
 #[test]
-fn shells_complete_nodes_outputs_and_roles() {
+fn shells_complete_nodes_outputs_roles_and_clusters() {
     let file = common::root().join("examples/home/cluster.yaml").display().to_string();
     let nodes = good(&daedal(["complete", "nodes", "-f", &file]));
     assert_eq!(nodes.lines().collect::<Vec<_>>(), ["cp-1", "cp-2", "cp-3", "worker-1", "worker-2"]);
     assert!(good(&daedal(["complete", "roles"])).contains("os:reader"));
     assert!(good(&daedal(["complete", "outputs", "-f", &file])).contains("dnsmasq"));
+    assert_eq!(good(&daedal(["complete", "clusters", "-f", &file])).trim(), "home");
     assert_eq!(good(&daedal(["complete", "nodes", "-f", "/no/such/file"])), "");
     for shell in ["bash", "zsh", "fish"] {
         let script = good(&daedal(["completions", shell]));
@@ -264,12 +280,17 @@ fn shells_complete_nodes_outputs_and_roles() {
     assert!(bash.status.success());
     let script = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(script.path(), good(&daedal(["completions", "bash"]))).unwrap();
-    let ask = format!(
-        "PATH={}:$PATH; source {}; COMP_WORDS=(daedal node show -f {file} wor); COMP_CWORD=5; \
-         __daedal_names daedal wor {file}; echo \"${{COMPREPLY[@]}}\"",
-        std::path::Path::new(env!("CARGO_BIN_EXE_daedal")).parent().unwrap().display(),
-        script.path().display(),
-    );
-    let said = std::process::Command::new("bash").args(["-c", &ask]).output().unwrap();
-    assert!(text(&said.stdout).contains("worker-1 worker-2"), "{}{}", text(&said.stdout), text(&said.stderr));
+    for (words, at, names) in
+        [("node show -f FILE wor", 5, "worker-1 worker-2"), ("plan -f FILE --cluster ho", 5, "home")]
+    {
+        let ask = format!(
+            "PATH={}:$PATH; source {}; COMP_WORDS=(daedal {}); COMP_CWORD={at}; \
+             __daedal_names daedal '' {file}; echo \"${{COMPREPLY[@]}}\"",
+            std::path::Path::new(env!("CARGO_BIN_EXE_daedal")).parent().unwrap().display(),
+            script.path().display(),
+            words.replace("FILE", &file),
+        );
+        let said = std::process::Command::new("bash").args(["-c", &ask]).output().unwrap();
+        assert!(text(&said.stdout).contains(names), "{}{}", text(&said.stdout), text(&said.stderr));
+    }
 }

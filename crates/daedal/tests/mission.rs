@@ -11,7 +11,8 @@ fn hosts_of(status: &Value) -> Vec<(String, String)> {
     nodes.iter().map(|node| (text(&node["node"]), text(&node["host"]))).collect()
 }
 
-/// E1: requested against declared capacity, and against what the hosts really have; host, resource, wanted, free.
+/// Requested against declared capacity, and against what the hosts really have; host, resource, wanted, free.
+/// Mission: E1
 #[test]
 fn a_shortfall_names_host_resource_wanted_and_free() {
     let lab = Lab::new();
@@ -41,7 +42,8 @@ fn a_shortfall_names_host_resource_wanted_and_free() {
     assert!(text(&Changed::new("home", &[]).run(&lab, &["status"]).stdout).matches("absent").count() == 5);
 }
 
-/// E2, E3, E4, E10, M17: control planes first and pinned, workers interleaved over unequal hosts, VMIDs by role.
+/// Control planes first and pinned, workers interleaved over unequal hosts, VMIDs by role.
+/// Mission: E2, E3, E4, E10, M17
 #[test]
 fn nodes_are_spread_over_several_hosts_as_declared() {
     let lab = Lab::new();
@@ -72,7 +74,8 @@ fn nodes_are_spread_over_several_hosts_as_declared() {
     assert!(text(&run.stderr).contains("protect"), "{}", text(&run.stderr));
 }
 
-/// E6, F8: secrets are unique to a cluster, made once, and reused whichever machine runs the tool.
+/// Secrets are unique to a cluster, made once, and reused whichever machine runs the tool.
+/// Mission: E6, F8
 #[test]
 fn secrets_are_made_once_and_travel_with_the_store() {
     let lab = Lab::new();
@@ -107,7 +110,8 @@ fn secrets_are_made_once_and_travel_with_the_store() {
     assert_eq!(first.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0), "side by side");
 }
 
-/// F5, F11: the table of nodes as VMs, with the workers' disk for Longhorn and what mounts it.
+/// The table of nodes as VMs, with the workers' disk for Longhorn and what mounts it.
+/// Mission: F5, F11
 #[test]
 fn a_table_of_nodes_becomes_their_vms() {
     let lab = Lab::new();
@@ -150,8 +154,9 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-/// E8, E11, I7, H3: control planes, then workers, then etcd once on the first control plane's own address, then
+/// Control planes, then workers, then etcd once on the first control plane's own address, then
 /// the virtual address, then Ready; the media goes as soon as the node has its config.
+/// Mission: E8, E11, M8, H3, I7
 #[test]
 fn the_order_of_a_birth() {
     let lab = Lab::new();
@@ -191,7 +196,8 @@ fn the_order_of_a_birth() {
     assert_eq!(home.run(&lab, &["plan", "--detailed-exitcode"]).status.code(), Some(0));
 }
 
-/// E12, H5: bridge, VLAN and storages are the declared ones; a change of them is seen as drift and carried out.
+/// Bridge, VLAN and storages are the declared ones; a change of them is seen as drift and carried out.
+/// Mission: E12
 #[test]
 fn a_changed_vlan_and_size_are_seen_and_carried_out() {
     let lab = Lab::new();
@@ -210,7 +216,8 @@ fn a_changed_vlan_and_size_are_seen_and_carried_out() {
     assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
 }
 
-/// E13, M12: `ha` insists on three control planes, an odd number; one control plane without workers is a cluster too.
+/// `ha` insists on three control planes, an odd number; one control plane without workers is a cluster too.
+/// Mission: E13, M12
 #[test]
 fn counts_are_governed() {
     for (from, to, word) in [
@@ -233,7 +240,8 @@ fn counts_are_governed() {
     assert_eq!((status["nodes"].as_array().unwrap().len(), &status["healthy"]), (1, &Value::Bool(true)));
 }
 
-/// E18, M4: static addresses and a virtual one; without it, the first control plane is the endpoint; several resolvers.
+/// Static addresses and a virtual one; without it, the first control plane is the endpoint; several resolvers.
+/// Mission: E7, E18, M4
 #[test]
 fn the_virtual_address_is_optional() {
     let lab = Lab::new();
@@ -257,10 +265,11 @@ fn the_virtual_address_is_optional() {
     );
 }
 
-/// M3, M10: addresses counted from the network, VMIDs from ranges; running out is a clear error.
+/// Addresses counted from the network, VMIDs from ranges; running out is a clear error.
+/// Mission: M3, M10
 #[test]
 fn addresses_and_vmids_are_counted_from_ranges() {
-    let file = root().join("examples/ranges/cluster.yaml").display().to_string();
+    let file = root().join("examples/modules/cluster.yaml").display().to_string();
     let run = daedal(["inventory", "show", "--resolved", "-o", "json", "-f", &file]);
     let cluster: Value = serde_json::from_str(&good(&run)).unwrap();
     let nodes = cluster["nodes"].as_array().unwrap();
@@ -269,13 +278,14 @@ fn addresses_and_vmids_are_counted_from_ranges() {
     assert_eq!(of("vmid"), ["2000", "2001", "2002", "3000", "3001", "3002", "3003"]);
     assert_eq!(of("address")[0], "10.20.0.10/24");
     assert_eq!(of("address")[3], "10.20.0.20/24");
-    let overflow = Changed::new("ranges", &[("vmid: 2000-2999", "vmid: 2000-2001")]);
+    let overflow = Changed::new("modules", &[("vmid: 2000-2999", "vmid: 2000-2001")]);
     let run = daedal(["check", "-f", &overflow.file().display().to_string()]);
     assert_eq!(run.status.code(), Some(65));
     assert!(text(&run.stderr).contains("2000"), "{}", text(&run.stderr));
 }
 
-/// H5, H12: MACs are derived, so they are the same on every machine and after every destroy.
+/// MACs are derived, so they are the same on every machine and after every destroy.
+/// Mission: H5, H12
 #[test]
 fn macs_are_deterministic() {
     let lab = Lab::new();

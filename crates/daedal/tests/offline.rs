@@ -279,30 +279,3 @@ fn a_second_look_is_told_with_its_nodes() {
     assert_eq!(doubt["nodes"], serde_json::json!(["worker-1", "worker-2"]), "{json}");
     assert!(doubt["text"].as_str().unwrap().ends_with(words), "{json}");
 }
-
-/// Everything written in Rust below a folder; tests are wherever they fit best.
-fn collect_sources(folder: &std::path::Path, sources: &mut String) {
-    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        if entry.file_type().unwrap().is_dir() {
-            collect_sources(&entry.path(), sources);
-        } else if entry.path().extension().is_some_and(|e| e == "rs") {
-            sources.push_str(&std::fs::read_to_string(entry.path()).unwrap());
-        }
-    }
-}
-
-#[test]
-fn every_test_that_the_mission_page_names_exists() {
-    let page = std::fs::read_to_string(common::root().join("docs/mission.md")).unwrap();
-    let mut sources = String::new();
-    collect_sources(&common::root().join("crates"), &mut sources);
-    let mut named = 0;
-    for row in page.lines().filter(|line| line.starts_with("| ") && line.contains('`')) {
-        let tests = row.rsplit('|').nth(1).unwrap();
-        for test in tests.split('`').skip(1).step_by(2) {
-            assert!(sources.contains(&format!("fn {test}()")), "{test} in {row}");
-            named += 1;
-        }
-    }
-    assert!(named >= 30, "{named}");
-}

@@ -5,7 +5,8 @@ use crate::common;
 use common::{Changed, Lab, good};
 use daedal_talos_config::MachineConfig;
 
-/// I4, F9, M19: a folder of patches, and patches by role, pool and node, with facts and what the environment gives.
+/// A folder of patches, and patches by role, pool and node, with facts and what the environment gives.
+/// Mission: M19, I4, F9
 #[test]
 fn patches_from_a_folder_for_roles_pools_and_nodes_reach_the_nodes() {
     let inventory = Changed::new(

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use common::served::Served;
 use common::{client, good};
 use daedal_dial::Trust;
-use daedal_image_factory::{Factory, Schematic};
+use daedal_image_factory::Factory;
+use daedal_talos_image::Schematic;
 
 fn stories() -> PathBuf {
     common::root().join("crates/daedal/tests/clients")

@@ -24,8 +24,9 @@ fn is_private(path: &Path) -> bool {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o077 == 0
 }
 
-/// E6, F8, M22: a bundle made elsewhere becomes the cluster's, comes out as it went in, and is never exchanged for another
+/// A bundle made elsewhere becomes the cluster's, comes out as it went in, and is never exchanged for another
 /// under a running cluster; a lost one comes back from a control plane's machine config.
+/// Mission: M22
 #[test]
 fn secrets_are_imported_shown_exported_and_never_exchanged() {
     let lab = Lab::new();
@@ -163,6 +164,7 @@ fn authorities_of_an_older_pki_carry_a_cluster() {
 }
 
 /// A cluster that runs on its own secrets does not take others, even where its store is lost.
+/// Mission: M22
 #[test]
 fn a_running_cluster_refuses_other_secrets() {
     let lab = Lab::new();
@@ -431,8 +433,9 @@ fn was_granted<T>(call: Result<T, daedal_talos_client::Error>) -> bool {
     }
 }
 
-/// M22: talosconfig by role and kubeconfig are minted offline with a chosen life; each role may what Talos lets it, and no
+/// Talosconfig by role and kubeconfig are minted offline with a chosen life; each role may what Talos lets it, and no
 /// more; the admin's are exchanged.
+/// Mission: M22
 #[tokio::test]
 async fn access_is_minted_by_role_and_lifetime() {
     let lab = Lab::new();

@@ -5,21 +5,19 @@ use crate::common;
 use common::{Changed, Lab, good};
 
 /// Proxmox, networks, cluster, nodes, templates, resources, VMID ranges, distribution and tags.
+/// Mission: M11, M16
 #[tokio::test]
 async fn every_group_of_settings_arrives() {
     let lab = Lab::new();
     let inventory = Changed::new(
-        "ranges",
+        "modules",
         &[
-            ("images: local}\n", "images: local}\n    pool: talos\n    bridge: vmbr1\n    vlan: 30\n"),
-            (
-                "  network:\n",
-                "  boot: {from: template, template: {controlplane: 998, worker: 999, clone: full}}\n  tags: [Team-A]\n  \
-                 placement: {pin: {cp-1: pve1, worker-1: pve2}}\n\n  network:\n",
-            ),
+            ("    bridge: vmbr0\n", "    bridge: vmbr1\n    vlan: 30\n"),
+            ("tags: [team-a]", "tags: [Team-A]"),
+            ("pin: {cp-1: pve1}", "pin: {cp-1: pve1, worker-1: pve2}"),
             ("count: 3 ", "count: 1 "),
             ("count: 4 ", "count: 1 "),
-            ("    - name: worker\n", "    - name: worker\n      tags: [big]\n"),
+            ("tags: [workload]", "tags: [big]"),
         ],
     );
     good(&inventory.run(&lab, &["apply", "--yes"]));
@@ -38,8 +36,8 @@ async fn every_group_of_settings_arrives() {
     );
     let cp = root.vm_config(&cp.node, 2000).await.unwrap();
     let worker = root.vm_config("pve2", 3000).await.unwrap();
-    assert_eq!(cp.tags, ["daedal", "daedal-ranges", "staging", "team-a"]);
-    assert_eq!(worker.tags, ["big", "daedal", "daedal-ranges", "staging", "team-a"]);
+    assert_eq!(cp.tags, ["daedal", "daedal-modules", "staging", "team-a"]);
+    assert_eq!(worker.tags, ["big", "daedal", "daedal-modules", "staging", "team-a"]);
     assert_eq!((cp.vcpus(), cp.memory_mib, worker.vcpus(), worker.memory_mib), (4, 4096, 8, 8192));
     assert_eq!(worker.disks["scsi0"].storage(), "local-zfs");
     let nic = &worker.nics["net0"];
@@ -49,14 +47,23 @@ async fn every_group_of_settings_arrives() {
 }
 
 /// DHCP gives any address, the guest agents say which, and the first control plane's is the endpoint.
+/// Mission: E7
 #[test]
 fn a_cluster_whose_addresses_nobody_declares() {
     let lab = Lab::new();
     let inventory = Changed::new(
-        "ranges",
+        "modules",
         &[
-            ("    vip: +5                 # 10.20.0.5\n", "    dhcp: discovered\n"),
-            ("  network:\n", "  boot: {config: maintenance}\n\n  network:\n"),
+            (", templates: templates, cloudInit: local-lvm}", "}"),
+            ("    vip: +5                 # 10.20.0.5; leave it out for none\n", "    dhcp: discovered\n"),
+            (
+                "    from: template\n    config: cloud-init-drive ",
+                "    from: disk-image\n    config: maintenance ",
+            ),
+            (
+                "    template: {controlplane: 998, worker: 999, clone: full}   # 996 and 997 on the second host\n",
+                "",
+            ),
             ("      address: +10          # 10.20.0.10, .11, .12\n", ""),
             ("      address: +20          # 10.20.0.20 … .23\n", ""),
             ("count: 3 ", "count: 1 "),
@@ -81,5 +88,5 @@ fn a_cluster_whose_addresses_nobody_declares() {
     let page = inventory.json(&lab, &["node", "show", "worker-1"]);
     assert_eq!(page["address"], status["nodes"][1]["address"], "{page:#}");
     assert!(page["kubernetes"].to_string().contains("kubelet"), "{page:#}");
-    good(&inventory.run(&lab, &["destroy", "--confirm", "ranges"]));
+    good(&inventory.run(&lab, &["destroy", "--confirm", "modules"]));
 }

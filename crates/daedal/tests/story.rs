@@ -4,6 +4,7 @@ use crate::common;
 
 use common::{Lab, good, text};
 
+/// Mission: E9, M5, M6, M20, H1, H12, H16, I3, I10, F1, F10
 #[test]
 fn a_cluster_from_nothing_and_back() {
     let lab = Lab::new();

@@ -9,7 +9,8 @@ const CLONES: (&str, &str) = ("  network:\n", "  boot: {from: template, config: 
 /// On ZFS a template stays while its linked clones do; on a thin pool it need not.
 const ON_ZFS: (&str, &str) = ("disks: local-lvm ", "disks: tank ");
 
-/// M15: what is old can be seen and goes when somebody says so.
+/// What is old can be seen and goes when somebody says so.
+/// Mission: M15
 #[test]
 fn templates_are_listed_and_go_when_somebody_says_so() {
     let lab = Lab::new();

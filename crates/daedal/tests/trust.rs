@@ -67,6 +67,9 @@ fn a_labs_control_file_leads_nowhere_else() {
         let refused = cluster.run(&lab, &["plan"]);
         assert_eq!(refused.status.code(), Some(69), "{}", said(&refused));
         assert!(said(&refused).contains(why), "{}", said(&refused));
+        // What helps names the lab that is meant.
+        let reset = format!("daedal lab reset --lab-dir {}", lab.dir().display());
+        assert!(said(&refused).contains(&reset), "{}", said(&refused));
     }
     std::fs::write(lab.dir().join("token"), "x").unwrap();
     good(&command(["lab", "reset", "--lab-dir"]).arg(lab.dir()).output().unwrap());

@@ -1,7 +1,7 @@
 //! What somebody does in Proxmox by hand, past the program.
 
 use daedal_lab::Handle;
-use daedal_proxmox::{Client, TaskWatcher, Token, Trust, UpdateVm, VmConfig};
+use daedal_proxmox::{Client, CreateVm, TaskWatcher, Token, Trust, UpdateVm, VmConfig};
 
 use super::Lab;
 
@@ -14,8 +14,13 @@ pub struct Hands {
 impl Hands {
     /// The lab must run.
     pub fn on(lab: &Lab) -> Self {
+        Self::at(&lab.dir())
+    }
+
+    /// The lab of this folder must run.
+    pub fn at(lab: &std::path::Path) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let handle = runtime.block_on(Handle::find(&lab.dir())).unwrap().unwrap();
+        let handle = runtime.block_on(Handle::find(lab)).unwrap().unwrap();
         let proxy = daedal_dial::Proxy::parse(&format!("http://{}", handle.proxy())).unwrap();
         let token = Token::new("daedal@pve!cli", handle.token_secret().unwrap()).unwrap();
         let client = Client::builder("https://atlas.lan:8006", token)
@@ -46,6 +51,15 @@ impl Hands {
         let (host, _) = self.vm(vmid).unwrap();
         let update = UpdateVm::new().set(option, value);
         self.runtime.block_on(self.client.update_vm(&host, vmid, &update)).unwrap();
+    }
+
+    /// Creates an empty VM on atlas.
+    pub fn create(&self, vmid: u32, name: &str) {
+        let vm = CreateVm { vmid, name: name.to_owned(), cores: 1, memory_mib: 512, ..CreateVm::default() };
+        self.runtime.block_on(async {
+            let creating = self.client.create_vm("atlas", &vm).await.unwrap();
+            TaskWatcher::new(&self.client).finish(&creating, "create a VM").await.unwrap();
+        });
     }
 
     /// Stops a VM and destroys it.

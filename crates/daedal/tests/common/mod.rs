@@ -204,6 +204,9 @@ impl Changed {
     }
 }
 
+/// What the home example pins.
+pub const FINGERPRINT: &str = "fingerprint: \"5A:3C:0E:91:7B:D2:48:F6:1D:A9:63:BE:07:C4:8F:22:E5:70:9A:34:CB:16:5D:F8:81:2E:B7:49:90:6C:D3:1F\"";
+
 /// A small cluster: one control plane and one worker.
 pub const SMALL: &[(&str, &str)] = &[("count: 3 ", "count: 1 "), ("count: 2\n", "count: 1\n")];
 

@@ -1,6 +1,7 @@
 //! A lab in the foreground, reached as any Proxmox is: through its proxy, with its CA and its token.
 
 use std::io::BufRead as _;
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use super::{Lab, command, root};
@@ -15,11 +16,21 @@ pub struct Served {
 impl Served {
     /// Starts it and waits until it answers.
     pub fn start() -> Self {
-        let lab = Lab::new();
+        Self::start_in(Lab::new(), &root().join("examples/home/cluster.yaml"))
+    }
+
+    /// The same with a datacenter for this inventory.
+    pub fn start_in(lab: Lab, inventory: &Path) -> Self {
+        Self::start_with(lab, inventory, &[])
+    }
+
+    /// The same for an inventory that needs variables.
+    pub fn start_with(lab: Lab, inventory: &Path, variables: &[(&str, &str)]) -> Self {
         let mut child = command(["lab", "serve", "-o", "json", "--lab-speed", "60", "--lab-dir"])
             .arg(lab.dir())
             .arg("-f")
-            .arg(root().join("examples/home/cluster.yaml"))
+            .arg(inventory)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -36,9 +47,34 @@ impl Served {
         Self { lab, child, announced }
     }
 
+    /// The lab's folder.
+    pub fn folder(&self) -> std::path::PathBuf {
+        self.lab.dir()
+    }
+
     /// What it announced about itself.
     pub fn announced(&self, key: &str) -> &str {
         self.announced[key].as_str().unwrap()
+    }
+
+    /// The files of a kind on a storage of all hosts.
+    pub fn files(&self, endpoint: &str, storage: &str, content: &str) -> Vec<String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let root = self.lab.root(endpoint).await;
+            let mut files = Vec::new();
+            for host in root.resources_of("node").await.unwrap() {
+                let volumes = root.volumes(&host.node, storage, Some(content)).await.unwrap();
+                files.extend(volumes.into_iter().map(|volume| volume.volid));
+            }
+            files
+        })
+    }
+
+    /// Stops it, and gives its whole world as it is on disk.
+    pub fn world(&self) -> serde_json::Value {
+        super::good(&command(["lab", "stop", "--lab-dir"]).arg(self.lab.dir()).output().unwrap());
+        serde_json::from_slice(&std::fs::read(self.lab.dir().join("world.json")).unwrap()).unwrap()
     }
 
     /// The secret of its token, which is root's password, too.
