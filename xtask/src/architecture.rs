@@ -11,7 +11,15 @@ type Arrows = BTreeMap<String, BTreeSet<String>>;
 const PREFIX: &str = "daedal-";
 /// What a pure crate must not reach, however many crates lie between.
 const NETWORK: [&str; 5] = ["tokio", "hyper", "tonic", "prost", "daedal-dial"];
-const PURE: [&str; 4] = ["daedal-inventory", "daedal-machine", "daedal-planner", "daedal-talos-config"];
+const PURE: [&str; 7] = [
+    "daedal-inventory",
+    "daedal-machine",
+    "daedal-planner",
+    "daedal-sops",
+    "daedal-talos-config",
+    "daedal-talos-image",
+    "daedal-words",
+];
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
-use crate::{cargo, peers};
+use crate::{built, cargo, peers};
 
 /// A suite: tests that need a peer, and how to tell that it is there.
 struct Suite {
@@ -24,36 +24,34 @@ struct Suite {
 /// How a suite is run.
 #[derive(Clone, Copy)]
 enum Way {
-    /// Tests of a package, or only those with one of these in their names.
+    /// Tests of a package (the name of its folder), or only those with one of these in their names.
     Tests { package: &'static str, name: &'static str, only: &'static [&'static str] },
     /// A program of a package.
     Example { package: &'static str, name: &'static str, release: bool, args: &'static [&'static str] },
 }
 
 impl Way {
-    fn command(self) -> Command {
-        let mut command = cargo();
+    /// Builds it with the workspace, and gives the command that runs it.
+    fn command(self) -> Result<Command, String> {
+        let mut build = cargo();
+        let (package, name) = match self {
+            Self::Tests { package, name, .. } => {
+                build.args(["test", "--no-run", "--workspace", "--test", name]);
+                (package, name)
+            }
+            Self::Example { package, name, release, .. } => {
+                build.args(["build", "--workspace", "--example", name]).args(release.then_some("--release"));
+                (package, name)
+            }
+        };
+        let label = format!("{package}/{name}");
+        let built = built::build(&mut build)?.into_iter().find(|binary| binary.label == label);
+        let mut command = built.ok_or_else(|| format!("cargo built no {label}"))?.command();
         match self {
-            Self::Tests { package, name, only } => {
-                command
-                    .args([
-                        "test",
-                        "--package",
-                        package,
-                        "--test",
-                        name,
-                        "--",
-                        "--nocapture",
-                        "--include-ignored",
-                    ])
-                    .args(only);
-            }
-            Self::Example { package, name, release, args } => {
-                command.args(["run", "--quiet"]).args(release.then_some("--release"));
-                command.args(["--package", package, "--example", name, "--"]).args(args);
-            }
-        }
-        command
+            Self::Tests { only, .. } => command.args(["--nocapture", "--include-ignored"]).args(only),
+            Self::Example { args, .. } => command.args(args),
+        };
+        Ok(command)
     }
 }
 
@@ -102,6 +100,13 @@ fn kubectl() -> Option<PathBuf> {
     peers::on_path("kubectl").or_else(|| peers::built("kubernetes-", "kubectl"))
 }
 
+/// The SSH server, unpacked or installed, where its client's tools are on the PATH.
+fn openssh() -> Option<PathBuf> {
+    peers::on_path("ssh-keygen").and(peers::on_path("ssh-agent"))?;
+    let installed = Some(PathBuf::from("/usr/sbin/sshd")).filter(|sshd| sshd.is_file());
+    peers::built("openssh-", "usr/sbin/sshd").or(installed)
+}
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "talos",
@@ -109,7 +114,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("config-tool-", "config-tool"),
         told_in: None,
         wanted: "build config-tool",
-        run: Way::Tests { package: "daedal-talos-config", name: "conformance", only: &[] },
+        run: Way::Tests { package: "talos-config", name: "conformance", only: &[] },
         quick: None,
     },
     Suite {
@@ -118,7 +123,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("schematic-id-", "schematic-id"),
         told_in: None,
         wanted: "build schematic-id",
-        run: Way::Tests { package: "daedal-image-factory", name: "conformance", only: &[] },
+        run: Way::Tests { package: "talos-image", name: "conformance", only: &[] },
         quick: None,
     },
     Suite {
@@ -127,7 +132,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of recorded exchanges",
-        run: Way::Tests { package: "daedal-proxmox", name: "suite", only: &["recordings::"] },
+        run: Way::Tests { package: "proxmox", name: "suite", only: &["recordings::"] },
         quick: None,
     },
     Suite {
@@ -136,7 +141,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of recorded exchanges",
-        run: Way::Tests { package: "daedal-lab", name: "proxmox", only: &["replay::", "schema::"] },
+        run: Way::Tests { package: "lab", name: "proxmox", only: &["replay::", "schema::"] },
         quick: None,
     },
     Suite {
@@ -145,7 +150,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::proxmox_data().filter(|data| data.is_dir()),
         told_in: None,
         wanted: "set DAEDAL_PROXMOX_DATA to a folder of API schemas",
-        run: Way::Tests { package: "daedal-proxmox", name: "suite", only: &["requests::"] },
+        run: Way::Tests { package: "proxmox", name: "suite", only: &["requests::"] },
         quick: None,
     },
     Suite {
@@ -190,9 +195,9 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("helm-v3.", "helm"),
         told_in: None,
         wanted: "build helm",
-        run: Way::Example { package: "daedal-helm", name: "conformance", release: true, args: &[] },
+        run: Way::Example { package: "helm", name: "conformance", release: true, args: &[] },
         quick: Some(Way::Example {
-            package: "daedal-helm",
+            package: "helm",
             name: "conformance",
             release: false,
             args: &["--offline", "1000"],
@@ -204,7 +209,7 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("helm-v4.", "helm"),
         told_in: None,
         wanted: "build helm 4",
-        run: Way::Example { package: "daedal-helm", name: "conformance", release: true, args: &["--helm4"] },
+        run: Way::Example { package: "helm", name: "conformance", release: true, args: &["--helm4"] },
         quick: None,
     },
     Suite {
@@ -213,7 +218,25 @@ const SUITES: &[Suite] = &[
         peer: || peers::on_path("openssl").filter(|_| peers::on_path("go").is_some()),
         told_in: Some("DAEDAL_OPENSSL"),
         wanted: "install openssl and go",
-        run: Way::Tests { package: "daedal-helm", name: "suite", only: &["real_verifiers::"] },
+        run: Way::Tests { package: "helm", name: "suite", only: &["real_verifiers::"] },
+        quick: None,
+    },
+    Suite {
+        name: "s3",
+        what: "a store in versitygw, and its refusal where that ignores conditional writes",
+        peer: || peers::built("versitygw-", "versitygw"),
+        told_in: Some("DAEDAL_VERSITYGW"),
+        wanted: "build versitygw (CONTRIBUTING.md)",
+        run: Way::Tests { package: "store", name: "real_s3", only: &["versitygw"] },
+        quick: None,
+    },
+    Suite {
+        name: "s3-moto",
+        what: "a store in moto",
+        peer: || peers::built("moto-", "bin/moto_server"),
+        told_in: Some("DAEDAL_MOTO"),
+        wanted: "build moto (CONTRIBUTING.md)",
+        run: Way::Tests { package: "store", name: "real_s3", only: &["moto"] },
         quick: None,
     },
     Suite {
@@ -222,7 +245,34 @@ const SUITES: &[Suite] = &[
         peer: || peers::built("age-", "age"),
         told_in: Some("DAEDAL_AGE"),
         wanted: "build age (CONTRIBUTING.md)",
-        run: Way::Tests { package: "daedal-store", name: "real_age", only: &[] },
+        run: Way::Tests { package: "store", name: "real_age", only: &[] },
+        quick: None,
+    },
+    Suite {
+        name: "sops",
+        what: "unmodified sops and ours open, edit and refuse each other's files: YAML, JSON, dotenv, any bytes",
+        peer: || peers::built("sops-", "sops"),
+        told_in: Some("DAEDAL_SOPS"),
+        wanted: "build sops (CONTRIBUTING.md)",
+        run: Way::Tests { package: "sops", name: "real_sops", only: &[] },
+        quick: None,
+    },
+    Suite {
+        name: "sops-bundle",
+        what: "unmodified sops opens and edits the secrets bundle that is kept in a SOPS file",
+        peer: || peers::built("sops-", "sops"),
+        told_in: Some("DAEDAL_SOPS"),
+        wanted: "build sops (CONTRIBUTING.md)",
+        run: Way::Tests { package: "store", name: "sops_bundle", only: &["the_real_sops"] },
+        quick: None,
+    },
+    Suite {
+        name: "ssh",
+        what: "OpenSSH's server, agent and known_hosts beside ours",
+        peer: openssh,
+        told_in: Some("DAEDAL_SSHD"),
+        wanted: "install openssh-server and openssh-client, or unpack the first (CONTRIBUTING.md)",
+        run: Way::Tests { package: "ssh", name: "openssh", only: &[] },
         quick: None,
     },
     Suite {
@@ -311,12 +361,16 @@ pub fn run(args: &[String]) -> ExitCode {
             }
             Some(peer) => {
                 println!("beside {}", peer.display());
-                let mut command = suite.quick.filter(|_| built_only).unwrap_or(suite.run).command();
-                command.env("DAEDAL_PEERS", peers::folder());
-                // Some tests ask a second peer, if it is there.
-                command.envs(kubectl().map(|kubectl| ("DAEDAL_KUBECTL", kubectl)));
-                command.envs(suite.told_in.map(|variable| (variable, peer)));
-                compared(&mut command)
+                match suite.quick.filter(|_| built_only).unwrap_or(suite.run).command() {
+                    Err(problem) => (Verdict::Differs, vec![problem]),
+                    Ok(mut command) => {
+                        command.env("DAEDAL_PEERS", peers::folder());
+                        // Some tests ask a second peer, if it is there.
+                        command.envs(kubectl().map(|kubectl| ("DAEDAL_KUBECTL", kubectl)));
+                        command.envs(suite.told_in.map(|variable| (variable, peer)));
+                        compared(&mut command)
+                    }
+                }
             }
         };
         results.push((suite, verdict, reasons));

@@ -8,12 +8,11 @@ mod tally;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
+use crate::built::{self, Binary};
 use crate::cargo;
 use libtest::{Report, Verdict};
 use load::Load;
@@ -68,16 +67,6 @@ impl Options {
         }
         Ok(options)
     }
-}
-
-/// A built test binary.
-#[derive(Debug, PartialEq, Eq)]
-struct Binary {
-    /// `package/target`.
-    label: String,
-    executable: PathBuf,
-    /// The package's folder, in which cargo runs it.
-    folder: PathBuf,
 }
 
 /// Builds, runs, counts, prints.
@@ -162,51 +151,32 @@ fn is_wanted(filters: &[String], label: &str, test: &str) -> bool {
 /// Builds the tests. Gives the binaries and the target folder.
 fn build(options: &Options) -> Result<(Vec<Binary>, PathBuf), String> {
     let mut command = cargo();
-    command.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
+    command.args(["test", "--no-run"]);
     if options.packages.is_empty() {
         command.arg("--workspace");
     }
     for package in &options.packages {
         command.args(["--package", package]);
     }
-    let built = command.stderr(Stdio::inherit()).output().map_err(|e| format!("cannot run cargo: {e}"))?;
-    if !built.status.success() {
-        return Err("the tests do not build".into());
-    }
-    let binaries: Vec<Binary> = String::from_utf8_lossy(&built.stdout).lines().filter_map(binary).collect();
+    let binaries: Vec<Binary> =
+        built::build(&mut command)?.into_iter().filter(|binary| binary.test).collect();
     let Some(first) = binaries.first() else { return Err("cargo built no test".into()) };
     // target/debug/deps/name-hash
     let target = first.executable.ancestors().nth(3).unwrap_or(Path::new("target")).to_owned();
     Ok((binaries, target))
 }
 
-/// The test binary that a message of cargo tells of, if it does.
-fn binary(message: &str) -> Option<Binary> {
-    let message: Value = serde_json::from_str(message).ok()?;
-    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
-        return None;
-    }
-    let executable = PathBuf::from(message["executable"].as_str()?);
-    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
-    let package = folder.file_name()?.to_str()?;
-    let label = format!("{package}/{}", message["target"]["name"].as_str()?);
-    Some(Binary { label, executable, folder })
-}
-
-impl Binary {
-    /// The program in the surroundings that cargo gives it, without the peers of the conformance suites.
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.executable);
-        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).stdin(Stdio::null());
-        command.env_remove("DAEDAL_PEERS").env_remove("DAEDAL_REAL_PEERS");
-        command
-    }
+/// A test in the surroundings that cargo gives it, without the peers of the conformance suites.
+fn alone(binary: &Binary) -> Command {
+    let mut command = binary.command();
+    command.env_remove("DAEDAL_PEERS").env_remove("DAEDAL_REAL_PEERS");
+    command
 }
 
 /// The names of all tests in a binary.
 fn tests_in(binary: &Binary) -> Result<Vec<String>, String> {
     let cannot = |why: String| format!("{} does not list its tests: {why}", binary.label);
-    let listed = binary.command().args(["--list", "--format", "terse"]).output();
+    let listed = alone(binary).args(["--list", "--format", "terse"]).output();
     let listed = listed.map_err(|e| cannot(e.to_string()))?;
     if !listed.status.success() {
         return Err(cannot(String::from_utf8_lossy(&listed.stderr).into_owned()));
@@ -228,7 +198,7 @@ fn run_once(
     let cannot = |what: &str, e: std::io::Error| format!("cannot {what} {}: {e}", output.display());
     let file = File::create(&output).map_err(|e| cannot("create", e))?;
     let errors = file.try_clone().map_err(|e| cannot("write", e))?;
-    let mut command = binary.command();
+    let mut command = alone(binary);
     // How long each test took is told only if the unstable options are let in, which changes nothing else.
     command.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time", "--show-output"]);
     if exact {
@@ -310,22 +280,6 @@ mod tests {
             wanted(&[]) && wanted(&["daedal/"]) && wanted(&["story::a_cluster"]) && wanted(&["x", "back"])
         );
         assert!(!wanted(&["kill"]));
-    }
-
-    #[test]
-    fn cargo_tells_which_binaries_are_tests() {
-        let message = |test: bool, executable: &str| {
-            format!(
-                r#"{{"reason":"compiler-artifact","manifest_path":"/p/crates/lab/Cargo.toml","target":{{"name":"lab_story"}},"profile":{{"test":{test}}},"executable":{executable}}}"#
-            )
-        };
-        let found = binary(&message(true, r#""/p/target/debug/deps/lab_story-1f""#)).unwrap();
-        assert_eq!(found.label, "lab/lab_story");
-        assert_eq!(found.folder, Path::new("/p/crates/lab"));
-        assert_eq!(binary(&message(false, r#""/p/target/debug/daedal""#)), None);
-        assert_eq!(binary(&message(true, "null")), None);
-        assert_eq!(binary(r#"{"reason":"build-finished","success":true}"#), None);
-        assert_eq!(binary("warning: not JSON"), None);
     }
 
     #[test]
