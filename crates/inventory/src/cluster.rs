@@ -11,6 +11,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::addon::Addon;
 pub use crate::boot::{Boot, BootConfig, BootFrom, DiskFormat, FirstContact, Templates};
 pub use crate::image::{Bootloader, Overlay, OverlayOption};
 pub use crate::node::{Disk, Nic, Node, Role};
@@ -72,6 +73,9 @@ pub struct Cluster {
     /// Machine settings of all nodes; each node's own hold them already.
     #[serde(default, skip_serializing_if = "Machine::is_empty")]
     pub machine: Machine,
+    /// What is installed in the cluster, in the order of the inventory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addons: Vec<Addon>,
     /// All nodes: control planes first, then workers, each in pool and index order. The first is the one bootstrapped.
     pub nodes: Vec<Node>,
     /// Secrets that are not where the inventory says, each as a sentence: machine configs cannot be made without them. Only a

@@ -8,6 +8,7 @@
 //! texts ──yaml──► trees with places ──merge──► one ──check (against the schema of the types)──► Document ──resolve──► Cluster
 //! ```
 
+mod addon;
 mod base;
 mod boot;
 mod check;
@@ -38,6 +39,7 @@ mod versions;
 mod visible;
 mod yaml;
 
+pub use addon::{Addon, AddonSource, AddonText, ManifestSource, PodSecurity};
 pub use base::tidy;
 pub use cluster::*;
 pub use diagnostic::{Diagnostic, Diagnostics, Place, Related, Severity};

@@ -108,6 +108,7 @@ pub fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: u32) ->
         patches: vec![],
         machine: daedal_inventory::options::Machine::default(),
         nodes,
+        addons: vec![],
         lacks: vec![],
     }
 }

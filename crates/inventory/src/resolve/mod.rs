@@ -95,6 +95,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
         registries,
         patches,
         machine,
+        addons: Vec::new(),
         nodes,
         lacks: cx.lacks.clone(),
     })
