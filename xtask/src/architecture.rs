@@ -11,8 +11,11 @@ type Arrows = BTreeMap<String, BTreeSet<String>>;
 const PREFIX: &str = "daedal-";
 /// What a pure crate must not reach, however many crates lie between.
 const NETWORK: [&str; 5] = ["tokio", "hyper", "tonic", "prost", "daedal-dial"];
-const PURE: [&str; 7] = [
+const PURE: [&str; 10] = [
+    "daedal-addons",
+    "daedal-go-yaml",
     "daedal-inventory",
+    "daedal-keys",
     "daedal-machine",
     "daedal-planner",
     "daedal-sops",
