@@ -13,6 +13,7 @@ use crate::chart::{self, Chart, File, Metadata, full_path};
 use crate::error::Error;
 use crate::files::Files;
 use crate::funcs;
+use crate::lookup::Lookup;
 use crate::options::{Capabilities, RenderOptions};
 use crate::parallel;
 use crate::random::Random;
@@ -113,6 +114,7 @@ pub(crate) fn render(
     chart: &Chart,
     values: &JsonMap<String, Json>,
     options: &RenderOptions,
+    lookup: &dyn Lookup,
 ) -> Result<BTreeMap<String, String>, Error> {
     let mut renderables = Vec::new();
     let shared = Shared {
@@ -145,6 +147,7 @@ pub(crate) fn render(
         Random::new(options.seed),
         options.limits,
         options.strict,
+        lookup,
     );
     let mut rendered = BTreeMap::new();
     let mut total = 0usize;
@@ -264,7 +267,7 @@ fn to_map(values: &JsonMap<String, Json>) -> Rc<Map> {
     share_entries(values.iter().map(|(k, v)| (Str::from(k.as_str()), to_value(v))).collect())
 }
 
-fn to_value(value: &Json) -> Value {
+pub(crate) fn to_value(value: &Json) -> Value {
     match value {
         Json::Null => Value::Nil,
         Json::Bool(b) => Value::Bool(*b),

@@ -3,6 +3,7 @@
 use crate::chart::{self, Chart, Values};
 use crate::engine;
 use crate::error::Error;
+use crate::lookup::{Lookup, Nothing};
 use crate::manifest::{self, Hook, Manifest};
 use crate::options::RenderOptions;
 
@@ -58,16 +59,57 @@ const STACK: usize = 512 << 20;
 /// # Ok::<(), daedal_helm::Error>(())
 /// ```
 pub fn render(chart: &Chart, values: &Values, options: &RenderOptions) -> Result<Rendered, Error> {
+    render_with_lookup(chart, values, options, &Nothing)
+}
+
+/// Renders a chart whose templates may look up objects.
+///
+/// ```
+/// use daedal_helm::{Chart, File, Lookup, RenderOptions, Values, render_with_lookup};
+/// use serde_json::{Value, json};
+///
+/// struct Cluster;
+///
+/// impl Lookup for Cluster {
+///     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Value> {
+///         let asked = (api_version, kind, namespace, name);
+///         (asked == ("v1", "Secret", "default", "web")).then(|| json!({"data": {"password": "b2xk"}}))
+///     }
+/// }
+///
+/// let template = r#"{{ $old := lookup "v1" "Secret" .Release.Namespace "web" -}}
+/// kind: Secret
+/// data: {password: {{ dig "data" "password" (randAlphaNum 8 | b64enc) $old }}}
+/// "#;
+/// let chart = Chart::from_files(vec![
+///     File { name: "Chart.yaml".into(), data: "apiVersion: v2\nname: web\nversion: 1.0.0\n".into() },
+///     File { name: "templates/secret.yaml".into(), data: template.into() },
+/// ])?;
+/// let rendered = render_with_lookup(&chart, &Values::default(), &RenderOptions::default(), &Cluster)?;
+/// assert!(rendered.manifests[0].content.contains("password: b2xk"));
+/// # Ok::<(), daedal_helm::Error>(())
+/// ```
+pub fn render_with_lookup(
+    chart: &Chart,
+    values: &Values,
+    options: &RenderOptions,
+    lookup: &dyn Lookup,
+) -> Result<Rendered, Error> {
     // On this thread, so that nobody has to be waited for, but with a stack of its own.
     let result = stacker::grow(STACK, || {
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| render_here(chart, values, options)))
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| render_here(chart, values, options, lookup)))
     });
     result.unwrap_or_else(|_| {
         Err(Error::Render { message: "the renderer failed unexpectedly".into(), locations: Vec::new() })
     })
 }
 
-fn render_here(chart: &Chart, values: &Values, options: &RenderOptions) -> Result<Rendered, Error> {
+fn render_here(
+    chart: &Chart,
+    values: &Values,
+    options: &RenderOptions,
+    lookup: &dyn Lookup,
+) -> Result<Rendered, Error> {
     crate::options::check_release_name(&options.release_name)?;
     if chart.is_library() {
         return Err(Error::Chart("library charts are not installable".into()));
@@ -79,7 +121,7 @@ fn render_here(chart: &Chart, values: &Values, options: &RenderOptions) -> Resul
     let mut chart = chart.clone();
     chart::process_dependencies(&mut chart, &values.0, &mut rendered.warnings)?;
     let merged = chart::coalesce_values(&chart, &values.0, false, &mut rendered.warnings)?;
-    let mut files = engine::render(&chart, &merged, options)?;
+    let mut files = engine::render(&chart, &merged, options, lookup)?;
     let notes = format!("{}/templates/NOTES.txt", chart.name());
     files.retain(|name, text| {
         if *name == notes {

@@ -38,7 +38,11 @@ pub(super) fn functions() -> Vec<Entry> {
             Ok(take(args, 1))
         }),
         fixed("fail", &[Str], |_, args| Err(format!("{WARN_START}{}{WARN_END}", text(args, 0)).into())),
-        fixed("lookup", &[Str, Str, Str, Str], |_, _| Ok(Value::map(BTreeMap::new()))),
+        fixed("lookup", &[Str, Str, Str, Str], |exec, args| {
+            let [version, kind, namespace, name] = [0, 1, 2, 3].map(|index| text(args, index));
+            let found = exec.env.lookup.lookup(&version, &kind, &namespace, &name);
+            Ok(found.map_or_else(|| Value::map(BTreeMap::new()), |object| crate::engine::to_value(&object)))
+        }),
         fixed("getHostByName", &[Str], |_, _| Ok(Value::string(""))),
         fixed("toYaml", &[Any], |_, args| Ok(Value::string(to_yaml(&args[0], yaml::Style::Kubernetes)))),
         fixed("toYamlPretty", &[Any], |_, args| Ok(Value::string(to_yaml(&args[0], yaml::Style::Pretty)))),

@@ -16,6 +16,7 @@ use super::show;
 use crate::error::Location;
 use crate::funcs::cost;
 use crate::limits::Limits;
+use crate::lookup::Lookup;
 use crate::printf;
 use crate::random::Random;
 use crate::strconv;
@@ -61,6 +62,8 @@ pub(crate) struct Env<'a> {
     pub(crate) regexes: RefCell<HashMap<Rc<str>, Rc<regex::bytes::Regex>>>,
     /// Missing keys are errors.
     pub(crate) strict: bool,
+    /// What templates see of a cluster.
+    pub(crate) lookup: &'a dyn Lookup,
     includes: RefCell<HashMap<Rc<str>, u32>>,
     /// The templates of the texts that `tpl` has seen.
     parsed: RefCell<HashMap<Rc<[u8]>, &'a [Tree<'a>]>>,
@@ -69,13 +72,21 @@ pub(crate) struct Env<'a> {
 }
 
 impl<'a> Env<'a> {
-    pub(crate) fn new(arena: &'a Bump, now: GoTime, random: Random, limits: Limits, strict: bool) -> Self {
+    pub(crate) fn new(
+        arena: &'a Bump,
+        now: GoTime,
+        random: Random,
+        limits: Limits,
+        strict: bool,
+        lookup: &'a dyn Lookup,
+    ) -> Self {
         Env {
             arena,
             now,
             random: RefCell::new(random),
             limits,
             strict,
+            lookup,
             regexes: RefCell::default(),
             includes: RefCell::default(),
             parsed: RefCell::default(),
