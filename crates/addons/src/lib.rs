@@ -4,8 +4,32 @@
 //! whether what is there is what was rendered ([`compare`]), whether it is ready ([`readiness`]), whose it is ([`owner`]).
 //! Pure: no network, no clock, no randomness but what the caller brings.
 
+pub mod applyset;
+mod chart;
+mod digest;
+mod error;
+mod helm_release;
+mod inputs;
+mod kinds;
+mod manifests;
+mod marks;
+mod namespace;
 mod object;
+mod order;
+pub mod readiness;
 mod release;
+mod render;
 
+pub use chart::info as chart_info;
+pub use error::Error;
+pub use inputs::{
+    Capabilities, Fetched, Inputs, Lookup, LookupAnswer, NothingAsked, Rendered, Seed, ServedKind,
+};
+pub use kinds::defined_by;
+pub use marks::{DIGEST, HELM_NAMESPACE, HELM_RELEASE, MANAGED_BY, digest_of};
 pub use object::{Object, ObjectId, Stage};
 pub use release::{ChartInfo, Hook, HookEvent, Release};
+pub use render::render;
+
+/// The field manager that objects are applied with.
+pub const MANAGER: &str = "daedal";

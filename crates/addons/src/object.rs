@@ -27,6 +27,16 @@ impl ObjectId {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
+    /// The object, or with an empty name the list, that a template looks up.
+    pub(crate) fn of_lookup(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+            name: name.to_owned(),
+        }
+    }
+
     /// Whether it is the same object, whatever version of its API it is written in.
     pub fn is(&self, other: &Self) -> bool {
         (self.group(), &self.kind, &self.namespace, &self.name)
