@@ -6,6 +6,7 @@
 
 pub mod applyset;
 mod chart;
+pub mod compare;
 mod digest;
 mod error;
 mod helm_release;

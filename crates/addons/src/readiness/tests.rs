@@ -3,7 +3,7 @@
 use super::*;
 use serde_json::json;
 
-fn state(api_version: &str, kind: &str, rest: Value) -> String {
+fn state(api_version: &str, kind: &str, rest: &Value) -> String {
     let mut object =
         json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "generation": 2}});
     for (key, value) in rest.as_object().unwrap() {
@@ -38,20 +38,20 @@ fn what_is_not_there_or_goes_is_gone() {
 fn a_change_must_have_been_seen() {
     let status =
         json!({"status": {"observedGeneration": 1, "conditions": conditions(&[("Ready", "True", "")])}});
-    assert_eq!(state("example.org/v1", "Thing", status), "waiting: the last change has not been seen yet");
+    assert_eq!(state("example.org/v1", "Thing", &status), "waiting: the last change has not been seen yet");
 }
 
 #[test]
 fn reconciling_waits_stalled_fails_and_ready_decides() {
     let thing = |all: &[(&str, &str, &str)]| {
-        state("example.org/v1", "Thing", json!({"status": {"conditions": conditions(all)}}))
+        state("example.org/v1", "Thing", &json!({"status": {"conditions": conditions(all)}}))
     };
     assert_eq!(thing(&[("Reconciling", "True", "Busy"), ("Ready", "True", "")]), "waiting: Busy");
     assert_eq!(thing(&[("Stalled", "True", "BadSpec")]), "failed: BadSpec");
     assert_eq!(thing(&[("Ready", "False", "NoCertificate")]), "waiting: NoCertificate");
     assert_eq!(thing(&[("Ready", "Unknown", "")]), "waiting: it is not ready");
     assert_eq!(thing(&[("Ready", "True", "")]), "ready");
-    assert_eq!(state("example.org/v1", "Thing", json!({})), "ready");
+    assert_eq!(state("example.org/v1", "Thing", &json!({})), "ready");
 }
 
 fn deployment(replicas: [i64; 4], deadline: bool, all: &[(&str, &str, &str)]) -> String {
@@ -62,7 +62,7 @@ fn deployment(replicas: [i64; 4], deadline: bool, all: &[(&str, &str, &str)]) ->
     }
     let status = json!({"observedGeneration": 2, "replicas": total, "updatedReplicas": updated,
         "readyReplicas": ready, "availableReplicas": available, "conditions": conditions(all)});
-    state("apps/v1", "Deployment", json!({"spec": spec, "status": status}))
+    state("apps/v1", "Deployment", &json!({"spec": spec, "status": status}))
 }
 
 #[test]
@@ -93,8 +93,9 @@ fn a_deployment_says_how_it_progresses() {
 
 #[test]
 fn a_stateful_set_is_of_one_revision() {
-    let set =
-        |spec: Value, status: Value| state("apps/v1", "StatefulSet", json!({"spec": spec, "status": status}));
+    let set = |spec: Value, status: Value| {
+        state("apps/v1", "StatefulSet", &json!({"spec": spec, "status": status}))
+    };
     let full = |revision: &str, updated: i64| {
         json!({"replicas": 3, "readyReplicas": 3, "currentReplicas": 3, "updatedReplicas": updated,
             "currentRevision": "a", "updateRevision": revision})
@@ -111,7 +112,7 @@ fn a_stateful_set_is_of_one_revision() {
 
 #[test]
 fn a_daemon_set_runs_on_every_node_it_should() {
-    let set = |status: Value| state("apps/v1", "DaemonSet", json!({"status": status}));
+    let set = |status: Value| state("apps/v1", "DaemonSet", &json!({"status": status}));
     let full = json!({"observedGeneration": 2, "desiredNumberScheduled": 5, "currentNumberScheduled": 5,
         "updatedNumberScheduled": 5, "numberReady": 5, "numberAvailable": 5});
     assert_eq!(set(full.clone()), "ready");
@@ -136,17 +137,17 @@ fn a_daemon_set_runs_on_every_node_it_should() {
 fn a_replica_set_needs_its_pods() {
     let set = |ready: i64| {
         let status = json!({"fullyLabeledReplicas": 2, "readyReplicas": ready, "availableReplicas": ready, "replicas": 2});
-        state("apps/v1", "ReplicaSet", json!({"spec": {"replicas": 2}, "status": status}))
+        state("apps/v1", "ReplicaSet", &json!({"spec": {"replicas": 2}, "status": status}))
     };
     assert_eq!((set(2).as_str(), set(1).as_str()), ("ready", "waiting: 1 of 2 ready"));
     let refused =
         json!({"status": {"conditions": conditions(&[("ReplicaFailure", "True", "FailedCreate")])}});
-    assert_eq!(state("apps/v1", "ReplicaSet", refused), "waiting: FailedCreate");
+    assert_eq!(state("apps/v1", "ReplicaSet", &refused), "waiting: FailedCreate");
 }
 
 #[test]
 fn a_pod_runs_or_has_ended_well() {
-    let pod = |status: Value| state("v1", "Pod", json!({"status": status}));
+    let pod = |status: Value| state("v1", "Pod", &json!({"status": status}));
     assert_eq!(pod(json!({"phase": "Succeeded"})), "ready");
     assert_eq!(pod(json!({"phase": "Failed", "message": "evicted"})), "failed: evicted");
     let ready = conditions(&[("Ready", "True", "")]);
@@ -185,7 +186,7 @@ fn a_job_is_ready_once_it_runs_and_finished_once_it_is_complete() {
 
 #[test]
 fn a_claim_is_not_waited_for() {
-    let claim = |phase: &str| state("v1", "PersistentVolumeClaim", json!({"status": {"phase": phase}}));
+    let claim = |phase: &str| state("v1", "PersistentVolumeClaim", &json!({"status": {"phase": phase}}));
     assert_eq!((claim("Pending").as_str(), claim("Bound").as_str()), ("ready", "ready"));
     assert_eq!(claim("Lost"), "failed: its volume is lost");
 }
@@ -208,7 +209,7 @@ fn a_service_needs_an_address_only_where_somebody_gives_it() {
 fn a_definition_must_be_established() {
     let definition = |all: &[(&str, &str, &str)]| {
         let status = json!({"status": {"conditions": conditions(all)}});
-        state("apiextensions.k8s.io/v1", "CustomResourceDefinition", status)
+        state("apiextensions.k8s.io/v1", "CustomResourceDefinition", &status)
     };
     assert_eq!(definition(&[("NamesAccepted", "True", ""), ("Established", "True", "")]), "ready");
     assert_eq!(definition(&[("NamesAccepted", "False", "NameConflict")]), "failed: NameConflict");
@@ -220,7 +221,7 @@ fn a_definition_must_be_established() {
 #[test]
 fn an_api_service_must_be_available() {
     let service = |all: &[(&str, &str, &str)]| {
-        state("apiregistration.k8s.io/v1", "APIService", json!({"status": {"conditions": conditions(all)}}))
+        state("apiregistration.k8s.io/v1", "APIService", &json!({"status": {"conditions": conditions(all)}}))
     };
     assert_eq!(service(&[("Available", "True", "Passed")]), "ready");
     assert_eq!(service(&[("Available", "False", "MissingEndpoints")]), "waiting: MissingEndpoints");
@@ -233,7 +234,7 @@ fn some_kinds_are_always_ready_and_a_name_alone_makes_no_kind() {
         [("v1", "Secret"), ("v1", "ConfigMap"), ("batch/v1", "CronJob"), ("policy/v1", "PodDisruptionBudget")]
     {
         let odd = json!({"status": {"conditions": conditions(&[("Ready", "False", "")])}});
-        assert_eq!(state(version, kind, odd), "ready", "{kind}");
+        assert_eq!(state(version, kind, &odd), "ready", "{kind}");
     }
-    assert_eq!(state("example.org/v1", "DaemonSet", json!({})), "ready");
+    assert_eq!(state("example.org/v1", "DaemonSet", &json!({})), "ready");
 }
