@@ -17,6 +17,7 @@ mod marks;
 mod namespace;
 mod object;
 mod order;
+pub mod owner;
 pub mod readiness;
 mod release;
 mod render;
