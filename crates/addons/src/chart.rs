@@ -24,6 +24,7 @@ pub(crate) struct OfChart {
     pub(crate) objects: Vec<Document>,
     pub(crate) hooks: Vec<Hook>,
     pub(crate) asked: Vec<ObjectId>,
+    pub(crate) notes: String,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -83,6 +84,7 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<OfChart, Error> {
         objects,
         hooks,
         asked: asked.into_iter().collect(),
+        notes: rendered.notes,
         warnings: rendered.warnings,
     })
 }

@@ -147,6 +147,8 @@ pub struct Rendered {
     pub release: Release,
     /// What templates looked up and nobody knew: the caller fetches it and renders again. The name of a list is empty.
     pub asked: Vec<ObjectId>,
+    /// What the chart says to whoever installs it.
+    pub notes: String,
     /// What Helm would have warned of.
     pub warnings: Vec<String>,
 }

@@ -9,7 +9,7 @@ mod chart;
 pub mod compare;
 mod digest;
 mod error;
-mod helm_release;
+pub mod helm_release;
 mod inputs;
 mod kinds;
 mod manifests;
@@ -21,6 +21,7 @@ pub mod owner;
 pub mod readiness;
 mod release;
 mod render;
+pub mod yaml;
 
 pub use chart::info as chart_info;
 pub use error::Error;

@@ -44,6 +44,7 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, Error> {
             hooks: Vec::new(),
         },
         asked: Vec::new(),
+        notes: String::new(),
         warnings: Vec::new(),
     };
     match &addon.source {
@@ -57,6 +58,7 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, Error> {
             let of_chart = chart::render(inputs)?;
             rendered.release.chart = Some(of_chart.info);
             rendered.asked = of_chart.asked;
+            rendered.notes = of_chart.notes;
             rendered.warnings = of_chart.warnings;
             tag(&mut documents, Origin::Definitions, of_chart.definitions);
             tag(&mut documents, Origin::Templates, of_chart.objects);
