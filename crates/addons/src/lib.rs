@@ -23,6 +23,9 @@ mod release;
 mod render;
 pub mod yaml;
 
+#[cfg(test)]
+mod tests;
+
 pub use chart::info as chart_info;
 pub use error::Error;
 pub use inputs::{
