@@ -19,6 +19,7 @@ mod object;
 mod order;
 pub mod owner;
 pub mod readiness;
+pub mod refusal;
 mod release;
 mod render;
 pub mod yaml;

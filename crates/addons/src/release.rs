@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::object::{Object, ObjectId};
+use crate::inputs::ServedKind;
+use crate::kinds::defined_by;
+use crate::object::{Object, ObjectId, Stage};
 
 pub use daedal_helm::HookEvent;
 
@@ -21,6 +23,19 @@ pub struct Release {
     pub objects: Vec<Object>,
     /// What runs around it.
     pub hooks: Vec<Hook>,
+}
+
+impl Release {
+    /// The kinds that its definitions add. What comes after it is rendered as if the cluster served them already, so that
+    /// it is the same before and after.
+    pub fn defines(&self) -> Vec<ServedKind> {
+        self.objects.iter().flat_map(|object| defined_by(&object.body)).collect()
+    }
+
+    /// Its objects that are applied together.
+    pub fn of_stage(&self, stage: Stage) -> impl Iterator<Item = &Object> {
+        self.objects.iter().filter(move |object| object.stage == stage)
+    }
 }
 
 /// A chart.

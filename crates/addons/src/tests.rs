@@ -300,6 +300,9 @@ fn definitions_come_first_and_templates_and_scopes_know_them() {
             (Stage::Customs, "Thing a".into()),
         ]
     );
+    let defined = rendered.release.defines();
+    assert_eq!(defined.iter().map(|kind| kind.kind.as_str()).collect::<Vec<_>>(), ["Thing"]);
+    assert_eq!(rendered.release.of_stage(Stage::Customs).count(), 1);
 }
 
 #[test]
