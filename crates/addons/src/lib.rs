@@ -9,6 +9,7 @@ mod chart;
 pub mod compare;
 mod digest;
 mod error;
+pub mod fields;
 pub mod helm_release;
 mod inputs;
 mod kinds;
