@@ -147,6 +147,8 @@ pub struct Rendered {
     pub release: Release,
     /// What templates looked up and nobody knew: the caller fetches it and renders again. The name of a list is empty.
     pub asked: Vec<ObjectId>,
+    /// What templates looked up and found. Such an object may be missing in the release because it is there; it is not pruned.
+    pub found: Vec<ObjectId>,
     /// What the chart says to whoever installs it.
     pub notes: String,
     /// What Helm would have warned of.

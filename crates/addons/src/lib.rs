@@ -23,6 +23,7 @@ pub mod readiness;
 pub mod refusal;
 mod release;
 mod render;
+mod settle;
 pub mod yaml;
 
 #[cfg(test)]
@@ -37,7 +38,7 @@ pub use kinds::defined_by;
 pub use marks::{DIGEST, HELM_NAMESPACE, HELM_RELEASE, MANAGED_BY, digest_of};
 pub use object::{Object, ObjectId, Stage};
 pub use release::{ChartInfo, Hook, HookEvent, Release};
-pub use render::render;
+pub use settle::render;
 
 /// The field manager that objects are applied with.
 pub const MANAGER: &str = "daedal";

@@ -27,10 +27,8 @@ enum Origin {
     Manifests,
 }
 
-/// Renders an add-on.
-///
-/// A chart is always rendered as if for its first installation, so that what it renders depends on nothing that happened before.
-pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, Error> {
+/// Renders an add-on with its lookups as they are.
+pub(crate) fn once(inputs: &Inputs<'_>) -> Result<Rendered, Error> {
     let addon = inputs.addon;
     let mut documents = Vec::new();
     let mut hooks = Vec::new();
@@ -44,6 +42,7 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, Error> {
             hooks: Vec::new(),
         },
         asked: Vec::new(),
+        found: Vec::new(),
         notes: String::new(),
         warnings: Vec::new(),
     };

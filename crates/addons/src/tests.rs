@@ -1,6 +1,7 @@
 //! Whole add-ons, rendered.
 
 mod kept;
+mod settled;
 
 use std::collections::BTreeMap;
 
