@@ -82,6 +82,14 @@ pub enum Error {
         /// Where it is again.
         second: String,
     },
+    /// An add-on cannot be handed over.
+    #[error("cannot export add-on {addon}: {message}")]
+    Export {
+        /// The add-on.
+        addon: String,
+        /// Why.
+        message: String,
+    },
     /// The parent of an ApplySet belongs to another tool.
     #[error("Secret {namespace}/{name} belongs to {tooling}")]
     ForeignApplySet {

@@ -15,11 +15,10 @@ use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::applyset;
 use crate::chart;
 use crate::error::Error;
 use crate::inputs::{Inputs, Rendered};
-use crate::marks::{DIGEST, HELM_NAMESPACE, HELM_RELEASE};
+use crate::marks::{HELM_RELEASE, unmarked};
 use crate::release::Hook;
 use crate::yaml;
 
@@ -203,20 +202,8 @@ fn manifest(rendered: &Rendered) -> String {
         if metadata["annotations"][HELM_RELEASE].is_null() {
             continue;
         }
-        let mut body = object.body.clone();
-        for (group, marks) in [
-            ("annotations", [DIGEST, HELM_RELEASE, HELM_NAMESPACE].as_slice()),
-            ("labels", [applyset::PART_OF].as_slice()),
-        ] {
-            let Some(metadata) = body["metadata"].as_object_mut() else { continue };
-            let Some(entries) = metadata.get_mut(group).and_then(Value::as_object_mut) else { continue };
-            entries.retain(|key, _| !marks.contains(&key.as_str()));
-            if entries.is_empty() {
-                metadata.shift_remove(group);
-            }
-        }
         text.push_str("---\n");
-        text.push_str(&yaml::of(&body));
+        text.push_str(&yaml::of(&unmarked(&object.body)));
     }
     text
 }

@@ -9,6 +9,7 @@ mod chart;
 pub mod compare;
 mod digest;
 mod error;
+pub mod export;
 pub mod fields;
 pub mod helm_release;
 mod inputs;
@@ -35,7 +36,7 @@ pub use inputs::{
     Capabilities, Fetched, Inputs, Lookup, LookupAnswer, NothingAsked, Rendered, Seed, ServedKind,
 };
 pub use kinds::defined_by;
-pub use marks::{DIGEST, HELM_NAMESPACE, HELM_RELEASE, MANAGED_BY, digest_of};
+pub use marks::{DIGEST, HELM_NAMESPACE, HELM_RELEASE, MANAGED_BY, digest_of, unmarked};
 pub use object::{Object, ObjectId, Stage};
 pub use release::{ChartInfo, Hook, HookEvent, Release};
 pub use settle::render;

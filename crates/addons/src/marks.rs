@@ -49,3 +49,20 @@ pub(crate) fn add(body: &mut Value, marks: &Marks<'_>, seed: &Seed) -> String {
 pub fn digest_of(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][DIGEST].as_str()
 }
+
+/// An object without the marks that only Daedal and Helm add. The label that says who manages it stays, because charts write it themselves.
+pub fn unmarked(body: &Value) -> Value {
+    let mut body = body.clone();
+    for (group, marks) in [
+        ("annotations", [DIGEST, HELM_RELEASE, HELM_NAMESPACE].as_slice()),
+        ("labels", [applyset::PART_OF].as_slice()),
+    ] {
+        let Some(metadata) = body["metadata"].as_object_mut() else { continue };
+        let Some(entries) = metadata.get_mut(group).and_then(Value::as_object_mut) else { continue };
+        entries.retain(|key, _| !marks.contains(&key.as_str()));
+        if entries.is_empty() {
+            metadata.shift_remove(group);
+        }
+    }
+    body
+}

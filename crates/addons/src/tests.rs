@@ -1,5 +1,6 @@
 //! Whole add-ons, rendered.
 
+mod exported;
 mod kept;
 mod settled;
 
