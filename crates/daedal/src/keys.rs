@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use daedal_inventory::Cluster;
 use daedal_store::{Error, Fault, Keyring, Store};
+use zeroize::Zeroizing;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::operator::variable;
-use crate::{advice, console, operator};
+use crate::{advice, console, operator, secrets};
 
 /// A key in the environment, for machines that should have none on disk.
 const KEY: &str = "DAEDAL_KEY";
@@ -46,6 +48,19 @@ impl KeyArgs {
             // Without a home there is no usual place.
             None => Keyring::given("", KEY),
         }
+    }
+
+    /// The key of a cluster's store: the one that was named, else the one that the inventory declares, else the usual one.
+    pub fn ring_of(&self, cluster: &Cluster, folder: &Path) -> Keyring {
+        let own = self.ring();
+        let declared = cluster.key.as_ref().filter(|_| self.key.is_none() && !in_environment());
+        let Some(reference) = declared.cloned() else { return own };
+        let folder = folder.to_owned();
+        let ask = move || {
+            let read = secrets::read(&reference, "it", &folder, &own).map(Zeroizing::new);
+            read.map_err(|failure| [vec![failure.message], failure.causes, failure.hints].concat().join(": "))
+        };
+        Keyring::asked(ask, "the place that `spec.key` names")
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use daedal_inventory::options::HostnameFrom;
-use daedal_inventory::{Arch, BootConfig, Cluster, Host, Reach, Ssh, SshServer};
+use daedal_inventory::{Arch, BootConfig, Cluster, Host, Reach, Ssh, SshKey, SshServer};
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, ImageSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
 use daedal_lab::{Dhcp, Handle, HandleError, SystemImage, Wanted, files};
 
@@ -59,7 +59,7 @@ impl Link {
                 host: at.ip().to_string(),
                 port: Some(at.port()),
                 user: Some("root".to_owned()),
-                key: Some(file(files::SSH_KEY)),
+                key: Some(SshKey::File(file(files::SSH_KEY))),
                 ..SshServer::default()
             },
             jump: Some(Vec::new()),

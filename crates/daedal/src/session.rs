@@ -171,7 +171,7 @@ pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
 /// It is where the inventory says, unless somebody names a folder; that of a pretend cluster never is with the real ones, and
 /// neither are its secrets in the file of the real ones.
 pub async fn store(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Outcome<Store> {
-    let keys = ring(target);
+    let keys = ring(target, inventory_folder, cluster);
     keys::warn_if_exposed(&keys);
     let store = match target.lab || target.state.is_some() {
         true => store_in(state_folder(target, inventory_folder, &cluster.name), cluster, keys.clone()),
@@ -184,10 +184,10 @@ pub async fn store(target: &cli::Target, inventory_folder: &Path, cluster: &Clus
 }
 
 /// The keys of a cluster's store.
-pub fn ring(target: &cli::Target) -> Keyring {
+pub fn ring(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Keyring {
     match (target.lab, &target.keys.key) {
         (true, None) => Keyring::in_file(target.lab_options.lab_dir.join(lab::CLUSTERS).join("key.txt")),
-        _ => target.keys.ring(),
+        _ => target.keys.ring_of(cluster, inventory_folder),
     }
 }
 
@@ -213,7 +213,10 @@ pub fn state_beside(inventory_folder: &Path, cluster: &str) -> PathBuf {
 
 /// The outputs of a cluster.
 pub fn outputs(target: &cli::Target, inventory_folder: &Path, cluster: &Cluster) -> Outputs {
-    Outputs::new(outputs_folder(target, inventory_folder, &cluster.name), ring(target))
+    Outputs::new(
+        outputs_folder(target, inventory_folder, &cluster.name),
+        ring(target, inventory_folder, cluster),
+    )
 }
 
 fn outputs_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) -> PathBuf {

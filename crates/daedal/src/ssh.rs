@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use daedal_engine::HostFiles;
-use daedal_inventory::{Reach, Ssh, SshServer};
+use daedal_inventory::{Reach, Ssh, SshKey, SshServer};
 use daedal_ssh::{
     Asked, Error, Facts, Hop, Identity, KnownHosts, Questions, SshConfig, Stop, UnknownKey, way,
 };
@@ -174,14 +174,9 @@ fn hop(stop: Stop, said: Option<&SshServer>, folder: &Path, keys: &Keyring) -> O
             hop.identities_only = false;
         }
         Some(SshServer { key: Some(key), passphrase, .. }) => {
-            let path = secrets::resolve(key, folder);
-            let Some(mut identity) = identity(&path)? else {
-                let text = format!("the SSH key {} (`reach.ssh.key`) does not exist", path.display());
-                return Err(Failure::new(Exit::NoInput, text)
-                    .hint("Paths are relative to the inventory, or below `~/`."));
-            };
+            let mut identity = named(key, &hop.host, folder, keys)?;
             if let Some(reference) = passphrase {
-                let what = format!("the passphrase of the SSH key {}", path.display());
+                let what = format!("the passphrase of the SSH key {}", identity.name);
                 identity.passphrase = Some(Zeroizing::new(secrets::read(reference, &what, folder, keys)?));
             }
             // An agent may hold it decrypted, and is asked for no other.
@@ -197,6 +192,38 @@ fn hop(stop: Stop, said: Option<&SshServer>, folder: &Path, keys: &Keyring) -> O
     Ok(hop)
 }
 
+/// The key that the inventory names for a host.
+fn named(key: &SshKey, host: &str, folder: &Path, keys: &Keyring) -> Outcome<Identity> {
+    let reference = match key {
+        SshKey::Found(reference) => reference,
+        SshKey::File(file) => {
+            let path = secrets::resolve(file, folder);
+            return identity(&path)?.ok_or_else(|| {
+                let text = format!("the SSH key {} (`reach.ssh.key`) does not exist", path.display());
+                Failure::new(Exit::NoInput, text).hint("Paths are relative to the inventory, or below `~/`.")
+            });
+        }
+    };
+    let private = Zeroizing::new(secrets::read(reference, &format!("the SSH key for {host}"), folder, keys)?);
+    if !is_private_key(&private) {
+        let text = format!("what `reach.ssh.key` refers to is no private key for {host}");
+        return Err(Failure::new(Exit::MissingSecret, text)
+            .hint("It begins with `-----BEGIN OPENSSH PRIVATE KEY-----`."));
+    }
+    // What was around it is gone, and a key ends with its line.
+    let private = Zeroizing::new(format!("{}\n", *private));
+    Ok(Identity {
+        name: "`reach.ssh.key`".to_owned(),
+        private: Some(private),
+        public: None,
+        passphrase: None,
+    })
+}
+
+fn is_private_key(text: &str) -> bool {
+    text.contains("PRIVATE KEY") || text.contains("PuTTY-User-Key-File")
+}
+
 /// A key's file, with its public part beside it; none if neither is there.
 fn identity(path: &Path) -> Outcome<Option<Identity>> {
     let private = read(path)?.map(Zeroizing::new);
@@ -208,9 +235,7 @@ fn identity(path: &Path) -> Outcome<Option<Identity>> {
     }
     // Only the public part may be named, where an agent has the private one.
     let (private, public) = match private {
-        Some(text) if !text.contains("PRIVATE KEY") && !text.contains("PuTTY-User-Key-File") => {
-            (None, Some(text.to_string()))
-        }
+        Some(text) if !is_private_key(&text) => (None, Some(text.to_string())),
         private => (private, public),
     };
     Ok(Some(Identity { name: path.display().to_string(), private, public, passphrase: None }))

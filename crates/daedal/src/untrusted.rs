@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use daedal_inventory::{
-    Cluster, Node, Reach, SecretRef, SecretsPlace, Ssh, StorePlace, TlsTrust, VaultServer,
+    Cluster, Node, Reach, SecretRef, SecretsPlace, Ssh, SshKey, StorePlace, TlsTrust, VaultServer,
 };
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -113,8 +113,10 @@ impl Policy {
                 false => server.host.clone(),
             };
             self.endpoint("`reach.ssh`", &format!("ssh://{host}:{}", server.port.unwrap_or(22)));
-            if let Some(key) = &server.key {
-                self.inside("`reach.ssh.key`", key, folders);
+            match &server.key {
+                None => {}
+                Some(SshKey::File(key)) => self.inside("`reach.ssh.key`", key, folders),
+                Some(SshKey::Found(reference)) => self.secret("`reach.ssh.key`", reference, folders),
             }
             if let Some(passphrase) = &server.passphrase {
                 self.secret("`reach.ssh.passphrase`", passphrase, folders);
@@ -135,6 +137,9 @@ impl Policy {
             self.endpoint("`talos.factory`", &cluster.talos.factory);
         }
         self.tls("the certificate of the Image Factory", &cluster.talos.factory_tls, folders);
+        if let Some(key) = &cluster.key {
+            self.secret("`key`", key, folders);
+        }
         if let SecretsPlace::Sops(path) = &cluster.secrets {
             self.inside("`secrets.sops`", path, folders);
         }

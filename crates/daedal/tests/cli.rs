@@ -21,6 +21,7 @@ mod helm_template;
 mod honest;
 mod identity;
 mod imports;
+mod keys;
 mod kill;
 mod lab_world;
 mod live;

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::served::Served;
 use common::{Changed, Lab, SMALL, good, text};
+use russh::keys::decode_secret_key;
+use russh::keys::key::safe_rng;
 
 /// A lab, a machine that reaches nothing of it but its SSH server and its Image Factory, and the home of whoever sits there.
 struct Site {
@@ -163,6 +165,52 @@ fn everything_goes_through_ssh_on_a_proxmox_host() {
     assert_eq!(ran.status.code(), Some(77), "{said}");
     assert!(said.contains(&format!("the SSH server refuses the login nobody@127.0.0.1:{port}")), "{said}");
     assert!(said.contains("the server takes publickey"), "{said}");
+}
+
+/// The private key is in any place that a secret may be in, also encrypted; what is there instead is told without being shown.
+/// Mission: H15
+#[test]
+fn the_ssh_key_is_where_the_inventory_says_and_may_be_encrypted() {
+    let site = Site::new(SMALL);
+    let port = site.at().port();
+    site.know(port);
+    let key = std::fs::read_to_string(site.served.announced("sshKey")).unwrap();
+    let at = |key: &str| site.inventory(&format!("host: 127.0.0.1, port: {port}, user: root, key: {key}"));
+    let plans = |ran: &Output| {
+        assert_eq!(ran.status.code(), Some(2), "{}", text(&ran.stderr));
+        assert!(!(text(&ran.stdout) + &text(&ran.stderr)).contains("PRIVATE KEY"), "the key shows");
+    };
+    let plan = ["plan", "--detailed-exitcode"];
+    let by_env = at("{env: SSH_KEY}");
+    plans(&site.command(&plan, &by_env).env("SSH_KEY", key.trim()).output().unwrap());
+    let ran = site.run(&plan, &by_env);
+    assert_eq!(ran.status.code(), Some(78), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains("the SSH key for 127.0.0.1 is missing"), "{}", text(&ran.stderr));
+    let ran = site.command(&plan, &by_env).env("SSH_KEY", "hunter2").output().unwrap();
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(78), "{said}");
+    assert!(said.contains("is no private key") && !said.contains("hunter2"), "{said}");
+    let by_file = at("{file: id}");
+    std::fs::write(by_file.file().with_file_name("id"), &key).unwrap();
+    plans(&site.run(&plan, &by_file));
+    let by_command = at("{command: [cat, id]}");
+    std::fs::write(by_command.file().with_file_name("id"), &key).unwrap();
+    plans(&site.run(&plan, &by_command));
+
+    // Encrypted, with its passphrase somewhere, with a wrong one, and with nobody to ask.
+    let private = decode_secret_key(&key, None).unwrap();
+    let closed = private.encrypt(&mut safe_rng(), "s3cret phrase").unwrap();
+    let closed = closed.to_openssh(Default::default()).unwrap();
+    let with_phrase = at("{env: SSH_KEY}, passphrase: {env: SSH_PHRASE}");
+    let mut command = site.command(&plan, &with_phrase);
+    plans(&command.env("SSH_KEY", closed.as_str()).env("SSH_PHRASE", "s3cret phrase").output().unwrap());
+    let mut command = site.command(&plan, &with_phrase);
+    let ran = command.env("SSH_KEY", closed.as_str()).env("SSH_PHRASE", "wrong").output().unwrap();
+    assert_ne!(ran.status.code(), Some(2), "{}", text(&ran.stdout));
+    let ran = site.command(&plan, &by_env).env("SSH_KEY", closed.as_str()).output().unwrap();
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(78), "{said}");
+    assert!(said.contains("passphrase"), "{said}");
 }
 
 /// A proxy for other programs leads to the cluster and to nothing else; kubectl and talosctl are told of it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -53,6 +53,9 @@ pub struct Cluster {
     /// Where its secrets, its lock and what else outlives a run are kept.
     #[serde(default, skip_serializing_if = "StorePlace::is_folder")]
     pub store: StorePlace,
+    /// Where the age key is found that encrypts the store, unless the operator names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<SecretRef>,
     /// Where its secrets bundle is kept.
     #[serde(default, skip_serializing_if = "SecretsPlace::is_store")]
     pub secrets: SecretsPlace,
@@ -393,6 +396,26 @@ pub struct Ssh {
     pub proxmox: bool,
 }
 
+/// A private key for SSH.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SshKey {
+    /// Its file, relative to the inventory or below `~/`.
+    File(PathBuf),
+    /// Where it is found.
+    Found(SecretRef),
+}
+
+impl SshKey {
+    /// Its file, if it is in one of its own.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Found(_) => None,
+        }
+    }
+}
+
 /// A server that is logged in to by SSH. What is left open, ssh_config says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -405,9 +428,9 @@ pub struct SshServer {
     /// Port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The private key's file, relative to the inventory or below `~/`.
+    /// The private key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<PathBuf>,
+    pub key: Option<SshKey>,
     /// Only the agent's keys are used.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub agent: bool,

@@ -57,6 +57,7 @@ pub fn cluster(name: &str, hosts: &[&str], control_planes: u32, workers: u32) ->
         restarts: daedal_inventory::Restarts::Allowed,
         outputs: Outputs::default(),
         store: StorePlace::Folder,
+        key: None,
         secrets: SecretsPlace::Store,
         tags: vec![],
         talos: Talos {

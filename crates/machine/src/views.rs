@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use daedal_inventory::{Cluster, Node, Reach, Role, Ssh, SshServer};
+use daedal_inventory::{Cluster, Node, Reach, Role, Ssh, SshKey, SshServer};
 use serde::Serialize;
 
 /// Which host each node is on, as far as that is known.
@@ -194,12 +194,13 @@ fn host(
     folder: &Path,
 ) -> String {
     let quoted = |path: PathBuf| format!("\"{}\"", path.display());
+    let key = server.key.as_ref().and_then(SshKey::file);
     let lines = [
         ("HostName", Some(server.host.clone())),
         ("User", server.user.clone()),
         ("Port", server.port.map(|port| port.to_string())),
-        ("IdentityFile", server.key.as_ref().map(|key| quoted(absolute(key, folder)))),
-        ("IdentitiesOnly", server.key.as_ref().map(|_| "yes".to_owned())),
+        ("IdentityFile", key.map(|key| quoted(absolute(key, folder)))),
+        ("IdentitiesOnly", key.map(|_| "yes".to_owned())),
         ("UserKnownHostsFile", known.map(|path| quoted(path.to_owned()))),
         ("ProxyJump", through.map(str::to_owned)),
     ];
@@ -261,7 +262,11 @@ mod tests {
         assert_eq!(ssh_config(&cluster, Path::new("/inventory")), None);
         let server = |host: &str| SshServer { host: host.to_owned(), ..SshServer::default() };
         cluster.reach = Reach::Ssh(Box::new(Ssh {
-            server: SshServer { user: Some("root".into()), key: Some("id".into()), ..server("atlas.lan") },
+            server: SshServer {
+                user: Some("root".into()),
+                key: Some(SshKey::File("id".into())),
+                ..server("atlas.lan")
+            },
             jump: Some(vec![server("gate"), SshServer { port: Some(2222), ..server("bastion") }]),
             known_hosts: Some("known_hosts".into()),
             proxmox: true,

@@ -7,11 +7,13 @@ use std::fmt;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
+use std::sync::{Arc, OnceLock};
 
 use age::armor::{ArmoredReader, ArmoredWriter, Format};
 use age::secrecy::ExposeSecret as _;
 use age::x25519::{Identity, Recipient};
 use age::{DecryptError, Decryptor, Encryptor};
+use zeroize::Zeroizing;
 
 use crate::Error;
 use crate::files;
@@ -26,6 +28,11 @@ const BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-enc
 /// How an identity begins, in a key file and in a variable.
 const IDENTITY: &str = "AGE-SECRET-KEY-1";
 
+/// Asks for a text with keys.
+type Ask = Arc<dyn Fn() -> Result<Zeroizing<String>, String> + Send + Sync>;
+/// What came of asking.
+type Answer = Arc<OnceLock<Result<Vec<Identity>, String>>>;
+
 /// Where keys are looked for. Reads nothing until a key is needed. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Keyring(Source);
@@ -34,6 +41,8 @@ pub struct Keyring(Source);
 enum Source {
     /// A file, which is made when something is encrypted for the first time.
     File(PathBuf),
+    /// Keys that are asked for when one is first needed, and what their place is called in messages.
+    Asked { ask: Ask, answer: Answer, name: String },
     /// Keys that somebody handed over, or what is wrong with them, and what they are called in messages.
     Given { keys: Result<Vec<Identity>, String>, name: String },
 }
@@ -48,7 +57,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Given { name, .. } => f.write_str(name),
+            Self::Given { name, .. } | Self::Asked { name, .. } => f.write_str(name),
         }
     }
 }
@@ -62,6 +71,14 @@ impl Keyring {
     /// Keys in a text, such as a variable called `name`. One without any is an error for who needs a key.
     pub fn given(text: &str, name: impl Into<String>) -> Self {
         Self(Source::Given { keys: identities(text), name: name.into() })
+    }
+
+    /// Keys in a text that is asked for when one is first needed, and once; or a sentence about why there is none.
+    pub fn asked(
+        ask: impl Fn() -> Result<Zeroizing<String>, String> + Send + Sync + 'static,
+        name: impl Into<String>,
+    ) -> Self {
+        Self(Source::Asked { ask: Arc::new(ask), answer: Answer::default(), name: name.into() })
     }
 
     /// Where the key that encrypts is, for messages.
@@ -204,6 +221,10 @@ impl Keyring {
             Source::Given { keys: Err(why), name } => {
                 Err(Error::BadKey { place: name.clone(), why: why.clone() })
             }
+            Source::Asked { ask, answer, name } => {
+                let keys = answer.get_or_init(|| ask().and_then(|text| identities(&text)));
+                keys.clone().map_err(|why| Error::BadKey { place: name.clone(), why })
+            }
             Source::File(path) => read(path)?.ok_or_else(|| self.missing(None)),
         }
     }
@@ -279,6 +300,26 @@ mod tests {
         let opened_up = std::os::unix::fs::PermissionsExt::from_mode(0o640);
         std::fs::set_permissions(&path, opened_up).unwrap();
         assert_eq!(ring.exposed(), Some(path.as_path()));
+    }
+
+    #[test]
+    fn a_key_that_is_asked_for_is_asked_for_once_and_only_if_it_is_needed() {
+        let text = Identity::generate().to_string().expose_secret().to_owned();
+        let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counter = asked.clone();
+        let ask = move || {
+            counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            Ok(Zeroizing::new(text.clone()))
+        };
+        let ring = Keyring::asked(ask, "PLACE");
+        assert_eq!((ring.place().as_str(), ring.exposed(), ring.make().unwrap()), ("PLACE", None, false));
+        assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 0);
+        let sealed = ring.encrypt(b"x").unwrap();
+        assert_eq!(ring.clone().decrypt(Path::new("x"), &sealed).unwrap().expose(), b"x");
+        assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 1);
+        let none = Keyring::asked(|| Err("it is not there".to_owned()), "PLACE");
+        let said = none.encrypt(b"x").unwrap_err().to_string();
+        assert_eq!(said, "PLACE holds no key: it is not there");
     }
 
     #[test]

@@ -246,8 +246,9 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
             SecretRef::File(path) => secrets::resolve(path, &inventory.folder),
             _ => inventory.folder.join(TOKEN_FILE),
         };
-        complete(&mut wish.contact, cluster, &inventory.folder, &args.keys.ring())?;
-        let store = store_in(state_beside(&inventory.folder, &cluster.name), cluster, args.keys.ring());
+        let keys = args.keys.ring_of(cluster, &inventory.folder);
+        complete(&mut wish.contact, cluster, &inventory.folder, &keys)?;
+        let store = store_in(state_beside(&inventory.folder, &cluster.name), cluster, keys);
         wish.store = store.place().exists().then_some(store);
     }
     let scope = &mut wish.scope;

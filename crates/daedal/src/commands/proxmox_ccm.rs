@@ -54,7 +54,8 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
     let inventory = documents::read(&args.file, &args.keys, color)?;
     let cluster = &inventory.loaded.cluster;
     let mut contact = args.contact.clone();
-    complete(&mut contact, cluster, &inventory.folder, &args.keys.ring())?;
+    let ring = args.keys.ring_of(cluster, &inventory.folder);
+    complete(&mut contact, cluster, &inventory.folder, &ring)?;
     let contact = contact.open().await?;
     let id = args.token.clone().unwrap_or_else(|| format!("{}-ccm@pve!ccm", cluster.name));
     let Some((user, token)) = id.split_once('!') else {
@@ -68,8 +69,8 @@ pub async fn run(args: &CcmArgs, format: Format, color: bool) -> Outcome {
         grants: Scope::of(cluster).seeing(),
     };
     let store = match &args.state {
-        Some(state) => store_in(state.clone(), cluster, args.keys.ring()),
-        None => stores::declared(cluster, &inventory.folder, args.keys.ring()).await?,
+        Some(state) => store_in(state.clone(), cluster, ring),
+        None => stores::declared(cluster, &inventory.folder, ring).await?,
     };
     keys::warn_if_exposed(store.keys());
     let _lock = match args.consent.plan_only {

@@ -100,7 +100,8 @@ impl Way {
             let link = Box::pin(lab::connect(&target.lab_options, &cluster)).await?;
             cluster.reach = Reach::Proxy(link.proxy_url());
         }
-        let ssh = ssh::open(&cluster.reach, &inventory.folder, &session::ring(target))?;
+        let keys = session::ring(target, &inventory.folder, &cluster);
+        let ssh = ssh::open(&cluster.reach, &inventory.folder, &keys)?;
         if let Some(ssh) = &ssh {
             ssh.connect().await.map_err(|error| ssh::failure(&error))?;
         }

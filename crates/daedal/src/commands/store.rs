@@ -43,7 +43,7 @@ async fn migrate(target: &Target, from: Option<&Path>, yes: bool, format: Format
     let inventory = documents::of_lacking(target, color)?;
     let cluster = &inventory.loaded.cluster;
     let new = session::store(target, &inventory.folder, cluster).await?;
-    let ring = session::ring(target);
+    let ring = session::ring(target, &inventory.folder, cluster);
     let old = match from {
         Some(file) if file.is_file() => {
             // Secrets that only nodes need may be missing here, too.

@@ -26,7 +26,7 @@ pub(crate) use lint::Lint;
 pub(crate) use outputs::{OutputNames, Outputs, OutputsName};
 pub(crate) use pool::{Patch, Pool, PoolNode, Role};
 pub(crate) use proxmox::{Host, HostSpec, Proxmox, TlsTrust};
-pub(crate) use reach::{Jump, Reach, ReachName, ReachSsh};
+pub(crate) use reach::{Jump, Reach, ReachName, ReachSsh, SshKey};
 pub(crate) use scalar::{Address, Size, Vmid};
 pub(crate) use secret::{SecretRef, Secrets, VaultRef};
 pub(crate) use store::{S3, Store, VaultPlace};
@@ -125,6 +125,9 @@ pub(crate) struct Spec {
     pub(crate) reach: Option<Reach>,
     /// Where the secrets, the lock and what else outlives a run are kept; by default in a folder beside the inventory.
     pub(crate) store: Option<Store>,
+    /// Where the age key is found that encrypts what the store keeps secret; by default your own. `--key`, `DAEDAL_KEY` and
+    /// `DAEDAL_KEY_FILE` name another.
+    pub(crate) key: Option<SecretRef>,
     /// Where the secrets bundle of the cluster is kept; by default encrypted in the store.
     pub(crate) secrets: Option<Secrets>,
     /// A Vault that keeps secrets.

@@ -50,9 +50,9 @@ pub(crate) struct ReachSsh {
     /// Port; by default what `~/.ssh/config` says, else 22.
     #[schemars(range(min = 1, max = 65535))]
     pub(crate) port: Option<u16>,
-    /// Path of the private key, relative to the inventory or below `~/`. By default the keys that `ssh` would use.
-    #[schemars(extend("format" = "path"))]
-    pub(crate) key: Option<String>,
+    /// Path of the private key, relative to the inventory or below `~/`, or where it is found. By default the keys that `ssh`
+    /// would use.
+    pub(crate) key: Option<SshKey>,
     /// Use only the keys of the SSH agent (`SSH_AUTH_SOCK`).
     pub(crate) agent: Option<bool>,
     /// Where the passphrase of an encrypted `key` is found; by default it is asked for.
@@ -64,6 +64,16 @@ pub(crate) struct ReachSsh {
     pub(crate) known_hosts: Option<String>,
     /// Whether the Proxmox API is reached through it, too; false by default.
     pub(crate) proxmox: Option<bool>,
+}
+
+/// A private key for SSH: the path of its file, or where it is found.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum SshKey {
+    /// Path of its file.
+    File(#[schemars(extend("format" = "path"))] String),
+    /// Where it is found.
+    Found(SecretRef),
 }
 
 /// A server on the way: `user@host:port`, an alias, or its settings.
@@ -90,9 +100,8 @@ pub(crate) struct SshServer {
     /// Port.
     #[schemars(range(min = 1, max = 65535))]
     pub(crate) port: Option<u16>,
-    /// Path of the private key, relative to the inventory or below `~/`.
-    #[schemars(extend("format" = "path"))]
-    pub(crate) key: Option<String>,
+    /// Path of the private key, relative to the inventory or below `~/`, or where it is found.
+    pub(crate) key: Option<SshKey>,
     /// Use only the keys of the SSH agent.
     pub(crate) agent: Option<bool>,
     /// Where the passphrase of an encrypted `key` is found.

@@ -49,6 +49,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     let proxmox = proxmox::proxmox(&spec.proxmox, &at, cx);
     let reach = reach::reach(spec.reach.as_ref(), &at, cx);
     let store = store::store(spec.store.as_ref(), &at, cx);
+    let key = spec.key.as_ref().map(|key| reference::secret(key, &at.key("key"), cx));
     let secrets = reference::bundle(spec.secrets.as_ref(), &at, cx);
     let network = network::network(&spec.network, &at, cx);
     let boot = boot::boot(spec, &at, cx);
@@ -87,6 +88,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
         proxmox: proxmox?,
         reach: reach?,
         store: store?,
+        key: key.flatten(),
         secrets: secrets?,
         network: network.finish()?,
         boot: boot?,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::link::link;
 use super::reference::secret;
 use super::{Context, Refusal};
-use crate::cluster::{Reach, Ssh, SshServer};
+use crate::cluster::{Reach, Ssh, SshKey, SshServer};
 use crate::document::{self, Jump, ReachName, ReachSsh};
 use crate::path::Path;
 
@@ -30,7 +30,7 @@ fn by_ssh(ssh: &ReachSsh, at: &Path<'_>, cx: &mut Context<'_>) -> Option<Reach> 
         host: &ssh.host,
         user: ssh.user.as_deref(),
         port: ssh.port,
-        key: ssh.key.as_deref(),
+        key: ssh.key.as_ref(),
         agent: ssh.agent,
         passphrase: ssh.passphrase.as_ref(),
     };
@@ -71,7 +71,7 @@ fn jump(jump: &Jump, at: &Path<'_>, cx: &mut Context<'_>) -> Option<SshServer> {
                 host: &spec.host,
                 user: spec.user.as_deref(),
                 port: spec.port,
-                key: spec.key.as_deref(),
+                key: spec.key.as_ref(),
                 agent: spec.agent,
                 passphrase: spec.passphrase.as_ref(),
             };
@@ -85,7 +85,7 @@ struct Declared<'a> {
     host: &'a str,
     user: Option<&'a str>,
     port: Option<u16>,
-    key: Option<&'a str>,
+    key: Option<&'a document::SshKey>,
     agent: Option<bool>,
     passphrase: Option<&'a document::SecretRef>,
 }
@@ -94,7 +94,10 @@ fn server(declared: &Declared<'_>, at: &Path<'_>, cx: &mut Context<'_>) -> Optio
     let host = cx.take("reach", &at.key("host"), host(declared.host));
     let user = declared.user.map(|user| cx.take("reach", &at.key("user"), self::user(user)));
     let key_at = at.key("key");
-    let key = declared.key.map(|key| path("key", key, "~/.ssh/id_ed25519", &key_at, cx));
+    let key = declared.key.map(|key| match key {
+        document::SshKey::File(file) => path("key", file, "~/.ssh/id_ed25519", &key_at, cx).map(SshKey::File),
+        document::SshKey::Found(reference) => secret(reference, &key_at, cx).map(SshKey::Found),
+    });
     let agent = declared.agent.unwrap_or(false);
     if agent && declared.key.is_some() {
         let help = "Remove `agent` to use this key, or `key` to use those of the agent.";
