@@ -388,7 +388,7 @@ pub enum Command {
     /// Manage the cluster's secrets: import, export, show; issue talosconfig and kubeconfig.
     #[command(subcommand)]
     Secrets(crate::commands::secrets::SecretsCommand),
-    /// Manage the store of secrets, lock and snapshots: migrate.
+    /// Manage the store of secrets, lock and snapshots: migrate, reset.
     #[command(subcommand)]
     Store(crate::commands::store::StoreCommand),
     /// Print the inventory or its JSON Schema.

@@ -198,7 +198,7 @@ pub fn store_in(state: PathBuf, cluster: &Cluster, keys: Keyring) -> Store {
 
 /// Where the store of a cluster is: the pretend ones with the lab, the real ones beside their inventory, so that the
 /// same inventory finds the same secrets from whichever folder the command is run.
-fn state_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) -> PathBuf {
+pub fn state_folder(target: &cli::Target, inventory_folder: &Path, cluster: &str) -> PathBuf {
     match &target.state {
         Some(state) => state.clone(),
         None if target.lab => target.lab_options.lab_dir.join(lab::CLUSTERS).join(cluster),

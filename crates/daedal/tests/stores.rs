@@ -265,6 +265,54 @@ fn a_store_is_migrated_to_a_bucket_and_back() {
     );
 }
 
+/// A store is emptied where somebody says so by name, also one that is damaged beyond reading, and never under somebody who works.
+/// Mission: E16
+#[test]
+fn a_store_is_reset_by_name_and_goes_on_from_the_copy_of_its_bundle() {
+    let bucket = S3Server::new();
+    let with_store = format!("{}  network:\n", declared(serve(&bucket)));
+    let keys = tempfile::tempdir().unwrap();
+    let (key, bundle) = (keys.path().join("key.txt"), keys.path().join("bundle.yaml"));
+    write_bundle(&bundle, 1);
+    let import = |file: &str| ["secrets", "import", file, "--unchecked"].map(str::to_owned);
+    let export = ["secrets", "export", "--stdout"];
+    let whole = std::fs::read_to_string(&bundle).unwrap();
+    let reset = ["store", "reset"];
+    let yes = ["store", "reset", "--confirm", "home", "-o", "json"];
+    for inventory in [Changed::new("home", &[("  network:\n", &with_store)]), Changed::new("home", &[])] {
+        let run = |words: &[&str]| run(words, &inventory, &key).output().unwrap();
+        let json = |words: &[&str]| -> serde_json::Value { serde_json::from_str(&good(&run(words))).unwrap() };
+        let bring = |file: &str| good(&run(&import(file).each_ref().map(String::as_str)));
+        assert_eq!(json(&yes)["removed"], serde_json::json!([]), "nothing was there");
+        bring(bundle.to_str().unwrap());
+        // Nobody is there to be asked, and a wrong name is no answer.
+        refused(&run(&reset), 64, "--confirm home");
+        refused(&run(&["store", "reset", "--confirm", "hoem"]), 1, "the cluster is called home, not hoem");
+        assert_eq!(good(&run(&export)), whole);
+        let done = json(&yes);
+        assert!(done["removed"].to_string().contains("\"secrets.yaml.age\""), "{done:#}");
+        refused(&run(&export), 66, "there are no secrets of cluster home");
+        bring(done["copy"].as_str().unwrap());
+        assert_eq!(good(&run(&export)), whole);
+    }
+
+    // The bucket again: its manifest is damaged, then gone.
+    let inventory = Changed::new("home", &[("  network:\n", &with_store)]);
+    let run = |words: &[&str]| run(words, &inventory, &key).output().unwrap();
+    let manifest = "teams/a/home/manifest";
+    for damage in [Some(b"not a manifest".to_vec()), None] {
+        bucket.set(manifest, damage);
+        assert!(!bucket.keys().is_empty());
+        assert!(text(&run(&["secrets", "show"]).stderr).contains("is damaged"));
+        refused(&run(&reset), 64, "--confirm home");
+        let done: serde_json::Value = serde_json::from_str(&good(&run(&yes))).unwrap();
+        assert_eq!(done["copy"], serde_json::Value::Null, "{done:#}");
+        assert!(!bucket.keys().iter().any(|key| key.contains("/blobs/")), "{:?}", bucket.keys());
+        good(&run(&import(bundle.to_str().unwrap()).each_ref().map(String::as_str)));
+        assert_eq!(good(&run(&export)), whole);
+    }
+}
+
 /// The Proxmox token and the store are in a Vault; what is missing there is named, and nothing else is looked at.
 /// Mission: E17
 #[test]

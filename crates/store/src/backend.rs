@@ -81,6 +81,15 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         fence: Option<&'a Fence>,
     ) -> Working<'a, ()>;
 
+    /// Removes a blob or a log whatever is in it, damaged too, and what a killed writer may have left of it. Fine if it is gone.
+    fn wipe<'a>(&'a self, name: &'a str, fence: Option<&'a Fence>) -> Working<'a, ()>;
+
+    /// Makes an empty place of one in which nothing can be found because what describes it is damaged. Whether it was. What was
+    /// written under a lease of before is refused.
+    fn mend(&self) -> Working<'_, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
     /// The names of all blobs in a folder (`""` or one that ends with `/`), but not of those in folders below it; sorted.
     fn list<'a>(&'a self, folder: &'a str) -> Working<'a, Vec<String>>;
 

@@ -203,6 +203,30 @@ async fn the_epoch_rises_with_every_lease_and_the_second_is_told_who_was_first()
     }
 }
 
+/// Blobs and logs are removed without being read, by whoever has the lease.
+#[tokio::test(start_paused = true)]
+async fn what_is_there_is_wiped_under_the_lease() {
+    for place in &all() {
+        let Place { name, backend, .. } = place;
+        let first = take(&**backend, owner("ada")).await;
+        backend.put_if_unchanged("deep/a", b"one", None, Some(first.fence())).await.unwrap();
+        backend.append("log", b"line\n").await.unwrap();
+        assert!(!backend.mend().await.unwrap(), "{name} is whole");
+        place.lose_lease();
+        let second = take(&**backend, owner("bob")).await;
+        assert!(is_lost(&backend.wipe("deep/a", Some(first.fence())).await), "{name}");
+        for blob in ["deep/a", "log", "never"] {
+            backend.wipe(blob, Some(second.fence())).await.unwrap();
+            assert_eq!(backend.get(blob).await.unwrap(), None, "{name} {blob}");
+        }
+        assert!(backend.list("").await.unwrap().is_empty(), "{name}");
+        // Everything can be written again.
+        backend.put_if_unchanged("deep/a", b"two", None, Some(second.fence())).await.unwrap();
+        backend.append("log", b"more\n").await.unwrap();
+        assert_eq!(backend.get("log").await.unwrap().unwrap().bytes.expose(), b"more\n", "{name}");
+    }
+}
+
 /// Every kind of write of whoever lost the lease is refused, also where nobody else has written since.
 #[tokio::test(start_paused = true)]
 async fn whoever_lost_the_lease_writes_nothing() {

@@ -49,5 +49,5 @@ pub use remote::{LEASE, Now};
 pub use s3::{Credentials, S3};
 pub use secret::SecretBytes;
 pub use sops_file::SopsFile;
-pub use store::{KeptBackup, Store};
+pub use store::{Contents, KeptBackup, Store};
 pub use vault::{Login, Vault, VaultSecret, VaultSettings, VaultStore};

@@ -129,6 +129,11 @@ impl Backend for Memory {
         }))
     }
 
+    fn wipe<'a>(&'a self, name: &'a str, fence: Option<&'a Fence>) -> Working<'a, ()> {
+        let mut state = self.state();
+        ready(state.check(fence).map(|()| drop(state.blobs.remove(name))))
+    }
+
     fn list<'a>(&'a self, folder: &'a str) -> Working<'a, Vec<String>> {
         let state = self.state();
         let inside = |name: &&String| name.strip_prefix(folder).is_some_and(|rest| !rest.contains('/'));

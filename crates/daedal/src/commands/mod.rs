@@ -33,6 +33,7 @@ mod saved;
 pub(crate) mod secrets;
 mod status;
 pub(crate) mod store;
+mod store_reset;
 pub(crate) mod templates;
 pub(crate) mod volumes;
 

@@ -7,6 +7,7 @@ use daedal_store::Store;
 
 use crate::cli::{Format, Target};
 use crate::commands::approval::agreed;
+use crate::commands::store_reset;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::words::count;
@@ -28,6 +29,17 @@ pub enum StoreCommand {
         #[arg(short, long)]
         yes: bool,
     },
+    /// Remove everything in the store, also if it is damaged, and keep a copy of the secrets bundle; refused while somebody works on
+    /// the cluster. VMs are not touched.
+    #[command(after_long_help = "Examples:\n  daedal store reset\n  daedal store reset --confirm home")]
+    Reset {
+        /// Which inventory.
+        #[command(flatten)]
+        target: Target,
+        /// Confirm with the cluster's name instead of being asked for it.
+        #[arg(long, value_name = "NAME")]
+        confirm: Option<String>,
+    },
 }
 
 /// Runs the command.
@@ -35,6 +47,9 @@ pub async fn run(command: &StoreCommand, format: Format, color: bool) -> Outcome
     match command {
         StoreCommand::Migrate { target, from, yes } => {
             Box::pin(migrate(target, from.as_deref(), *yes, format, color)).await
+        }
+        StoreCommand::Reset { target, confirm } => {
+            Box::pin(store_reset::run(target, confirm.as_deref(), format, color)).await
         }
     }
 }

@@ -99,6 +99,16 @@ impl Folder {
         }
     }
 
+    fn wipe(&self, name: &str, fence: Option<&Fence>) -> Result<(), Error> {
+        let path = self.path(name)?;
+        if !files::exists(&self.root)? {
+            return Ok(());
+        }
+        let _turn = self.turn()?;
+        self.check(fence)?;
+        files::remove_private(&path)
+    }
+
     fn list(&self, folder: &str) -> Result<Vec<String>, Error> {
         let path = match folder.strip_suffix('/') {
             Some(folder) => self.path(folder)?,
@@ -182,6 +192,11 @@ impl Backend for Folder {
         let (folder, name) = (self.clone(), name.to_owned());
         let (before, fence) = (before.clone(), fence.cloned());
         blocking(move || folder.delete(&name, &before, fence.as_ref()))
+    }
+
+    fn wipe<'a>(&'a self, name: &'a str, fence: Option<&'a Fence>) -> Working<'a, ()> {
+        let (folder, name, fence) = (self.clone(), name.to_owned(), fence.cloned());
+        blocking(move || folder.wipe(&name, fence.as_ref()))
     }
 
     fn list<'a>(&'a self, folder: &'a str) -> Working<'a, Vec<String>> {

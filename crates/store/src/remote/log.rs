@@ -72,6 +72,16 @@ impl Remote {
         Ok((!keys.is_empty()).then(|| Blob { bytes: SecretBytes::new(bytes), version }))
     }
 
+    /// Removes a log. What this process writes later begins a new one.
+    pub(super) async fn remove_log(&self, name: &str) -> Result<(), Error> {
+        let mut logs = self.logs.lock().await;
+        for key in self.objects.list(&format!("{LOGS}{name}/")).await? {
+            self.objects.delete(&key).await?;
+        }
+        logs.0.remove(name);
+        Ok(())
+    }
+
     pub(super) async fn log_names(&self) -> Result<Vec<String>, Error> {
         let keys = self.objects.list(LOGS).await?;
         let name = |key: &String| Some(key.strip_prefix(LOGS)?.rsplit_once('/')?.0.to_owned());

@@ -78,6 +78,11 @@ impl Entry {
 }
 
 impl Manifest {
+    /// An empty one after so many leases.
+    pub(super) fn of_epoch(epoch: u64) -> Self {
+        Self { epoch, ..Self::default() }
+    }
+
     /// Reads one; an error says what is wrong with it.
     pub(super) fn open(bytes: &[u8], path: &Path) -> Result<Self, Error> {
         let damaged = |why: String| Error::Damaged { path: path.to_owned(), why };

@@ -7,6 +7,7 @@
 mod lease;
 mod log;
 mod manifest;
+mod mend;
 mod objects;
 
 use std::io;
@@ -247,8 +248,7 @@ impl Remote {
             let Some((name, version)) = key.strip_prefix(BLOBS).and_then(|rest| rest.rsplit_once('/')) else {
                 continue;
             };
-            let made_under = version.split('-').next().and_then(|number| number.parse::<u64>().ok());
-            let is_old = made_under.is_some_and(|made| 0 < made && made < epoch);
+            let is_old = made_under(version).is_some_and(|made| 0 < made && made < epoch);
             if is_old && manifest.blobs.get(name).is_none_or(|entry| entry.version != version) {
                 self.objects.delete(&key).await?;
             }
@@ -334,6 +334,14 @@ impl Backend for Remote {
         Box::pin(self.remove(name, before, fence))
     }
 
+    fn wipe<'a>(&'a self, name: &'a str, fence: Option<&'a Fence>) -> Working<'a, ()> {
+        Box::pin(self.remove_whatever(name, fence))
+    }
+
+    fn mend(&self) -> Working<'_, bool> {
+        Box::pin(self.begin_anew())
+    }
+
     fn list<'a>(&'a self, folder: &'a str) -> Working<'a, Vec<String>> {
         Box::pin(async move {
             let manifest = self.seen().await?.manifest;
@@ -369,6 +377,11 @@ impl Backend for Remote {
 /// The key of a content.
 fn key(name: &str, version: &str) -> String {
     format!("{BLOBS}{name}/{version}")
+}
+
+/// The epoch of the lease that a content was made under.
+fn made_under(version: &str) -> Option<u64> {
+    version.split('-').next()?.parse().ok()
 }
 
 /// What nobody else has.

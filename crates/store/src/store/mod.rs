@@ -3,6 +3,7 @@
 mod backups;
 mod copy;
 mod documents;
+mod reset;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use crate::secret::SecretBytes;
 use crate::sops_file::SopsFile;
 
 pub use backups::KeptBackup;
+pub use reset::Contents;
 
 /// How often a change is tried again that others were quicker with.
 const TRIES: usize = 16;
