@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use daedal_dial::{Dialer, Direct};
 use daedal_inventory::{Cluster, S3Store, SecretsPlace, StorePlace};
-use daedal_store::{Backend, Credentials, Keyring, Now, S3, SecretBytes, SopsFile, Store, VaultStore};
+use daedal_store::{
+    Backend, Credentials, Keyring, Now, S3, SecretBytes, SopsFile, Store, VaultBundle, VaultStore,
+};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -37,10 +39,18 @@ pub async fn declared(cluster: &Cluster, folder: &Path, ring: Keyring) -> Outcom
 
 /// The same store with the secrets bundle where the inventory says.
 pub fn with_bundle(store: Store, cluster: &Cluster, folder: &Path, ring: &Keyring) -> Outcome<Store> {
-    let SecretsPlace::Sops(path) = &cluster.secrets else { return Ok(store) };
-    let now: Now = Arc::new(jiff::Timestamp::now);
-    let identities = AgeKeys::find(ring)?.identities;
-    Ok(store.with_bundle_in(SopsFile::new(secrets::resolve(path, folder), identities, now)))
+    match &cluster.secrets {
+        SecretsPlace::Store => Ok(store),
+        SecretsPlace::Sops(path) => {
+            let now: Now = Arc::new(jiff::Timestamp::now);
+            let identities = AgeKeys::find(ring)?.identities;
+            Ok(store.with_bundle_in(SopsFile::new(secrets::resolve(path, folder), identities, now)))
+        }
+        SecretsPlace::Vault(bundle) => {
+            let vault = vaults::client(&bundle.server, folder, ring)?;
+            Ok(store.with_bundle_in_vault(VaultBundle::new(vault, bundle.path.clone())))
+        }
+    }
 }
 
 fn bucket(declared: &S3Store, cluster: &Cluster, folder: &Path, ring: &Keyring) -> Outcome<Arc<dyn Backend>> {

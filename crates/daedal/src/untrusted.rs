@@ -140,8 +140,10 @@ impl Policy {
         if let Some(key) = &cluster.key {
             self.secret("`key`", key, folders);
         }
-        if let SecretsPlace::Sops(path) = &cluster.secrets {
-            self.inside("`secrets.sops`", path, folders);
+        match &cluster.secrets {
+            SecretsPlace::Store => {}
+            SecretsPlace::Sops(path) => self.inside("`secrets.sops`", path, folders),
+            SecretsPlace::Vault(bundle) => self.vault(&bundle.server, folders),
         }
         if let StorePlace::S3(store) = &cluster.store {
             self.endpoint("`store.s3.endpoint`", &store.endpoint);

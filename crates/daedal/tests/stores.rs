@@ -265,6 +265,54 @@ fn a_store_is_migrated_to_a_bucket_and_back() {
     );
 }
 
+/// The bundle alone is in a Vault: the store stays in the folder, no key of ours is needed, and another machine goes on with it.
+/// Mission: E17
+#[test]
+fn the_bundle_alone_is_in_a_vault() {
+    let server = VaultServer::new();
+    let serving = server.clone();
+    let address = listening(async move { serving.listen().await });
+    let spec = format!(
+        "  vault: {{address: \"http://{address}\", auth: {{token: {{env: VAULT_TOKEN}}}}}}\n\n  \
+         secrets: {{vault: {{path: secret/talos/home}}}}\n\n  network:\n"
+    );
+    let keys = tempfile::tempdir().unwrap();
+    let (key, bundle) = (keys.path().join("key.txt"), keys.path().join("bundle.yaml"));
+    let run = |words: &[&str], inventory: &Changed| {
+        run(words, inventory, &key).env("VAULT_TOKEN", vault::ROOT).output().unwrap()
+    };
+    let (ada, bob) =
+        (Changed::new("home", &[("  network:\n", &spec)]), Changed::new("home", &[("  network:\n", &spec)]));
+    let export = ["secrets", "export", "--stdout"];
+    refused(&run(&export, &ada), 66, "vault:secret/talos/home yet");
+    write_bundle(&bundle, 1);
+    let import = ["secrets", "import", bundle.to_str().unwrap(), "--unchecked"];
+    assert!(good(&run(&import, &ada)).contains("vault:secret/talos/home"));
+    let whole = std::fs::read_to_string(&bundle).unwrap();
+    let kept = server.secret("talos/home").unwrap()["bundle"].as_str().unwrap().to_owned();
+    assert!(kept.ends_with(&whole), "the Vault has it as it is");
+    assert!(
+        !key.exists() && !ada.file().with_file_name(".daedal").join("home/home/secrets.yaml.age").exists()
+    );
+    assert_eq!(good(&run(&export, &bob)), whole);
+    // Secrets are made there by the first phase, and made once.
+    server.write("talos/home", None);
+    good(&run(&["generate"], &ada));
+    let made = good(&run(&export, &ada));
+    assert_ne!(made, whole);
+    good(&run(&["generate"], &bob));
+    assert_eq!(good(&run(&export, &bob)), made);
+    refused(&run(&import, &bob), 1, "other secrets of cluster home are kept in vault:secret/talos/home");
+    let apart = Changed::new(
+        "home",
+        &[("  network:\n", "  secrets: {vault: {path: secret/talos/home}}\n\n  network:\n")],
+    );
+    refused(&run(&["check"], &apart), 65, "No Vault is configured.");
+    let both = spec.replace("secrets: {", "secrets: {sops: secrets.sops.yaml, ");
+    let both = Changed::new("home", &[("  network:\n", &both)]);
+    assert_eq!(run(&["check"], &both).status.code(), Some(65));
+}
+
 /// A store is emptied where somebody says so by name, also one that is damaged beyond reading, and never under somebody who works.
 /// Mission: E16
 #[test]
@@ -281,7 +329,8 @@ fn a_store_is_reset_by_name_and_goes_on_from_the_copy_of_its_bundle() {
     let yes = ["store", "reset", "--confirm", "home", "-o", "json"];
     for inventory in [Changed::new("home", &[("  network:\n", &with_store)]), Changed::new("home", &[])] {
         let run = |words: &[&str]| run(words, &inventory, &key).output().unwrap();
-        let json = |words: &[&str]| -> serde_json::Value { serde_json::from_str(&good(&run(words))).unwrap() };
+        let json =
+            |words: &[&str]| -> serde_json::Value { serde_json::from_str(&good(&run(words))).unwrap() };
         let bring = |file: &str| good(&run(&import(file).each_ref().map(String::as_str)));
         assert_eq!(json(&yes)["removed"], serde_json::json!([]), "nothing was there");
         bring(bundle.to_str().unwrap());

@@ -16,7 +16,7 @@ pub use crate::boot::{Boot, BootConfig, BootFrom, DiskFormat, FirstContact, Temp
 pub use crate::image::{Bootloader, Overlay, OverlayOption};
 pub use crate::node::{Disk, Nic, Node, Role};
 use crate::options::{Hidden, Machine, Registry, RegistryMirror};
-pub use crate::secret::{SecretRef, SecretsPlace, SopsValue};
+pub use crate::secret::{SecretRef, SecretsPlace, SopsValue, VaultBundle};
 use crate::store::StorePlace;
 pub use daedal_talos_config::Arch;
 

@@ -321,7 +321,7 @@ impl Translator<'_, '_> {
     fn secrets(&mut self, root: &Node, document: &mut Node) {
         let beside = self.layers.files.list(FilePath::new(".")).unwrap_or_default();
         let has_file = beside.iter().any(|name| name == SECRETS);
-        if has_file {
+        if has_file && find(root, "spec.secrets").is_none() {
             put(document, "spec.secrets.sops", self.start, word(self.start, SECRETS));
         }
         let is_said = find(document, "spec.proxmox.token.secret").is_some()

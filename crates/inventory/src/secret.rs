@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::vault::VaultField;
+use crate::vault::{VaultField, VaultServer};
 
 /// Where a secret is found. The binary resolves it; a missing one is an error that names the key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +58,18 @@ pub enum SecretsPlace {
     Store,
     /// A SOPS file, relative to the inventory.
     Sops(PathBuf),
+    /// A secret in a Vault.
+    Vault(Box<VaultBundle>),
+}
+
+/// A secret in a Vault that holds a secrets bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VaultBundle {
+    /// The Vault.
+    pub server: VaultServer,
+    /// Where the secret is, with its mount.
+    pub path: String,
 }
 
 impl SecretsPlace {

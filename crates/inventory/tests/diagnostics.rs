@@ -238,6 +238,11 @@ refuses! {
     reach_ssh_passphrase_alone: "environment: lab" => "reach: {ssh: {host: atlas.lan, passphrase: {env: PASSPHRASE}}}";
     reach_ssh_passphrase_itself: "environment: lab" => "reach: {ssh: {host: atlas.lan, key: id, passphrase: canary-phrase}}";
     reach_ssh_key_itself: "environment: lab" => "reach: {ssh: {host: atlas.lan, key: \"-----BEGIN OPENSSH PRIVATE KEY-----\"}}";
+    reach_ssh_key_in_two_places: "environment: lab" => "reach: {ssh: {host: atlas.lan, key: {env: SSH_KEY, file: id}}}";
+    store_key_itself: "environment: lab" => "key: AGE-SECRET-KEY-1CANARYWORD";
+    store_key_nowhere: "environment: lab" => "key: {}";
+    bundle_in_no_vault: "environment: lab" => "secrets: {vault: {path: secret/talos/home}}";
+    bundle_in_two_places: "environment: lab" => "secrets: {sops: secrets.sops.yaml, vault: {path: secret/talos/home}}";
     reach_ssh_jump_with_password: "environment: lab" => "reach: {ssh: {host: atlas.lan, jump: [\"ops:canary-word@bastion\"]}}";
     reach_ssh_jump_wrong: "environment: lab" => "reach: {ssh: {host: atlas.lan, jump: [bastion, \"ops@bastion:ssh\", {host: \"a b\"}]}}";
     reach_unknown: "environment: lab" => "reach: indirect";

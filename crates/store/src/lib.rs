@@ -50,4 +50,4 @@ pub use s3::{Credentials, S3};
 pub use secret::SecretBytes;
 pub use sops_file::SopsFile;
 pub use store::{Contents, KeptBackup, Store};
-pub use vault::{Login, Vault, VaultSecret, VaultSettings, VaultStore};
+pub use vault::{Login, Vault, VaultBundle, VaultSecret, VaultSettings, VaultStore};

@@ -53,8 +53,8 @@ pub async fn run(target: &Target, confirm: Option<&str>, format: Format, color: 
     };
     let removed = store.clear().await.map_err(failed)?;
     lock.release().await.map_err(failed)?;
-    let bundle = match (&copy, store.secrets_file()) {
-        (_, Some(file)) => format!("The secrets bundle is in {}, which was not touched.", file.display()),
+    let bundle = match (&copy, store.secrets_elsewhere()) {
+        (_, Some(place)) => format!("The secrets bundle is in {}, which was not touched.", place.display()),
         (Some(file), None) => format!(
             "A copy of the secrets bundle, encrypted as it was: {}\nTo go on with it: {}",
             file.display(),

@@ -28,7 +28,7 @@ pub(crate) use pool::{Patch, Pool, PoolNode, Role};
 pub(crate) use proxmox::{Host, HostSpec, Proxmox, TlsTrust};
 pub(crate) use reach::{Jump, Reach, ReachName, ReachSsh, SshKey};
 pub(crate) use scalar::{Address, Size, Vmid};
-pub(crate) use secret::{SecretRef, Secrets, VaultRef};
+pub(crate) use secret::{SecretRef, Secrets, VaultBundle, VaultRef};
 pub(crate) use store::{S3, Store, VaultPlace};
 pub(crate) use vault::{Vault, VaultAuth};
 

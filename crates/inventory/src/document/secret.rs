@@ -63,12 +63,24 @@ pub(crate) struct VaultRef {
     pub(crate) key: String,
 }
 
-/// Where the secrets bundle of the cluster is kept.
+/// Where the secrets bundle of the cluster is kept: exactly one of the keys.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub(crate) struct Secrets {
     /// Path of a YAML file that SOPS encrypts, relative to the inventory. The first `apply` writes the bundle into it.
     #[schemars(example = &"secrets.sops.yaml")]
     #[schemars(extend("format" = "path"))]
-    pub(crate) sops: String,
+    pub(crate) sops: Option<String>,
+    /// A secret of its own in the Vault that `spec.vault` declares. The first `apply` writes the bundle there.
+    pub(crate) vault: Option<VaultBundle>,
+}
+
+/// A secret in a Vault that holds a secrets bundle.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct VaultBundle {
+    /// Where the secret is, with its mount, such as `secret/talos/home`; nothing else is in it.
+    #[schemars(example = &"secret/talos/home")]
+    pub(crate) path: String,
 }

@@ -89,12 +89,16 @@ pub(crate) fn bundle(
 ) -> Option<SecretsPlace> {
     let Some(secrets) = secrets else { return Some(SecretsPlace::Store) };
     let secrets_at = at.key("secrets");
+    let Some(sops) = &secrets.sops else {
+        let bundle = vault::bundle(secrets.vault.as_ref()?, &secrets_at.key("vault"), cx)?;
+        return Some(SecretsPlace::Vault(Box::new(bundle)));
+    };
     let at = secrets_at.key("sops");
-    let is_yaml = [".yaml", ".yml"].iter().any(|end| secrets.sops.ends_with(end));
-    if !is_yaml || secrets.sops.contains('\0') {
+    let is_yaml = [".yaml", ".yml"].iter().any(|end| sops.ends_with(end));
+    if !is_yaml || sops.contains('\0') {
         let help = "For example `sops: secrets.sops.yaml`, next to the inventory.";
         cx.error("secret", &at, "The secrets bundle is kept in a file of YAML (`.yaml`, `.yml`).", help);
         return None;
     }
-    cx.given(&at).then(|| SecretsPlace::Sops(PathBuf::from(&secrets.sops)))
+    cx.given(&at).then(|| SecretsPlace::Sops(PathBuf::from(sops)))
 }

@@ -4,7 +4,7 @@ use super::Context;
 use super::link::link;
 use super::reference::secret;
 use super::trust::{VAULT, trust};
-use crate::cluster::SecretRef;
+use crate::cluster::{SecretRef, VaultBundle};
 use crate::document;
 use crate::path::Path;
 use crate::vault::{VaultAuth, VaultField, VaultServer};
@@ -76,14 +76,32 @@ pub(crate) fn field(field: &document::VaultRef, at: &Path<'_>, cx: &mut Context<
         cx.error("secret", at, "A secret in a Vault has a path and a key.", help);
         return None;
     }
-    let Some(server) = &cx.vault else {
-        if cx.has_vault {
-            return None;
-        }
+    let server = Box::new(server(at, cx)?);
+    let (path, key) = (field.path.trim_matches('/').to_owned(), field.key.clone());
+    Some(VaultField { server, path, key })
+}
+
+/// A secret of its own for the bundle, below a mount.
+pub(crate) fn bundle(
+    bundle: &document::VaultBundle,
+    at: &Path<'_>,
+    cx: &mut Context<'_>,
+) -> Option<VaultBundle> {
+    let path = bundle.path.trim_matches('/');
+    if !path.contains('/') || path.split('/').any(|part| part.is_empty() || part == "..") {
+        let help = "For example `path: secret/talos/home`: the mount, then a secret that holds nothing else.";
+        cx.error("secret", &at.key("path"), "This is not the path of a secret in a Vault.", help);
+        return None;
+    }
+    let server = server(at, cx)?;
+    cx.given(&at.key("path")).then(|| VaultBundle { server, path: path.to_owned() })
+}
+
+/// The Vault that the inventory declares.
+fn server(at: &Path<'_>, cx: &mut Context<'_>) -> Option<VaultServer> {
+    if cx.vault.is_none() && !cx.has_vault {
         let help = "Declare it: `vault: {address: \"https://vault.lan:8200\", auth: {token: {env: VAULT_TOKEN}}}` below `spec`.";
         cx.error("secret", at, "No Vault is configured.", help);
-        return None;
-    };
-    let (path, key) = (field.path.trim_matches('/').to_owned(), field.key.clone());
-    Some(VaultField { server: Box::new(server.clone()), path, key })
+    }
+    cx.vault.clone()
 }

@@ -20,6 +20,7 @@ use crate::lease::{Current, Fence, Lock, Owner};
 use crate::seal;
 use crate::secret::SecretBytes;
 use crate::sops_file::SopsFile;
+use crate::vault::VaultBundle;
 
 pub use backups::KeptBackup;
 pub use reset::Contents;
@@ -35,8 +36,15 @@ pub struct Store {
     identity: String,
     keys: Keyring,
     lease: Current,
-    /// The file of the bundle, where it is not in the backend.
-    bundle: Option<Arc<SopsFile>>,
+    /// Where the bundle is, if not in the backend.
+    bundle: Option<Elsewhere>,
+}
+
+/// Where a bundle is that is not in the backend.
+#[derive(Clone, Debug)]
+enum Elsewhere {
+    Sops(Arc<SopsFile>),
+    Vault(VaultBundle),
 }
 
 /// A blob that was opened.
@@ -71,7 +79,12 @@ impl Store {
 
     /// The same, with the secrets bundle in a SOPS file.
     pub fn with_bundle_in(self, file: SopsFile) -> Self {
-        Self { bundle: Some(Arc::new(file)), ..self }
+        Self { bundle: Some(Elsewhere::Sops(Arc::new(file))), ..self }
+    }
+
+    /// The same, with the secrets bundle as a secret in a Vault.
+    pub fn with_bundle_in_vault(self, bundle: VaultBundle) -> Self {
+        Self { bundle: Some(Elsewhere::Vault(bundle)), ..self }
     }
 
     /// Where it is, for messages.

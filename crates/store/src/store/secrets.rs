@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Store, blocking};
+use super::{Elsewhere, Store, blocking};
 use crate::Error;
 use crate::keyring::{ENCRYPTED, Keyring};
 use crate::secret::SecretBytes;
@@ -16,9 +16,12 @@ impl Store {
     /// The secrets bundle; none if there never was one. A damaged one is an error, and so is one that is somewhere else than
     /// declared.
     pub async fn secrets(&self) -> Result<Option<SecretBytes>, Error> {
-        if let Some(declared) = self.secrets_file() {
+        if let Some(declared) = self.secrets_elsewhere() {
             let identity = self.identity.clone();
-            let found = self.in_file(move |file, _| file.read(&identity)).await?.flatten();
+            let found = match &self.bundle {
+                Some(Elsewhere::Vault(bundle)) => bundle.read(&identity).await?,
+                _ => self.in_file(move |file, _| file.read(&identity)).await?.flatten(),
+            };
             return match (found, self.left_behind().await) {
                 (Some(found), _) => Ok(Some(found)),
                 (None, Ok(None)) => Ok(None),
@@ -47,17 +50,23 @@ impl Store {
 
     /// Where the bundle is kept, for messages.
     pub fn secrets_place(&self) -> PathBuf {
-        self.secrets_file().unwrap_or_else(|| self.place())
+        self.secrets_elsewhere().unwrap_or_else(|| self.place())
     }
 
-    /// The SOPS file that the bundle is in, if it is in one.
-    pub fn secrets_file(&self) -> Option<PathBuf> {
-        self.bundle.as_ref().map(|file| file.path().to_owned())
+    /// The SOPS file or the secret in a Vault that the bundle is in, if it is in one.
+    pub fn secrets_elsewhere(&self) -> Option<PathBuf> {
+        self.bundle.as_ref().map(|bundle| match bundle {
+            Elsewhere::Sops(file) => file.path().to_owned(),
+            Elsewhere::Vault(bundle) => bundle.place(),
+        })
     }
 
     /// Makes sure that a new bundle can be encrypted before anything else is done: the key is made if it is needed and missing, or
     /// the rules of the SOPS file are tried. Whether a key was made; none if none is needed.
     pub async fn ready_for_secrets(&self) -> Result<Option<bool>, Error> {
+        if let Some(Elsewhere::Vault(bundle)) = &self.bundle {
+            return bundle.read(&self.identity).await.map(|_| None);
+        }
         match self.in_file(|file, own| file.check_writable(own)).await? {
             Some(()) => Ok(None),
             None => self.ensure_key().await.map(Some),
@@ -69,7 +78,7 @@ impl Store {
         &self,
         work: impl FnOnce(&SopsFile, &Keyring) -> Result<T, Error> + Send + 'static,
     ) -> Result<Option<T>, Error> {
-        let Some(file) = self.bundle.clone() else { return Ok(None) };
+        let Some(Elsewhere::Sops(file)) = self.bundle.clone() else { return Ok(None) };
         let keys = self.keys.clone();
         blocking(move || work(&file, &keys)).await.map(Some)
     }
@@ -95,7 +104,10 @@ impl Store {
             // No write of the backend proves the lock here.
             self.still_locked().await?;
             let (identity, new) = (self.identity.clone(), secrets.clone());
-            self.in_file(move |file, own| file.write_new(&identity, &new, own)).await?;
+            match &self.bundle {
+                Some(Elsewhere::Vault(bundle)) => bundle.write_new(&identity, &new).await?,
+                _ => drop(self.in_file(move |file, own| file.write_new(&identity, &new, own)).await?),
+            }
             return Ok(secrets.clone());
         }
         if self.backend.get(PLAIN_SECRETS).await?.is_some() {
@@ -109,6 +121,9 @@ impl Store {
     pub async fn replace_secrets(&self, secrets: &SecretBytes, old_name: &str) -> Result<PathBuf, Error> {
         if self.bundle.is_some() {
             self.still_locked().await?;
+            if let Some(Elsewhere::Vault(bundle)) = &self.bundle {
+                return bundle.replace(&self.identity, secrets, old_name).await;
+            }
             let (identity, new, old) = (self.identity.clone(), secrets.clone(), old_name.to_owned());
             let replaced = self.in_file(move |file, own| file.replace(&identity, &new, &old, own)).await?;
             return Ok(replaced.unwrap_or_default());

@@ -1,5 +1,6 @@
 //! A client of the key-value store (version 2) of Vault and OpenBao: secrets by path, and a place for a store.
 
+mod bundle;
 mod login;
 mod objects;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use crate::Error;
 use crate::http::{Answer, Body, Fault, Http, full, shortened};
 use crate::secret::SecretBytes;
 
+pub use self::bundle::VaultBundle;
 pub use self::login::Login;
 pub use self::objects::VaultStore;
 

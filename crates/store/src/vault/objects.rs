@@ -22,7 +22,7 @@ const CONTENT: &str = "content";
 /// An entry of a Vault has at most 1 MiB, and base64 takes a third more.
 const LARGEST: u64 = 700 << 10;
 /// What Vault says where a condition is not met. There is no status of its own for it.
-const MISMATCH: &str = "check-and-set parameter did not match the current version";
+pub(super) const MISMATCH: &str = "check-and-set parameter did not match the current version";
 /// A version that nothing has.
 const NEVER: u64 = u32::MAX as u64;
 

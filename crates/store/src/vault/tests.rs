@@ -163,3 +163,41 @@ async fn what_is_too_large_for_a_vault_is_refused_before_it_is_sent() {
         "vault:secret/daedal/home/a has 819200 bytes, but at most 716800 can be kept there"
     );
 }
+
+/// A bundle as a secret of its own: new, exchanged, deleted and written again; never over what somebody else wrote.
+#[tokio::test(start_paused = true)]
+async fn a_bundle_is_a_secret_of_its_own() {
+    let server = VaultServer::new();
+    let bundle = VaultBundle::new(vault(&server, root()), "secret/talos/home");
+    assert_eq!(bundle.read("uuid").await.unwrap(), None);
+    bundle.write_new("uuid", &bytes("cluster: {id: one}\n")).await.unwrap();
+    assert_eq!(bundle.read("uuid").await.unwrap().unwrap().expose(), b"cluster: {id: one}\n");
+    // As it is, behind one line that says whose it is.
+    let kept = server.secret("talos/home").unwrap()["bundle"].as_str().unwrap().to_owned();
+    assert!(
+        kept.starts_with("# daedal-store/v1 cluster=uuid ") && kept.ends_with("\ncluster: {id: one}\n"),
+        "{kept}"
+    );
+    let again = bundle.write_new("uuid", &bytes("other")).await.unwrap_err();
+    assert!(matches!(again, Error::SecretsExist { .. }), "{again}");
+    assert!(matches!(bundle.read("other").await.unwrap_err(), Error::OtherCluster { .. }));
+    let old = bundle.replace("uuid", &bytes("two"), "secrets-until-20260101T000000Z.yaml").await.unwrap();
+    assert_eq!(old.to_str(), Some("vault:secret/talos/home-secrets-until-20260101T000000Z"));
+    assert_eq!(bundle.read("uuid").await.unwrap().unwrap().expose(), b"two");
+    let kept = server.secret("talos/home-secrets-until-20260101T000000Z").unwrap();
+    assert!(kept["bundle"].as_str().unwrap().ends_with("{id: one}\n"), "{kept}");
+    // Deleted, it is none, and the next one is written over the deleted version.
+    server.write("talos/home", None);
+    assert_eq!(bundle.read("uuid").await.unwrap(), None);
+    bundle.write_new("uuid", &bytes("three")).await.unwrap();
+    assert_eq!(bundle.read("uuid").await.unwrap().unwrap().expose(), b"three");
+    // What somebody changed, and what somebody else keeps there.
+    let bent = server.secret("talos/home").unwrap()["bundle"].as_str().unwrap().replace("three", "thrice");
+    server.write("talos/home", Some(json!({"bundle": bent})));
+    assert!(matches!(bundle.read("uuid").await.unwrap_err(), Error::Damaged { .. }));
+    server.write("talos/home", Some(json!({"token": "x"})));
+    let error = bundle.read("uuid").await.unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("it has no field `bundle`, but others"), "{cause}");
+    assert!(bundle.write_new("uuid", &bytes("four")).await.is_err());
+}

@@ -138,7 +138,7 @@ fn others(cluster: &str, place: &Path, store: &Store, target: &Target) -> Failur
 
 /// What the kept bundle is called.
 fn kept_in(store: &Store) -> String {
-    store.secrets_file().map_or_else(|| "secrets.yaml.age".to_owned(), |file| file.display().to_string())
+    store.secrets_elsewhere().map_or_else(|| "secrets.yaml.age".to_owned(), |file| file.display().to_string())
 }
 
 fn say(format: Format, cluster: &str, imported: bool, text: &str) {
