@@ -175,9 +175,12 @@ pub enum Stay {
     Kept,
 }
 
+/// Helm's annotation for an object that is to be kept.
+pub(crate) const HELM_KEEP: (&str, &str) = ("helm.sh/resource-policy", "keep");
+
 /// Annotations that say that an object is to be kept.
 const KEEP: &[(&str, &[&str])] = &[
-    ("helm.sh/resource-policy", &["keep"]),
+    (HELM_KEEP.0, &[HELM_KEEP.1]),
     ("kustomize.toolkit.fluxcd.io/prune", &["disabled"]),
     ("argocd.argoproj.io/sync-options", &["Prune=false", "Delete=false"]),
 ];

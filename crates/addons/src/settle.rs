@@ -7,11 +7,12 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::applyset;
 use crate::error::Error;
 use crate::inputs::{Inputs, Lookup, LookupAnswer, Rendered};
-use crate::object::ObjectId;
+use crate::object::{Object, ObjectId};
 use crate::order;
 use crate::render::once;
 
@@ -40,7 +41,7 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, Error> {
         // What is only made when it is not there still has to be made.
         let is_there = |id: &ObjectId| next.release.objects.iter().any(|object| object.id.is(id));
         let gone = rendered.release.objects.iter().filter(|o| made.contains_key(&o.id) && !is_there(&o.id));
-        let gone: Vec<_> = gone.cloned().collect();
+        let gone: Vec<_> = gone.cloned().map(kept).collect();
         next.release.objects.extend(gone);
         order::sort(&mut next.release.objects);
         let is_settled = next.release == rendered.release;
@@ -50,6 +51,14 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, Error> {
         }
     }
     Ok(rendered)
+}
+
+/// An object that the chart no longer renders once it is there, marked so that nobody prunes it for that.
+fn kept(mut object: Object) -> Object {
+    if let Some(annotations) = object.body["metadata"]["annotations"].as_object_mut() {
+        annotations.entry(applyset::HELM_KEEP.0).or_insert_with(|| json!(applyset::HELM_KEEP.1));
+    }
+    object
 }
 
 /// Notes what was looked up.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Case, PASSWORD, body};
-use crate::{ObjectId, Rendered};
+use crate::{ObjectId, Rendered, applyset};
 
 fn login() -> ObjectId {
     ObjectId {
@@ -39,7 +39,8 @@ fn what_is_only_made_when_it_is_not_there_is_made() {
     let case = Case::chart(&[("templates/login.yaml", &template)]);
     let first = with(&case, None);
     let applied = body(&first, "Secret shop/login").clone();
-    let second = with(&case, Some(applied));
+    let second = with(&case, Some(applied.clone()));
     assert!(second.release.objects.iter().all(|object| object.id != login()));
-    assert_eq!(second.found, [login()], "which keeps it from being pruned");
+    assert_eq!(second.found, [login()]);
+    assert_eq!(applyset::stays(&applied), Some(applyset::Stay::Kept), "it is not pruned for that");
 }
