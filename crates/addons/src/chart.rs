@@ -144,7 +144,7 @@ fn options(inputs: &Inputs<'_>, defined: &[ServedKind]) -> Result<RenderOptions,
         ..RenderOptions::default()
     };
     options.capabilities.kube_version = KubeVersion::parse(&inputs.capabilities.kube_version)?;
-    if !inputs.capabilities.kinds.is_empty() {
+    if inputs.capabilities.is_told() {
         options.capabilities.api_versions = Vec::new();
     }
     let mut versions: BTreeSet<String> = options.capabilities.api_versions.drain(..).collect();

@@ -80,8 +80,27 @@ impl fmt::Debug for Seed {
 pub struct Capabilities {
     /// The version of Kubernetes, such as `v1.34.1`.
     pub kube_version: String,
-    /// Every kind that the API server serves; if there is none, those of Kubernetes itself are assumed.
+    /// Every kind that the API server serves. Kinds of Kubernetes itself are assumed while none of them is here.
     pub kinds: Vec<ServedKind>,
+}
+
+impl Capabilities {
+    /// What a cluster serves once these definitions are in it, too ([`Release::defines`]). An add-on that renders more where others'
+    /// definitions are is rendered with them from the beginning, so that it is the same before and after they are applied.
+    #[must_use]
+    pub fn and(mut self, kinds: impl IntoIterator<Item = ServedKind>) -> Self {
+        for kind in kinds {
+            if !self.kinds.contains(&kind) {
+                self.kinds.push(kind);
+            }
+        }
+        self
+    }
+
+    /// Whether the API server told what it serves of Kubernetes itself.
+    pub(crate) fn is_told(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.api_version == "v1")
+    }
 }
 
 /// A kind that an API server serves.
@@ -147,7 +166,7 @@ pub struct Rendered {
     pub release: Release,
     /// What templates looked up and nobody knew: the caller fetches it and renders again. The name of a list is empty.
     pub asked: Vec<ObjectId>,
-    /// What templates looked up and found. Such an object may be missing in the release because it is there; it is not pruned.
+    /// What templates looked up and found. Such an object may be missing in the release because it is there.
     pub found: Vec<ObjectId>,
     /// What the chart says to whoever installs it.
     pub notes: String,

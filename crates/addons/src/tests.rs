@@ -328,11 +328,16 @@ fn templates_see_what_the_cluster_serves_and_nothing_else() {
     )]);
     let data = |case: &Case| body(&case.render(), "ConfigMap shop/a")["data"].clone();
     assert_eq!(data(&case), json!({"monitors": "false", "batch": "true", "version": "v1.34.1"}));
-    case.capabilities.kinds = vec![ServedKind {
-        api_version: "monitoring.coreos.com/v1".into(),
-        kind: "ServiceMonitor".into(),
+    let kind = |api_version: &str, kind: &str| ServedKind {
+        api_version: api_version.into(),
+        kind: kind.into(),
         namespaced: true,
-    }];
+    };
+    let monitors = kind("monitoring.coreos.com/v1", "ServiceMonitor");
+    case.capabilities = case.capabilities.and([monitors.clone(), monitors]);
+    assert_eq!(case.capabilities.kinds.len(), 1);
+    assert_eq!(data(&case), json!({"monitors": "true", "batch": "true", "version": "v1.34.1"}));
+    case.capabilities = case.capabilities.and([kind("v1", "Pod")]);
     assert_eq!(data(&case), json!({"monitors": "true", "batch": "false", "version": "v1.34.1"}));
 }
 
