@@ -22,7 +22,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
 
 /// A client with the admin's certificate out of a kubeconfig, or without any.
-struct Kube {
+pub(crate) struct Kube {
     lab: daedal_lab::Fabric,
     tls: Arc<rustls::ClientConfig>,
 }
@@ -73,7 +73,13 @@ impl Kube {
         sent.is_ok_and(|answer| answer.status() == StatusCode::OK)
     }
 
-    async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> http::Response<Incoming> {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &Value,
+    ) -> http::Response<Incoming> {
         let stream = self.lab.dial(&Target::new("10.0.0.20", 6443)).await.unwrap();
         let name = ServerName::try_from("10.0.0.20").unwrap();
         let stream = tokio_rustls::TlsConnector::from(self.tls.clone()).connect(name, stream).await.unwrap();
@@ -92,25 +98,31 @@ impl Kube {
         sender.send_request(request).await.unwrap()
     }
 
-    async fn call(&self, method: &str, path: &str, kind: &str, body: Value) -> (StatusCode, Value) {
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: Value,
+    ) -> (StatusCode, Value) {
         let response = self.send(method, path, kind, &body).await;
         let status = response.status();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         (status, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
-    async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, value) = self.call("GET", path, "", Value::Null).await;
         assert!(status.is_success(), "{path}: {status} {value}");
         value
     }
 
-    async fn apply(&self, path: &str, object: Value) -> (StatusCode, Value) {
+    pub(crate) async fn apply(&self, path: &str, object: Value) -> (StatusCode, Value) {
         self.call("PATCH", path, "application/apply-patch+yaml", object).await
     }
 }
 
-async fn cluster(cluster: &Cluster) -> (Lab, Kube) {
+pub(crate) async fn cluster(cluster: &Cluster) -> (Lab, Kube) {
     let lab = Lab::new();
     lab.boot(cluster, Role::ControlPlane, "cp-1", 11);
     lab.boot(cluster, Role::Worker, "worker-1", 21);
@@ -159,7 +171,8 @@ async fn without_a_network_plugin_nodes_wait_for_one() {
     assert!(message.contains("cni plugin not initialized"), "{message}");
     let set = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "cilium", "labels": {"k8s-app": "cilium"}},
-        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x", "image": "y"}]}}},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {
+            "hostNetwork": true, "tolerations": [{"operator": "Exists"}], "containers": [{"name": "x", "image": "y"}]}}},
     });
     let path = "/apis/apps/v1/namespaces/kube-system/daemonsets/cilium?fieldManager=story";
     assert_eq!(kube.apply(path, set).await.0, StatusCode::CREATED);
@@ -218,7 +231,7 @@ async fn custom_resources_are_served_once_defined_and_strangers_are_refused() {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},
         "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {}}]},
+                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
     });
     let path =
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com?fieldManager=story";

@@ -13,6 +13,7 @@ mod kubernetes_story;
 mod lab_story;
 mod talos_client;
 mod talos_story;
+mod workloads;
 
 /// Only what is named above is built: a file that is not would never run.
 #[test]

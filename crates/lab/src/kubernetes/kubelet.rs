@@ -184,7 +184,7 @@ pub(crate) fn register(store: &Store, facts: &Facts, now: i64) {
     });
 }
 
-/// Reports the node Ready and starts the pods that run on every node.
+/// Reports the node Ready and starts its static pods.
 pub(crate) fn ready(store: &Store, facts: &Facts, now: i64) {
     let _ = store.change(&facts.key(), now, |existing| {
         let Some(mut node) = existing.cloned() else { return Ok::<_, Infallible>(None) };
@@ -209,7 +209,9 @@ pub(crate) fn ready(store: &Store, facts: &Facts, now: i64) {
         }
         Ok(Some(node))
     });
-    super::pods::on_node(store, &facts.name, &facts.address, &facts.version, facts.control_plane, now);
+    if facts.control_plane {
+        super::pods::of_control_plane(store, &facts.name, &facts.address, &facts.version, now);
+    }
 }
 
 /// Brings labels and taints in line with a configuration that changed without a reboot.
@@ -249,17 +251,6 @@ pub(crate) fn lost(store: &Store, name: &str, now: i64) {
         node["spec"]["taints"] = json!(taints);
         Ok(Some(node))
     });
-}
-
-/// Whether something that provides pod networking has been applied.
-pub(crate) fn network_plugin_present(store: &Store) -> bool {
-    const NAMES: [&str; 6] =
-        ["cilium", "kube-flannel", "calico-node", "antrea-agent", "kube-router", "weave-net"];
-    store.list("apps/daemonsets", None).0.iter().any(|set| {
-        let label = set["metadata"]["labels"]["k8s-app"].as_str().unwrap_or_default();
-        let name = set["metadata"]["name"].as_str().unwrap_or_default();
-        NAMES.contains(&label) || NAMES.contains(&name) || label == "flannel"
-    })
 }
 
 fn merge(target: &mut Value, source: &Value) {

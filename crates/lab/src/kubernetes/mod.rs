@@ -1,17 +1,23 @@
 //! A Kubernetes API over an object store: discovery, reads, writes, server-side apply, watches, tables.
 
+mod admission;
 mod api;
 mod apply;
+mod controllers;
+mod defaults;
 mod discovery;
 pub(crate) mod kubelet;
 mod merge;
+mod network;
 mod pods;
 mod protobuf;
 mod resources;
+mod security;
 mod selector;
 mod status;
 mod store;
 mod table;
+mod validate;
 mod watching;
 mod write;
 
@@ -21,6 +27,7 @@ use rcgen::KeyPair;
 use rustls::ServerConfig;
 
 pub(crate) use api::handler;
+pub(crate) use controllers::start as start_controllers;
 pub(crate) use pods::{new_cluster, publish_authorities};
 pub use store::SavedStore;
 pub(crate) use store::{Key, Store};

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::store::{Key, Store, timestamp};
 use crate::talos::MachineConfig;
@@ -81,45 +82,23 @@ fn daemon_set(store: &Store, name: &str, label: &str, image: &str, now: i64) {
             },
         },
         "status": {"desiredNumberScheduled": 0, "currentNumberScheduled": 0, "numberReady": 0,
-                   "numberMisscheduled": 0, "observedGeneration": 1},
+                   "numberMisscheduled": 0},
     });
     store.put(&Key::new("apps/daemonsets", "kube-system", name), object, now);
 }
 
-/// Starts the static pods and the daemons of a node.
-pub(crate) fn on_node(
-    store: &Store,
-    node: &str,
-    address: &str,
-    version: &str,
-    control_plane: bool,
-    now: i64,
-) {
-    if control_plane {
-        for name in ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
-            let image = format!("registry.k8s.io/{name}:{version}");
-            let mut pod = pod(&format!("{name}-{node}"), node, address, name, &image, now);
-            pod["metadata"]["labels"] = json!({"k8s-app": name, "component": name, "tier": "control-plane"});
-            let hash = suffix(&format!("{name}{image}"));
-            pod["metadata"]["annotations"] = json!({
-                "kubernetes.io/config.source": "file",
-                "kubernetes.io/config.hash": hash,
-                "kubernetes.io/config.mirror": hash,
-            });
-            put(store, pod, now);
-        }
-    }
-    let (sets, _) = store.list("apps/daemonsets", Some("kube-system"));
-    for set in sets {
-        let name = set["metadata"]["name"].as_str().unwrap_or_default();
-        let container = &set["spec"]["template"]["spec"]["containers"][0];
-        let image = container["image"].as_str().unwrap_or_default();
-        let mut pod = pod(&format!("{name}-{}", suffix(node)), node, address, name, image, now);
-        pod["metadata"]["labels"] = set["spec"]["template"]["metadata"]["labels"].clone();
-        pod["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": set["metadata"]["uid"],
-            "controller": true, "blockOwnerDeletion": true,
-        }]);
+/// Starts the static pods of a control plane.
+pub(crate) fn of_control_plane(store: &Store, node: &str, address: &str, version: &str, now: i64) {
+    for name in ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
+        let image = format!("registry.k8s.io/{name}:{version}");
+        let mut pod = pod(&format!("{name}-{node}"), node, address, name, &image, now);
+        pod["metadata"]["labels"] = json!({"k8s-app": name, "component": name, "tier": "control-plane"});
+        let hash = hex::encode(&Sha256::digest(format!("{name}{image}"))[..16]);
+        pod["metadata"]["annotations"] = json!({
+            "kubernetes.io/config.source": "file",
+            "kubernetes.io/config.hash": hash,
+            "kubernetes.io/config.mirror": hash,
+        });
         put(store, pod, now);
     }
 }
@@ -127,13 +106,6 @@ pub(crate) fn on_node(
 fn put(store: &Store, pod: Value, now: i64) {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     store.put(&Key::new("pods", "kube-system", &name), pod, now);
-}
-
-/// Five letters that depend on the name only.
-fn suffix(name: &str) -> String {
-    use sha2::{Digest, Sha256};
-    const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    Sha256::digest(name).iter().take(5).map(|b| char::from(LETTERS[*b as usize % LETTERS.len()])).collect()
 }
 
 fn pod(name: &str, node: &str, address: &str, container: &str, image: &str, now: i64) -> Value {

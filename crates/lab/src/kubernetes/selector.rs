@@ -42,6 +42,36 @@ impl Selector {
     }
 }
 
+/// Whether a selector inside an object (`matchLabels`, `matchExpressions`) selects what has these labels.
+pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
+    let equal = selector["matchLabels"].as_object().into_iter().flatten();
+    equal.into_iter().all(|(key, value)| labels.get(key) == Some(value))
+        && expressions_fit(&selector["matchExpressions"], labels)
+}
+
+/// Whether all expressions hold for these labels.
+pub(crate) fn expressions_fit(expressions: &Value, labels: &Value) -> bool {
+    expressions.as_array().into_iter().flatten().all(|expression| {
+        let key = expression["key"].as_str().unwrap_or_default();
+        let value = labels.get(key).and_then(Value::as_str);
+        let listed = |value: &str| {
+            expression["values"].as_array().into_iter().flatten().any(|wanted| wanted.as_str() == Some(value))
+        };
+        let number = || -> Option<(i64, i64)> {
+            Some((value?.parse().ok()?, expression["values"][0].as_str()?.parse().ok()?))
+        };
+        match expression["operator"].as_str() {
+            Some("In") => value.is_some_and(listed),
+            Some("NotIn") => !value.is_some_and(listed),
+            Some("Exists") => value.is_some(),
+            Some("DoesNotExist") => value.is_none(),
+            Some("Gt") => number().is_some_and(|(value, bound)| value > bound),
+            Some("Lt") => number().is_some_and(|(value, bound)| value < bound),
+            _ => false,
+        }
+    })
+}
+
 /// Splits at commas outside parentheses.
 fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
@@ -120,5 +150,29 @@ mod tests {
         }
         assert!(Selector::parse("", "metadata.name=x,spec.nodeName!=m").fits(&object));
         assert!(!Selector::parse("", "metadata.name=y").fits(&object));
+    }
+
+    #[test]
+    fn selectors_of_objects_select() {
+        let labels = json!({"a": "1", "b": "2"});
+        let selector =
+            |expressions: Value| json!({"matchLabels": {"a": "1"}, "matchExpressions": expressions});
+        let expression = |key: &str, operator: &str, values: &[&str]| json!([{"key": key, "operator": operator, "values": values}]);
+        assert!(selects(&json!({}), &labels) && selects(&selector(json!([])), &labels));
+        for (key, operator, values, fits) in [
+            ("b", "In", &["2", "3"][..], true),
+            ("b", "NotIn", &["2"], false),
+            ("c", "NotIn", &["2"], true),
+            ("c", "Exists", &[], false),
+            ("c", "DoesNotExist", &[], true),
+            ("b", "Gt", &["1"], true),
+        ] {
+            assert_eq!(
+                selects(&selector(expression(key, operator, values)), &labels),
+                fits,
+                "{key} {operator}"
+            );
+        }
+        assert!(!selects(&json!({"matchLabels": {"a": "2"}}), &labels));
     }
 }

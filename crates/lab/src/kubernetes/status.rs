@@ -74,6 +74,16 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
     }
 
+    /// An object that is not admitted.
+    pub(crate) fn forbidden_object(resource: &str, name: &str, why: &str) -> Self {
+        let (group, plural) = resource.rsplit_once('/').unwrap_or(("", resource));
+        let shown = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
+        let message = format!("{shown} \"{name}\" is forbidden: {why}");
+        let mut refusal = Self::new(StatusCode::FORBIDDEN, "Forbidden", message);
+        refusal.details = Some(json!({"name": name, "group": group, "kind": plural}));
+        refusal
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,

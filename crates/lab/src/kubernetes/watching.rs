@@ -99,9 +99,10 @@ impl Watching {
             self.changes.mark_unchanged();
             let resource = self.call.resource.stored();
             match self.call.store.since(&resource, self.call.scope(), self.revision) {
-                Ok(changes) => {
+                Ok((changes, newest)) => {
+                    // What was of no interest is never looked at again.
+                    self.revision = newest;
                     for change in changes {
-                        self.revision = change.revision;
                         self.waiting.extend(seen(&self.call, &self.selector, &change));
                     }
                 }
@@ -123,7 +124,7 @@ impl Watching {
                         self.ended = true;
                     }
                     if self.bookmarks {
-                        let newest = self.call.store.revision();
+                        let newest = self.revision;
                         self.waiting.push_back(bookmark(&self.call, newest, false));
                     }
                 }

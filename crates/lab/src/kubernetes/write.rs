@@ -1,13 +1,18 @@
 //! Everything that changes objects: create, replace, patch, apply, delete, evict.
 
+use std::sync::Arc;
+
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::admission;
 use super::api::{Call, shown};
 use super::apply::{Writer, apply, note_update};
+use super::defaults;
 use super::merge::{json_merge, json_patch, strategic};
 use super::status::Refusal;
 use super::store::{Key, Store, timestamp};
+use super::validate;
 use crate::http::Body;
 use crate::talos::keys::Caller;
 
@@ -39,10 +44,56 @@ fn check_shape(call: &Call, object: &Value) -> Result<(), Refusal> {
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
-    if call.resource.namespaced && call.store.get(&Key::new("namespaces", "", &call.namespace)).is_none() {
-        return Err(Refusal::not_found("namespaces", &call.namespace));
-    }
     Ok(())
+}
+
+/// Kinds whose objects count no generations.
+const WITHOUT_GENERATION: [&str; 13] = [
+    "CertificateSigningRequest",
+    "CSINode",
+    "Event",
+    "IPAddress",
+    "Lease",
+    "LimitRange",
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "ResourceQuota",
+    "Service",
+    "VolumeAttachment",
+];
+
+fn counts_generations(call: &Call, object: &Value) -> bool {
+    let has_content = object.get("spec").is_some() || object.get("webhooks").is_some();
+    has_content && (call.resource.custom || !WITHOUT_GENERATION.contains(&call.resource.kind.as_str()))
+}
+
+/// Admits a new object, or refuses it. Returns what there is to warn of.
+fn admit(call: &Call, object: &mut Value) -> Result<Vec<String>, Refusal> {
+    let (kind, name) = (call.resource.kind.as_str(), object["metadata"]["name"].as_str().unwrap_or_default());
+    if call.resource.namespaced {
+        admission::open_namespace(&call.store, &call.namespace, &call.resource.stored(), name)?;
+    }
+    if call.resource.custom {
+        return Ok(Vec::new());
+    }
+    validate::object(&call.resource.group, kind, object)?;
+    match kind {
+        "Pod" => admission::pod(&call.store, &call.namespace, object),
+        _ => Ok(admission::workload(&call.store, &call.namespace, kind, object)),
+    }
+}
+
+/// An answer that carries warnings.
+fn warned(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+    for warning in warnings {
+        let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = format!("299 - \"{text}\"").parse() {
+            response.headers_mut().append(http::header::WARNING, value);
+        }
+    }
+    response
 }
 
 /// Fills in what the server adds to a new object.
@@ -53,8 +104,11 @@ fn complete(call: &Call, object: &mut Value, name: &str) {
     if call.resource.namespaced {
         object["metadata"]["namespace"] = json!(call.namespace);
     }
-    if object.get("spec").is_some() {
+    if counts_generations(call, object) {
         object["metadata"]["generation"] = json!(1);
+    }
+    if !call.resource.custom {
+        defaults::fill(&call.store, &call.resource.kind, object);
     }
     match call.resource.kind.as_str() {
         "Namespace" => {
@@ -70,7 +124,26 @@ fn complete(call: &Call, object: &mut Value, name: &str) {
                 "conditions": [met("NamesAccepted"), met("Established")],
             });
         }
+        "Pod" => object["status"] = json!({"phase": "Pending"}),
+        "Job" => own_selector(call, object),
+        "PersistentVolumeClaim" => object["status"] = json!({"phase": "Pending"}),
         _ => {}
+    }
+}
+
+/// A job selects its own pods by its uid.
+fn own_selector(call: &Call, object: &mut Value) {
+    if object["spec"]["manualSelector"] == true {
+        return;
+    }
+    let uid = call.store.next_uid(&call.key());
+    let (uid, name) = (json!(uid), object["metadata"]["name"].clone());
+    object["metadata"]["uid"] = uid.clone();
+    object["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = uid.clone();
+    let labels = &mut object["spec"]["template"]["metadata"]["labels"];
+    for (label, value) in [("controller-uid", uid), ("job-name", name)] {
+        labels[label] = value.clone();
+        labels[format!("batch.kubernetes.io/{label}")] = value;
     }
 }
 
@@ -78,7 +151,7 @@ fn stored(
     call: &Call,
     key: &Key,
     status: StatusCode,
-    result: Option<std::sync::Arc<Value>>,
+    result: Option<Arc<Value>>,
 ) -> Result<Response<Body>, Refusal> {
     let object = result.ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
     shown(call, status, &object)
@@ -105,20 +178,45 @@ pub(crate) fn create(call: &Call) -> Result<Response<Body>, Refusal> {
     {
         object.remove("status");
     }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.shift_remove("uid");
+    }
     complete(call, &mut object, &name);
+    let warnings = admit(call, &mut object)?;
     let (manager, version) = (call.manager(), call.resource.api_version());
     note_update(None, &mut object, &call.writer(&manager, &version));
     if call.store.get(&key).is_some() {
         return Err(Refusal::exists(&key.resource, &name));
     }
     if call.dry_run() {
-        return shown(call, StatusCode::CREATED, &object);
+        return Ok(warned(shown(call, StatusCode::CREATED, &object)?, &warnings));
     }
     let result = call.store.change(&key, call.now, |existing| match existing {
         Some(_) => Err(Refusal::exists(&key.resource, &name)),
         None => Ok(Some(object)),
     })?;
-    stored(call, &key, StatusCode::CREATED, result)
+    Ok(warned(stored(call, &key, StatusCode::CREATED, result)?, &warnings))
+}
+
+/// Changes an object by what is made of its newest state, without keeping others waiting meanwhile.
+fn commit(
+    call: &Call,
+    key: &Key,
+    mut make: impl FnMut(Option<&Value>) -> Result<Option<Value>, Refusal>,
+) -> Result<Option<Arc<Value>>, Refusal> {
+    loop {
+        let live = call.store.get(key);
+        let wanted = make(live.as_deref())?;
+        let revision = |object: Option<&Value>| object.map(|o| o["metadata"]["resourceVersion"].clone());
+        let before = revision(live.as_deref());
+        let result = call.store.change(key, call.now, |now| match revision(now) == before {
+            true => Ok(wanted),
+            false => Err(()),
+        });
+        if let Ok(result) = result {
+            return Ok(result);
+        }
+    }
 }
 
 /// PUT.
@@ -192,26 +290,44 @@ fn server_side_apply(call: &Call, wanted: &Value) -> Result<Response<Body>, Refu
     let key = call.key();
     let version = wanted["apiVersion"].as_str().unwrap_or_default().to_owned();
     let created = call.store.get(&key).is_none();
-    let make = |existing: Option<&Value>| -> Result<Value, Refusal> {
+    let mut warnings = Vec::new();
+    let mut make = |existing: Option<&Value>| -> Result<Value, Refusal> {
         let mut object = apply(existing, wanted, &call.writer(&manager, &version))?;
         match existing {
             None => {
                 complete(call, &mut object, &call.name);
+                warnings = admit(call, &mut object)?;
             }
-            Some(live) => finish_edit(call, live, &mut object),
+            Some(live) => warnings = finish_edit(call, live, &mut object)?,
         }
         Ok(object)
     };
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-    if call.dry_run() {
-        return shown(call, status, &make(call.store.get(&key).as_deref())?);
-    }
-    let result = call.store.change(&key, call.now, |existing| make(existing).map(Some))?;
-    stored(call, &key, status, result)
+    let response = if call.dry_run() {
+        shown(call, status, &make(call.store.get(&key).as_deref())?)?
+    } else {
+        let result = commit(call, &key, |existing| make(existing).map(Some))?;
+        stored(call, &key, status, result)?
+    };
+    Ok(warned(response, &warnings))
 }
 
-/// Keeps apart what an object and its status may change, and counts generations.
-fn finish_edit(call: &Call, live: &Value, object: &mut Value) {
+/// What an update of a service leaves out stays as it was allotted.
+fn keep_allotted(call: &Call, live: &Value, object: &mut Value) {
+    if call.resource.kind != "Service" || object["spec"]["type"] == "ExternalName" {
+        return;
+    }
+    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        let unset = object["spec"][field].is_null() || object["spec"][field] == "";
+        if unset && !live["spec"][field].is_null() {
+            object["spec"][field] = live["spec"][field].clone();
+        }
+    }
+}
+
+/// Keeps apart what an object and its status may change, fills in what is left open, refuses what cannot be changed, and counts
+/// generations. Returns what there is to warn of.
+fn finish_edit(call: &Call, live: &Value, object: &mut Value) -> Result<Vec<String>, Refusal> {
     if call.subresource == "status" {
         let status = object["status"].take();
         let fields = object["metadata"]["managedFields"].take();
@@ -238,19 +354,33 @@ fn finish_edit(call: &Call, live: &Value, object: &mut Value) {
             }
         }
     }
-    if object.get("spec") != live.get("spec") {
+    let mut warnings = Vec::new();
+    if call.subresource.is_empty() && !call.resource.custom {
+        let (group, kind) = (call.resource.group.as_str(), call.resource.kind.as_str());
+        keep_allotted(call, live, object);
+        defaults::fill(&call.store, kind, object);
+        validate::change(group, kind, live, object)?;
+        validate::object(group, kind, object)?;
+        if object["spec"] != live["spec"] {
+            warnings = admission::workload(&call.store, &call.namespace, kind, object);
+        }
+    }
+    let changed = object.get("spec") != live.get("spec") || object.get("webhooks") != live.get("webhooks");
+    if changed && counts_generations(call, object) {
         let generation = live["metadata"]["generation"].as_u64().unwrap_or(1);
         object["metadata"]["generation"] = json!(generation + 1);
     }
+    Ok(warnings)
 }
 
 fn edit(call: &Call, make: impl Fn(&Value) -> Result<Value, Refusal>) -> Result<Response<Body>, Refusal> {
     let key = call.key();
     let (manager, version) = (call.manager(), call.resource.api_version());
-    let change = |existing: Option<&Value>| -> Result<Option<Value>, Refusal> {
+    let mut warnings = Vec::new();
+    let mut change = |existing: Option<&Value>| -> Result<Option<Value>, Refusal> {
         let live = existing.ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
         let mut object = make(live)?;
-        finish_edit(call, live, &mut object);
+        warnings = finish_edit(call, live, &mut object)?;
         note_update(Some(live), &mut object, &call.writer(&manager, &version));
         let dying = live["metadata"]["deletionTimestamp"].is_string();
         let finalizers = object["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
@@ -260,12 +390,13 @@ fn edit(call: &Call, make: impl Fn(&Value) -> Result<Value, Refusal>) -> Result<
     if call.dry_run() {
         let live = call.store.get(&key);
         let object = change(live.as_deref())?.unwrap_or_default();
-        return shown(call, StatusCode::OK, &object);
+        return Ok(warned(shown(call, StatusCode::OK, &object)?, &warnings));
     }
-    let result = call.store.change(&key, call.now, change)?;
+    let result = commit(call, &key, change)?;
     match result {
         Some(object) if call.subresource == "scale" => Ok(crate::http::json(StatusCode::OK, &scale(&object))),
-        result => stored(call, &key, StatusCode::OK, result),
+        Some(object) => Ok(warned(shown(call, StatusCode::OK, &object)?, &warnings)),
+        None => Err(Refusal::not_found(&key.resource, &key.name)),
     }
 }
 
@@ -311,7 +442,7 @@ pub(crate) fn delete(call: &Call) -> Result<Response<Body>, Refusal> {
 }
 
 /// Removes an object (or lets it die when finalizers hold it) and what hangs on it.
-fn remove(store: &Store, key: &Key, orphan: bool, now: i64) {
+pub(crate) fn remove(store: &Store, key: &Key, orphan: bool, now: i64) {
     let Some(live) = store.get(key) else { return };
     let held = live["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
     if held {

@@ -38,6 +38,8 @@ pub(crate) struct Cluster {
     pub(crate) vip: Option<(IpAddr, u32)>,
     /// An election for the shared address is under way.
     pub(crate) electing: bool,
+    /// Its controllers run.
+    pub(crate) controlled: bool,
 }
 
 impl Cluster {
@@ -54,6 +56,7 @@ impl Cluster {
             seen: false,
             vip: None,
             electing: false,
+            controlled: false,
         }
     }
 

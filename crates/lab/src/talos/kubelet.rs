@@ -77,7 +77,7 @@ async fn connect(
         node.update(|s| s.registered = true);
         shared.pass(node, wait.mul_f64(0.4)).await;
     }
-    await_network_plugin(&store, config).await;
+    await_network_plugin(&store, config, &facts.name).await;
     kubelet::ready(&store, &facts, now());
     node.update(|s| {
         s.ready = true;
@@ -129,19 +129,14 @@ async fn report(
     }
 }
 
-async fn await_network_plugin(store: &Store, config: &MachineConfig) {
+/// Waits until some pod has brought a network to the node, unless Talos does so itself.
+async fn await_network_plugin(store: &Store, config: &MachineConfig, node: &str) {
     if config.cni() == "flannel" {
         return;
     }
-    let mut changes = store.watch();
-    loop {
-        changes.mark_unchanged();
-        if kubelet::network_plugin_present(store) {
-            return;
-        }
-        if changes.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+    let mut networks = store.networks();
+    if networks.wait_for(|nodes| nodes.contains(node)).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

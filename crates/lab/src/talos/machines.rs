@@ -60,6 +60,7 @@ impl Machines {
                 seen: c.seen,
                 vip: None,
                 electing: false,
+                controlled: false,
             };
             (c.id, cluster)
         });

@@ -176,6 +176,11 @@ impl Shared {
                 self.close_api(node);
             }
         }
+        let answers = members.iter().any(|n| n.state().api_open.is_some());
+        let begin = answers && !cluster.controlled;
+        if begin {
+            crate::kubernetes::start_controllers(&cluster.store, self.pace, &self.runtime);
+        }
         let holder = cluster
             .vip
             .filter(|(_, vmid)| members.iter().any(|n| n.vmid == *vmid && n.state().api_open.is_some()));
@@ -196,6 +201,7 @@ impl Shared {
             }
             cluster.leader = leader;
             cluster.vip = holder;
+            cluster.controlled |= begin;
             if elect {
                 cluster.electing = true;
                 let shared = self.clone();
