@@ -89,6 +89,7 @@ async fn reach(options: &LabOptions, cluster: &Cluster, extend: bool) -> Outcome
     let wanted = Wanted {
         datacenter: datacenter(cluster, &token_secret),
         factories: vec![cluster.talos.factory.clone()],
+        charts: Vec::new(),
         reservations: reservations(cluster),
         anywhere: anywhere(cluster),
         names: host_names(cluster),

@@ -8,6 +8,7 @@ use daedal_dial::Dialer;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::charts::Charts;
 use crate::dhcp::Dhcp;
 use crate::factory::{Factory, PUBLIC_FACTORY, SavedFactory};
 use crate::faults::Faults;
@@ -33,6 +34,8 @@ pub struct LabSpec {
     pub datacenter: DatacenterSpec,
     /// Base URLs at which an Image Factory answers.
     pub factories: Vec<String>,
+    /// URLs of chart repositories and registries (`oci://…`) at whose hosts charts are served.
+    pub charts: Vec<String>,
     /// Who runs what is inside the VMs; the lab itself unless told.
     pub runner: Option<Runner>,
     /// The DHCP server of the network, if it has one.
@@ -47,6 +50,7 @@ impl Default for LabSpec {
             epoch: 1_767_225_600,
             datacenter: DatacenterSpec::default(),
             factories: vec![PUBLIC_FACTORY.into()],
+            charts: Vec::new(),
             runner: None,
             dhcp: None,
         }
@@ -62,6 +66,9 @@ pub struct Wanted {
     pub datacenter: DatacenterSpec,
     /// Base URLs at which an Image Factory answers.
     pub factories: Vec<String>,
+    /// URLs of chart repositories and registries (`oci://…`) at whose hosts charts are served.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub charts: Vec<String>,
     /// Addresses that the network's DHCP server reserves, by MAC.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reservations: BTreeMap<String, IpNet>,
@@ -117,6 +124,8 @@ struct World {
     seed: u64,
     now: i64,
     factories: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    charts: Vec<String>,
     pki: Pki,
     datacenter: SavedDatacenter,
     machines: SavedMachines,
@@ -136,6 +145,8 @@ pub struct Lab {
 struct Inner {
     seed: u64,
     factories: Mutex<Vec<String>>,
+    charts: Charts,
+    chart_urls: Mutex<Vec<String>>,
     fabric: Fabric,
     pace: Pace,
     pki: Pki,
@@ -162,6 +173,7 @@ impl Lab {
             SavedFactory::default(),
         )?;
         parts.run_outside(spec.runner.map(|runner| (runner, SavedOutside::default())));
+        parts.serve_charts(&spec.charts)?;
         spec.dhcp.into_iter().for_each(|dhcp| parts.fabric.serve_dhcp(dhcp));
         name(&parts.fabric, &spec.datacenter);
         let datacenter = Datacenter::start(&spec.datacenter, parts.surroundings())?;
@@ -190,6 +202,7 @@ impl Lab {
         let mut parts =
             Parts::new(world.seed, world.factories, world.pki, pace, world.machines, world.factory)?;
         parts.run_outside(outside);
+        parts.serve_charts(&world.charts)?;
         world.dhcp.into_iter().for_each(|dhcp| parts.fabric.serve_dhcp(dhcp));
         parts.set_resuming(true);
         let datacenter = Datacenter::resume(world.datacenter, parts.surroundings())?;
@@ -205,6 +218,7 @@ impl Lab {
             seed: inner.seed,
             now: inner.pace.now(),
             factories: inner.factories.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            charts: inner.chart_urls.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             pki: inner.pki.clone(),
             datacenter: inner.datacenter.save(),
             machines: inner.machines.save(),
@@ -259,6 +273,11 @@ impl Lab {
         &self.inner.factory
     }
 
+    /// The chart repositories.
+    pub fn charts(&self) -> &Charts {
+        &self.inner.charts
+    }
+
     /// What goes wrong on purpose, and the log of all calls.
     pub fn faults(&self) -> &Faults {
         &self.inner.faults
@@ -273,6 +292,13 @@ impl Lab {
             if !factories.contains(url) {
                 inner.factory.listen(url, &inner.fabric, &inner.pki, &inner.faults, inner.pace)?;
                 factories.push(url.clone());
+            }
+        }
+        let mut charts = inner.chart_urls.lock().unwrap_or_else(PoisonError::into_inner);
+        for url in &wanted.charts {
+            if !charts.contains(url) {
+                inner.charts.listen(url, &inner.fabric, &inner.pki, &inner.faults, inner.pace)?;
+                charts.push(url.clone());
             }
         }
         name(&inner.fabric, &wanted.datacenter);
@@ -300,6 +326,8 @@ fn name(fabric: &Fabric, spec: &DatacenterSpec) {
 struct Parts {
     seed: u64,
     factories: Vec<String>,
+    charts: Charts,
+    chart_urls: Vec<String>,
     fabric: Fabric,
     pace: Pace,
     pki: Pki,
@@ -333,7 +361,28 @@ impl Parts {
             factory: Some(factory.clone()),
         };
         let machines = Machines::new(ground, machines)?;
-        Ok(Self { seed, factories, fabric, pace, pki, faults, machines, factory, outside: None })
+        let (charts, chart_urls) = (Charts::default(), Vec::new());
+        Ok(Self {
+            seed,
+            factories,
+            charts,
+            chart_urls,
+            fabric,
+            pace,
+            pki,
+            faults,
+            machines,
+            factory,
+            outside: None,
+        })
+    }
+
+    fn serve_charts(&mut self, urls: &[String]) -> Result<(), LabError> {
+        for url in urls {
+            self.charts.listen(url, &self.fabric, &self.pki, &self.faults, self.pace)?;
+        }
+        self.chart_urls = urls.to_vec();
+        Ok(())
     }
 
     fn run_outside(&mut self, wanted: Option<(Runner, SavedOutside)>) {
@@ -364,11 +413,25 @@ impl Parts {
 
     fn assemble(self, datacenter: Datacenter) -> Lab {
         self.machines.on_halt(datacenter.halt_listener());
-        let Self { seed, factories, fabric, pace, pki, faults, machines, factory, outside } = self;
+        let Self {
+            seed,
+            factories,
+            charts,
+            chart_urls,
+            fabric,
+            pace,
+            pki,
+            faults,
+            machines,
+            factory,
+            outside,
+        } = self;
         Lab {
             inner: Arc::new(Inner {
                 seed,
                 factories: Mutex::new(factories),
+                charts,
+                chart_urls: Mutex::new(chart_urls),
                 fabric,
                 pace,
                 pki,

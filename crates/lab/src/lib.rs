@@ -1,6 +1,7 @@
 //! A datacenter in a process: Proxmox, Talos, the Image Factory and Kubernetes, and SSH on its hosts.
 
 mod activity;
+mod charts;
 mod dhcp;
 mod distant;
 mod fabric;
@@ -26,6 +27,7 @@ mod sftp;
 mod ssh;
 mod talos;
 
+pub use charts::{ChartPackage, Charts};
 pub use dhcp::Dhcp;
 pub use distant::Distant;
 pub use fabric::{Acceptor, Fabric};

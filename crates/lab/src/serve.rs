@@ -88,8 +88,8 @@ pub async fn serve(
     let runner = options.spec.runner.clone();
     let lab = match Lab::load(folder, options.spec.speed, now.as_second(), runner).map_err(unusable)? {
         Some(lab) => {
-            let LabSpec { datacenter, factories, .. } = options.spec.clone();
-            lab.ensure(&Wanted { datacenter, factories, ..Wanted::default() }).map_err(unusable)?;
+            let LabSpec { datacenter, factories, charts, .. } = options.spec.clone();
+            lab.ensure(&Wanted { datacenter, factories, charts, ..Wanted::default() }).map_err(unusable)?;
             lab
         }
         None => Lab::new(LabSpec { epoch: now.as_second(), ..options.spec.clone() }).map_err(unusable)?,

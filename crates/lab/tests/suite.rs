@@ -7,6 +7,7 @@
     reason = "helpers of tests"
 )]
 
+mod chart_story;
 mod factory_story;
 mod ground;
 mod kubernetes_story;
