@@ -20,6 +20,7 @@ mod namespace;
 mod object;
 mod order;
 pub mod owner;
+pub mod policies;
 pub mod readiness;
 pub mod refusal;
 mod release;

@@ -8,9 +8,14 @@ const GIVEN: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-syst
 /// What pod security does: refuses pods, writes them to the audit log, warns whoever makes them.
 const MODES: [&str; 3] = ["enforce", "audit", "warn"];
 
+/// Whether every cluster has this namespace.
+pub(crate) fn is_given(name: &str) -> bool {
+    GIVEN.contains(&name)
+}
+
 /// The namespace of an add-on, unless every cluster has it.
 pub(crate) fn of(addon: &Addon) -> Option<Value> {
-    if GIVEN.contains(&addon.namespace.as_str()) {
+    if is_given(&addon.namespace) {
         return None;
     }
     let mut body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": addon.namespace}});

@@ -2,6 +2,7 @@
 
 mod exported;
 mod kept;
+mod policed;
 mod settled;
 
 use std::collections::BTreeMap;
