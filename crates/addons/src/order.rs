@@ -52,11 +52,11 @@ fn rank(id: &ObjectId) -> usize {
 
 /// Puts objects into the order in which they are applied. It depends on nothing but what they are called.
 pub(crate) fn sort(objects: &mut [Object]) {
-    objects.sort_by(|a, b| {
-        let key = |o: &Object| (o.stage, rank(&o.id));
-        let name = |o: &Object| (o.id.kind.clone(), o.id.namespace.clone(), o.id.name.clone());
-        key(a).cmp(&key(b)).then_with(|| name(a).cmp(&name(b)))
-    });
+    fn key(object: &Object) -> (Stage, usize, &str, Option<&str>, &str) {
+        let id = &object.id;
+        (object.stage, rank(id), &id.kind, id.namespace.as_deref(), &id.name)
+    }
+    objects.sort_by(|a, b| key(a).cmp(&key(b)));
 }
 
 #[cfg(test)]
