@@ -240,6 +240,15 @@ const SUITES: &[Suite] = &[
         quick: None,
     },
     Suite {
+        name: "vault",
+        what: "secrets and a store in a real Vault, by token, AppRole and JWT",
+        peer: || peers::built("vault-", "vault-peer"),
+        told_in: Some("DAEDAL_VAULT"),
+        wanted: "build vault-peer (CONTRIBUTING.md)",
+        run: Way::Tests { package: "store", name: "real_vault", only: &[] },
+        quick: None,
+    },
+    Suite {
         name: "age",
         what: "unmodified age opens what is encrypted at rest, and the other way round",
         peer: || peers::built("age-", "age"),
