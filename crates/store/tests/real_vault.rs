@@ -227,5 +227,7 @@ async fn vault_says_what_is_wrong() {
     };
     let untrusting = Vault::new(settings, Arc::new(Direct), Trust::System).unwrap();
     assert!(untrusting.read("secret/x").await.is_err(), "its authority is not known to this system");
-    println!("Vault says: permission denied, invalid role, no version 2, nothing mounted; and TLS is verified");
+    println!(
+        "Vault says: permission denied, invalid role, no version 2, nothing mounted; and TLS is verified"
+    );
 }
