@@ -31,7 +31,10 @@ pub(super) fn read(input: &mut Input) -> Draft {
             vmid: Some(first.to_owned()),
             ..Pool::of(role)
         };
-        draft.pools.extend((count != Some(0) && (count.is_some() || role != "worker")).then_some(pool));
+        match count != Some(0) && (count.is_some() || role != "worker") {
+            true => draft.pools.push(pool),
+            false => input.lose(&size, "the cluster has no such nodes"),
+        }
     }
     placement(input, &mut draft);
     balancer(input, &mut draft);
@@ -39,10 +42,16 @@ pub(super) fn read(input: &mut Input) -> Draft {
 }
 
 fn proxmox(input: &mut Input, draft: &mut Draft) {
-    draft.endpoint = input.text("proxmox_api_url").or_else(|| input.text("proxmox/endpoint"));
-    draft.endpoint = draft.endpoint.as_deref().and_then(server);
-    // Both say the same.
-    input.text("proxmox/endpoint");
+    let [url, endpoint] = ["proxmox_api_url", "proxmox/endpoint"]
+        .map(|path| input.text(path).map(|text| (path, server(&text))));
+    for (path, _) in [&url, &endpoint].into_iter().flatten().filter(|(_, server)| server.is_none()) {
+        input.refuse(path, "it is not the URL of a server");
+    }
+    let [url, endpoint] = [url, endpoint].map(|found| found.and_then(|(_, server)| server));
+    if url.is_some() && endpoint.is_some() && url != endpoint {
+        input.refuse("proxmox/endpoint", "`proxmox_api_url` is another server, which counts");
+    }
+    draft.endpoint = url.or(endpoint);
     draft.token = input.text("proxmox_api_token_id").map(|id| match id.split_once('=') {
         Some((id, _)) => id.to_owned(),
         None => id,
@@ -103,7 +112,7 @@ fn placement(input: &mut Input, draft: &mut Draft) {
     match input.text("placement/strategy").as_deref() {
         Some("pin") => draft.strategy = Some("pin"),
         Some("spread" | "round_robin") => draft.strategy = Some("spread"),
-        Some(_) => input.lose("placement/strategy", "the strategies are `spread` and `pin`"),
+        Some(_) => input.refuse("placement/strategy", "the strategies are `spread` and `pin`"),
         None => {}
     }
     for key in input.names("placement/pinned") {
@@ -118,8 +127,7 @@ fn placement(input: &mut Input, draft: &mut Draft) {
             match node(&vm, draft) {
                 Some(node) => draft.pins.push((node, host)),
                 None => {
-                    input.again(&path);
-                    input.lose(&path, "which node it is cannot be told from the VM's name");
+                    input.refuse(&path, "which node it is cannot be told from the VM's name");
                 }
             }
         }
@@ -145,6 +153,7 @@ fn balancer(input: &mut Input, draft: &mut Draft) {
     draft.vip = input.text("load_balancer/vip");
     if strategy.as_deref() != Some("talos_native") {
         let why = "Daedal makes no load balancers; the address became the virtual IP, or set `kubernetes.endpoint` to yours";
+        input.refuse("load_balancer/strategy", why);
         input.lose("load_balancer/nodes", why);
     }
     input.lose("load_balancer/interface", "cards are found by their MAC");

@@ -25,6 +25,9 @@ pub(super) fn read(input: &mut Input) -> Draft {
     draft.api = input.text("cluster_endpoint").map(|url| authority(&url));
     proxmox(input, &mut draft);
     let mask = input.number("vm_subnet_mask").and_then(|mask| u8::try_from(mask).ok());
+    if input.has("vm_subnet") {
+        input.refuse("vm_subnet_mask", "`vm_subnet` says it");
+    }
     let gateway = draft.gateway.as_ref().and_then(|gateway| gateway.parse::<Ipv4Addr>().ok());
     draft.cidr = input.text("vm_subnet").or_else(|| {
         let network = Ipv4Net::new(gateway?, mask?).ok()?;
@@ -57,7 +60,12 @@ fn proxmox(input: &mut Input, draft: &mut Draft) {
     draft.hosts.extend(input.text("proxmox_node").map(|name| Host { name, ..Host::default() }));
     let (user, token) = (input.text("proxmox_api_user"), input.text("proxmox_api_token_id"));
     draft.token = match (user, token) {
-        (_, Some(token)) if token.contains('!') => Some(token),
+        (user, Some(token)) if token.contains('!') => {
+            if user.is_some_and(|user| token.split('!').next() != Some(&user)) {
+                input.refuse("proxmox_api_user", "`proxmox_api_token_id` names another user, which counts");
+            }
+            Some(token)
+        }
         (Some(user), Some(token)) => Some(format!("{user}!{token}")),
         _ => None,
     };
@@ -98,8 +106,7 @@ fn pool(input: &mut Input, list: &str, role: &'static str) -> Pool {
         }
         None => {
             for (path, _) in extra {
-                input.again(&path);
-                input.lose(
+                input.refuse(
                     &path,
                     "all nodes of a pool have the same further disks: make a pool of those that have one",
                 );

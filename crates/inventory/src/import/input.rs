@@ -114,6 +114,12 @@ impl Input {
         self.taken.remove(path);
     }
 
+    /// Tells of a value that was looked at that it is not carried over.
+    pub(super) fn refuse(&mut self, path: &str, why: &str) {
+        self.again(path);
+        self.lose(path, why);
+    }
+
     /// Tells of a secret, never what it is; gives whether there is one.
     pub(super) fn secret(&mut self, path: &str, instead: &str) -> bool {
         let there = self.has(path);
@@ -144,7 +150,7 @@ fn lost(path: &str, span: Span, why: &str) -> Finding {
 }
 
 /// A path as people write it.
-fn shown(path: &str) -> String {
+pub(super) fn shown(path: &str) -> String {
     path.split('/').fold(String::new(), |shown, part| match part.parse::<usize>() {
         Ok(at) => format!("{shown}[{at}]"),
         Err(_) if shown.is_empty() => part.to_owned(),

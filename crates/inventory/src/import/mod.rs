@@ -9,6 +9,8 @@ mod hcl;
 mod input;
 mod modules;
 mod node_list;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use serde::Serialize;

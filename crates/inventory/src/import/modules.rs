@@ -24,6 +24,9 @@ fn proxmox(input: &mut Input, draft: &mut Draft) {
     let at = |key: &str| format!("proxmox_config/{key}");
     let port = input.number(&at("port")).unwrap_or(8006);
     let host = input.text(&at("host"));
+    if host.is_none() {
+        input.refuse(&at("port"), "the port of the `endpoint` counts");
+    }
     draft.endpoint =
         host.map(|host| format!("https://{host}:{port}")).or_else(|| server(&input.text(&at("endpoint"))?));
     // The token as the provider takes it: its id and its secret in one.
@@ -69,6 +72,9 @@ fn network(input: &mut Input, draft: &mut Draft) {
     draft.resource_pool = input.text(&at("resource_pool_id"));
     let own = input.list(&at("dns_servers"));
     if !own.is_empty() {
+        if !draft.dns.is_empty() && draft.dns != own {
+            input.lose("proxmox_config/dns_servers", "`network_config.dns_servers` are others, which count");
+        }
         draft.dns = own;
     }
     if input.truth(&at("enable_dhcp")) == Some(true) {
@@ -111,6 +117,9 @@ fn nodes(input: &mut Input, draft: &mut Draft) {
     for (role, key) in ROLES {
         let resources = format!("resource_config/{key}");
         let limits = ["min", "max"].map(|end| input.number(&format!("vm_id_ranges/{key}_{end}")));
+        if let [None, Some(_)] = limits {
+            input.refuse(&format!("vm_id_ranges/{key}_max"), "a range needs its first number, too");
+        }
         let count = input.number(&format!("node_config/{key}_count"));
         let pool = Pool {
             count,
@@ -160,16 +169,27 @@ fn distribution(input: &mut Input, draft: &mut Draft) {
         }
     }
     if !hosts.is_empty() {
+        if input.text("proxmox_config/node_name").is_some_and(|name| !hosts.contains(&name)) {
+            input.refuse("proxmox_config/node_name", "`node_distribution` names other hosts, which count");
+        }
         draft.hosts = hosts.into_iter().map(|name| Host { name, ..Host::default() }).collect();
         for (at, (_, key)) in ROLES.iter().enumerate() {
             let path = format!("node_config/{key}_count");
             if draft.pools[at].count.is_some_and(|count| count != placed[at]) {
-                input.again(&path);
-                input.lose(&path, "`node_distribution` places another number, which counts");
+                input.refuse(&path, "`node_distribution` places another number, which counts");
             }
             draft.pools[at].count = Some(placed[at]);
         }
         draft.pins.sort();
+    }
+    for (at, (_, key)) in ROLES.iter().enumerate() {
+        if draft.pools[at].count.is_none_or(|count| count == 0) {
+            let why = "the cluster has no such nodes";
+            input.lose(&format!("resource_config/{key}"), why);
+            for path in ["vm_id_ranges/{}_min", "vm_id_ranges/{}_max", "node_config/{}_ip_start"] {
+                input.refuse(&path.replace("{}", key), why);
+            }
+        }
     }
     draft.pools.retain(|pool| pool.count.is_some_and(|count| count > 0));
 }

@@ -22,8 +22,7 @@ pub(super) fn read(input: &mut Input) -> Draft {
             is_static &= told.is_some();
             let given = input.text(&format!("{at}/dhcp"));
             if told.is_some() && given != told {
-                input.again(&format!("{at}/dhcp"));
-                input.lose(&format!("{at}/dhcp"), "the node has its `address` from the beginning");
+                input.refuse(&format!("{at}/dhcp"), "the node has its `address` from the beginning");
             }
             pool.nodes.push(Node {
                 name: input.text(&format!("{at}/name")),
@@ -41,8 +40,7 @@ pub(super) fn read(input: &mut Input) -> Draft {
         match vip.parse::<IpAddr>() {
             Ok(_) => draft.api = Some(vip),
             Err(_) => {
-                input.again("control_plane_vip");
-                input.lose(
+                input.refuse(
                     "control_plane_vip",
                     "it is not an address; the first control plane's is the endpoint",
                 );
