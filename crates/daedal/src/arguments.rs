@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::CommandFactory as _;
+use clap::error::{ContextKind, ErrorKind};
 
 use crate::cli::Cli;
 
@@ -48,6 +49,17 @@ pub fn in_order(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
         }
         _ => given,
     }
+}
+
+/// What to do instead where `--all` is not understood: what a command asks, mints or runs for one cluster cannot be done for
+/// several.
+pub fn tip(error: &clap::Error) -> Option<String> {
+    let unknown = error.kind() == ErrorKind::UnknownArgument;
+    let is_all =
+        || error.get(ContextKind::InvalidArg).is_some_and(|argument| argument.to_string() == "--all");
+    (unknown && is_all()).then(|| {
+        "This command works on one cluster at a time: choose it with --cluster NAME (daedal help COMMAND).".to_owned()
+    })
 }
 
 /// Whether an option before the command takes the argument after it.

@@ -339,6 +339,9 @@ pub enum Command {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// One cluster or all.
+        #[command(flatten)]
+        many: Many,
         /// The file to print, such as `kubeconfig` or `machines.json`; or `dnsmasq`, `kea` or `isc`: the nodes' DHCP
         /// reservations for that server; or `tfvars`, `tfvars.json`, `ansible`, `ssh-config` or `envrc`: what these tools read.
         name: Option<String>,

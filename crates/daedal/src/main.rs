@@ -51,6 +51,9 @@ fn main() -> ExitCode {
             // Asking for help or the version is no mistake; everything else is a wrong command line.
             let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             let _ = error.print();
+            if let Some(tip) = arguments::tip(&error) {
+                console::say(&tip);
+            }
             return code.into();
         }
     };

@@ -93,6 +93,49 @@ fn all_clusters_of_a_folder_are_made_at_once_and_told_of_together() {
     assert_eq!((&one["cluster"], &one["healthy"]), (&Json::from("home"), &Json::from(true)));
 }
 
+/// What is told, printed or kept for one cluster is for all; what cannot be is refused with the reason.
+#[test]
+fn every_command_that_can_takes_all_clusters() {
+    let all = Folder::new();
+    good(&all.run(&["apply", "--all", "--yes"]));
+    for words in [
+        &["node", "list"][..],
+        &["outputs"],
+        &["outputs", "machines.json"],
+        &["backup", "create"],
+        &["backup", "list"],
+        &["secrets", "show"],
+        &["secrets", "rekey"],
+        &["templates", "list"],
+        &["volumes", "list"],
+        &["volumes", "prune", "--yes"],
+        &["proxmox", "firewall", "--yes"],
+        &["proxmox", "ha", "--off", "--yes"],
+    ] {
+        let told = all.json(&[words, &["--all", "-o", "json"]].concat());
+        let clusters = told["clusters"].as_array().unwrap_or_else(|| panic!("{words:?}: {told:#}"));
+        let ended: Vec<(&Json, &Json)> =
+            clusters.iter().map(|one| (&one["cluster"], &one["exitCode"])).collect();
+        let done = [(&Json::from("away"), &Json::from(0)), (&Json::from("home"), &Json::from(0))];
+        assert_eq!(ended, done, "{words:?}: {told:#}");
+        assert!(clusters.iter().all(|one| !one["result"].is_null()), "{words:?}: {told:#}");
+    }
+    for words in [
+        &["env"][..],
+        &["proxy"],
+        &["kubectl"],
+        &["node", "show", "cp-1"],
+        &["secrets", "export", "--stdout"],
+        &["store", "reset"],
+    ] {
+        let refused = all.run(&[words, &["--all"]].concat());
+        assert_eq!(refused.status.code(), Some(64), "{words:?}");
+        let said = text(&refused.stderr);
+        assert!(said.contains("works on one cluster at a time: choose it with --cluster NAME"), "{said}");
+    }
+    good(&all.run(&["destroy", "--all", "--confirm", "away", "--confirm", "home"]));
+}
+
 #[test]
 fn the_exit_code_of_all_is_the_worst() {
     let all = Folder::new();

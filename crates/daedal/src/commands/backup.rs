@@ -6,10 +6,10 @@ use clap::Subcommand;
 use daedal_app::{Answers, Intent};
 use daedal_engine::Kept;
 
-use crate::cli::{Format, Target};
+use crate::cli::{Format, Many, Target};
 use crate::commands::apply::Ended;
 use crate::commands::approval::{self, Otherwise};
-use crate::commands::{apply, execute, plan};
+use crate::commands::{apply, execute, many, plan};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{self, Session, engine_failure};
@@ -23,8 +23,11 @@ pub enum BackupCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// One cluster or all.
+        #[command(flatten)]
+        many: Many,
         /// The file [default: a dated one in the cluster's store].
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", conflicts_with = "all")]
         to: Option<PathBuf>,
     },
     /// List the snapshots in the cluster's store.
@@ -32,6 +35,9 @@ pub enum BackupCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// One cluster or all.
+        #[command(flatten)]
+        many: Many,
     },
     /// Create the cluster, or change it to match the inventory, with an etcd restored from a snapshot; refused if its etcd
     /// is alive.
@@ -58,8 +64,15 @@ pub enum BackupCommand {
 /// Runs the command.
 pub async fn run(command: &BackupCommand, format: Format, color: bool) -> Outcome {
     match command {
-        BackupCommand::Create { target, to } => Box::pin(create(target, to.as_deref(), format, color)).await,
-        BackupCommand::List { target } => list(target, format, color).await,
+        BackupCommand::Create { target, many, to } => {
+            let create =
+                |target: Target| async move { Box::pin(create(&target, to.as_deref(), format, color)).await };
+            many::run(target.clone(), many.all, format, color, create).await
+        }
+        BackupCommand::List { target, many } => {
+            let list = |target: Target| async move { Box::pin(list(&target, format, color)).await };
+            many::run(target.clone(), many.all, format, color, list).await
+        }
         BackupCommand::Restore { snapshot, target, yes, onto, plan_only } => {
             let options = Restoring { yes: *yes, onto: *onto, plan_only: *plan_only };
             Box::pin(restore(snapshot, target, &options, format, color)).await

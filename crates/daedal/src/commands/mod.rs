@@ -119,7 +119,11 @@ pub async fn run(cli: Cli, color: bool) -> Outcome<ExitCode> {
             };
             Box::pin(many::run(target, many.all, format, color, status)).await
         }
-        Command::Outputs { target, name } => outputs::outputs(&target, name.as_deref(), format, color).await,
+        Command::Outputs { target, many, name } => {
+            let name = name.as_deref();
+            let print = |target: Target| async move { outputs::outputs(&target, name, format, color).await };
+            Box::pin(many::run(target, many.all, format, color, print)).await
+        }
         Command::Proxy { target, port } => proxy::run(&target, port, format, color).await,
         Command::Env { target, shell } => outputs::env(&target, shell, format, color).await,
         Command::Backup(command) => Box::pin(backup::run(&command, format, color)).await,

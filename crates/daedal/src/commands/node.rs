@@ -3,8 +3,8 @@
 use clap::Subcommand;
 use daedal_inventory::{Cluster, Node, nearest};
 
-use crate::cli::{Consent, Format, Target};
-use crate::commands::{node_list, node_mark, node_remove, node_show};
+use crate::cli::{Consent, Format, Many, Target};
+use crate::commands::{many, node_list, node_mark, node_remove, node_show};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 
@@ -16,6 +16,9 @@ pub enum NodeCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// One cluster or all.
+        #[command(flatten)]
+        many: Many,
     },
     /// Remove nodes that the inventory no longer declares: evict their pods, leave etcd, delete them from Kubernetes,
     /// destroy their VMs.
@@ -65,7 +68,10 @@ pub enum NodeCommand {
 /// Runs the command.
 pub async fn run(command: &NodeCommand, format: Format, color: bool) -> Outcome {
     match command {
-        NodeCommand::List { target } => node_list::run(target, format, color).await,
+        NodeCommand::List { target, many } => {
+            let list = |target: Target| async move { Box::pin(node_list::run(&target, format, color)).await };
+            many::run(target.clone(), many.all, format, color, list).await
+        }
         NodeCommand::Remove { names, target, consent, no_drain, full } => {
             let (Consent { yes, onto, plan_only }, full) = (*consent, *full);
             let options = node_remove::Options { yes, onto, plan_only, drain: !no_drain, full };

@@ -6,8 +6,9 @@ use daedal_engine::Use;
 use daedal_planner::{BackupWish, FirewallWish, PlanError};
 
 use crate::advice;
-use crate::cli::{Consent, Format, Target};
+use crate::cli::{Consent, Format, Many, Target};
 use crate::commands::carry_out::{self, Manner};
+use crate::commands::many;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 
@@ -16,6 +17,8 @@ use crate::failure::{Failure, Outcome};
 pub struct FirewallArgs {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    many: Many,
     /// Turn it off again.
     #[arg(long)]
     off: bool,
@@ -41,6 +44,8 @@ pub struct ConsentArgs {
 pub struct HaArgs {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    many: Many,
     /// Take the control planes out again.
     #[arg(long)]
     off: bool,
@@ -53,6 +58,8 @@ pub struct HaArgs {
 pub struct BackupArgs {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    many: Many,
     /// Where the backups go: a Proxmox Backup Server, or any storage for backups.
     #[arg(long, required_unless_present = "off")]
     storage: Option<String>,
@@ -78,7 +85,7 @@ pub async fn firewall(args: &FirewallArgs, format: Format, color: bool) -> Outco
         (false, true) => "proxmox firewall".to_owned(),
         (false, false) => format!("proxmox firewall --allow {}", ports.join(",")),
     };
-    let guard = Guard { target: &args.target, consent: &args.consent, usage: None, words };
+    let guard = Guard { target: &args.target, many: args.many, consent: &args.consent, usage: None, words };
     guard.run(&Intent::Firewall(wish), format, color).await
 }
 
@@ -86,6 +93,7 @@ pub async fn firewall(args: &FirewallArgs, format: Format, color: bool) -> Outco
 pub async fn ha(args: &HaArgs, format: Format, color: bool) -> Outcome {
     let guard = Guard {
         target: &args.target,
+        many: args.many,
         consent: &args.consent,
         usage: Some(Use::Ha),
         words: if args.off { "proxmox ha --off" } else { "proxmox ha" }.to_owned(),
@@ -107,13 +115,20 @@ pub async fn backup(args: &BackupArgs, format: Format, color: bool) -> Outcome {
         }
         None => "proxmox backup-job --off".to_owned(),
     };
-    let guard = Guard { target: &args.target, consent: &args.consent, usage: Some(Use::Backup), words };
+    let guard = Guard {
+        target: &args.target,
+        many: args.many,
+        consent: &args.consent,
+        usage: Some(Use::Backup),
+        words,
+    };
     guard.run(&Intent::BackupJob(wish), format, color).await
 }
 
 /// A command that guards VMs.
 struct Guard<'a> {
     target: &'a Target,
+    many: Many,
     consent: &'a ConsentArgs,
     /// What the token must be allowed for it, besides the usual.
     usage: Option<Use>,
@@ -124,7 +139,13 @@ struct Guard<'a> {
 impl Guard<'_> {
     /// Carries out what is asked for.
     async fn run(&self, intent: &Intent<'_>, format: Format, color: bool) -> Outcome {
-        let Self { target, consent, words, .. } = self;
+        let carry_out =
+            |target: Target| async move { Box::pin(self.carry_out(&target, intent, format, color)).await };
+        many::run(self.target.clone(), self.many.all, format, color, carry_out).await
+    }
+
+    async fn carry_out(&self, target: &Target, intent: &Intent<'_>, format: Format, color: bool) -> Outcome {
+        let Self { consent, words, .. } = self;
         let ConsentArgs { consent, full } = **consent;
         let (answers, plan_only) = (consent.answers(None), consent.plan_only);
         let manner = Manner { target, doing: words, words, plan_only, full, answers, format, color };

@@ -6,8 +6,9 @@ use daedal_engine::TemplateList;
 use daedal_inventory::Role;
 use daedal_planner::{Pruning, TemplateRow};
 
-use crate::cli::{Consent, Format, Target};
+use crate::cli::{Consent, Format, Many, Target};
 use crate::commands::carry_out::{self, Manner};
+use crate::commands::many;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::session::{Session, engine_failure};
@@ -22,6 +23,9 @@ pub enum TemplatesCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// One cluster or all.
+        #[command(flatten)]
+        many: Many,
     },
     /// Destroy templates that are incomplete or outdated; keep those that disks are linked to.
     #[command(after_long_help = "Examples:\n  daedal templates prune\n  daedal templates prune --all --yes")]
@@ -47,16 +51,9 @@ pub enum TemplatesCommand {
 /// Runs the command.
 pub async fn run(command: &TemplatesCommand, format: Format, color: bool) -> Outcome {
     match command {
-        TemplatesCommand::List { target } => {
-            let session = Session::open_lacking(target, color).await?;
-            let mut found =
-                session.engine.templates(&session.cluster).await.map_err(|error| engine_failure(&error))?;
-            found.unobserved.iter_mut().for_each(|one| advice::complete(&mut one.fix));
-            match format {
-                Format::Json => console::json(&as_json(&found)),
-                Format::Text => console::result(&listed(&found)),
-            }
-            Ok(Exit::Done)
+        TemplatesCommand::List { target, many } => {
+            let list = |target: Target| async move { Box::pin(list(&target, format, color)).await };
+            many::run(target.clone(), many.all, format, color, list).await
         }
         TemplatesCommand::Prune { target, all, protected, without_secrets, consent } => {
             let (all, protected) = (*all, *protected);
@@ -65,6 +62,18 @@ pub async fn run(command: &TemplatesCommand, format: Format, color: bool) -> Out
             prune(target, pruning, answers, consent.plan_only, format, color).await
         }
     }
+}
+
+async fn list(target: &Target, format: Format, color: bool) -> Outcome {
+    let session = Session::open_lacking(target, color).await?;
+    let mut found =
+        session.engine.templates(&session.cluster).await.map_err(|error| engine_failure(&error))?;
+    found.unobserved.iter_mut().for_each(|one| advice::complete(&mut one.fix));
+    match format {
+        Format::Json => console::json(&as_json(&found)),
+        Format::Text => console::result(&listed(&found)),
+    }
+    Ok(Exit::Done)
 }
 
 async fn prune(

@@ -5,8 +5,9 @@ use daedal_app::{Answers, Intent};
 use daedal_engine::LeftoverList;
 use daedal_planner::{Leftover, Pruning};
 
-use crate::cli::{Consent, Format, Target};
+use crate::cli::{Consent, Format, Many, Target};
 use crate::commands::carry_out::{self, Manner};
+use crate::commands::many;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::session::{Session, engine_failure};
@@ -20,6 +21,9 @@ pub enum VolumesCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// One cluster or all.
+        #[command(flatten)]
+        many: Many,
     },
     /// Delete volumes that carry a VMID of this cluster and that no VM uses.
     #[command(after_long_help = "Examples:\n  daedal volumes prune\n  daedal volumes prune --plan-only")]
@@ -27,11 +31,14 @@ pub enum VolumesCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// One cluster or all.
+        #[command(flatten)]
+        many: Many,
         /// Also if the cluster has `protect: true`.
         #[arg(long)]
         protected: bool,
         /// Delete volumes although no secrets prove that they are yours; asks for their number unless it is given.
-        #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true)]
+        #[arg(long, value_name = "NUMBER", num_args = 0..=1, require_equals = true, conflicts_with = "all")]
         without_secrets: Option<Option<usize>>,
         /// What is agreed to.
         #[command(flatten)]
@@ -42,24 +49,32 @@ pub enum VolumesCommand {
 /// Runs the command.
 pub async fn run(command: &VolumesCommand, format: Format, color: bool) -> Outcome {
     match command {
-        VolumesCommand::List { target } => {
-            let session = Session::open_lacking(target, color).await?;
-            let mut found =
-                session.engine.leftovers(&session.cluster).await.map_err(|error| engine_failure(&error))?;
-            found.unobserved.iter_mut().for_each(|one| advice::complete(&mut one.fix));
-            match format {
-                Format::Json => console::json(&found),
-                Format::Text => console::result(&listed(&found)),
-            }
-            Ok(Exit::Done)
+        VolumesCommand::List { target, many } => {
+            let list = |target: Target| async move { Box::pin(list(&target, format, color)).await };
+            many::run(target.clone(), many.all, format, color, list).await
         }
-        VolumesCommand::Prune { target, protected, without_secrets, consent } => {
+        VolumesCommand::Prune { target, many, protected, without_secrets, consent } => {
             let without = without_secrets.is_some();
             let pruning = Pruning { all: false, protected: *protected, without_secrets: without };
-            let answers = consent.answers(without_secrets.flatten());
-            prune(target, pruning, answers, consent.plan_only, format, color).await
+            let prune = |target: Target| async move {
+                let answers = consent.answers(without_secrets.flatten());
+                Box::pin(prune(&target, pruning, answers, consent.plan_only, format, color)).await
+            };
+            many::run(target.clone(), many.all, format, color, prune).await
         }
     }
+}
+
+async fn list(target: &Target, format: Format, color: bool) -> Outcome {
+    let session = Session::open_lacking(target, color).await?;
+    let mut found =
+        session.engine.leftovers(&session.cluster).await.map_err(|error| engine_failure(&error))?;
+    found.unobserved.iter_mut().for_each(|one| advice::complete(&mut one.fix));
+    match format {
+        Format::Json => console::json(&found),
+        Format::Text => console::result(&listed(&found)),
+    }
+    Ok(Exit::Done)
 }
 
 async fn prune(

@@ -16,8 +16,9 @@ use daedal_store::{SecretBytes, Store};
 use daedal_talos_config::{ApiRole, Secret, SecretsBundle};
 use jiff::SignedDuration;
 
-use crate::cli::{Format, Target};
+use crate::cli::{Format, Many, Target};
 use crate::commands::apply::command;
+use crate::commands::many;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::engine_failure;
@@ -31,6 +32,9 @@ pub enum SecretsCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// One cluster or all.
+        #[command(flatten)]
+        many: Many,
     },
     /// Store the secrets of a file for this cluster: from `talosctl gen secrets`, from another store, or from a control
     /// plane's machine config.
@@ -92,6 +96,9 @@ pub enum SecretsCommand {
         /// Which inventory.
         #[command(flatten)]
         target: Target,
+        /// One cluster or all.
+        #[command(flatten)]
+        many: Many,
     },
     /// Replace the admin talosconfig and kubeconfig in the outputs by new ones.
     RotateAdmin {
@@ -149,7 +156,10 @@ pub fn lifetime(text: &str) -> Result<SignedDuration, String> {
 /// Runs the command.
 pub async fn run(command: SecretsCommand, format: Format, color: bool) -> Outcome {
     match command {
-        SecretsCommand::Show { target } => show::run(&target, format, color).await,
+        SecretsCommand::Show { target, many } => {
+            let show = |target: Target| async move { show::run(&target, format, color).await };
+            Box::pin(many::run(target, many.all, format, color, show)).await
+        }
         SecretsCommand::Import { source, target, unchecked, replace } => {
             let how = match (unchecked, replace) {
                 (true, _) => import::How::Unchecked,
@@ -165,7 +175,10 @@ pub async fn run(command: SecretsCommand, format: Format, color: bool) -> Outcom
         SecretsCommand::Kubeconfig { target, ttl, to } => {
             mint::kubeconfig(&target, ttl, &to, format, color).await
         }
-        SecretsCommand::Rekey { target } => rekey::run(&target, format, color).await,
+        SecretsCommand::Rekey { target, many } => {
+            let rekey = |target: Target| async move { rekey::run(&target, format, color).await };
+            Box::pin(many::run(target, many.all, format, color, rekey)).await
+        }
         SecretsCommand::RotateAdmin { target, ttl } => mint::rotate_admin(&target, ttl, format, color).await,
     }
 }
