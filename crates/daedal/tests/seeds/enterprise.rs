@@ -139,7 +139,7 @@ fn order(walk: &Walk) {
 fn artifacts(walk: &Walk) {
     walk.applied();
     let files = walk.json(&["outputs"])["files"].to_string();
-    for name in ["talosconfig", "kubeconfig", "controlplane.yaml", "worker.yaml", "secrets.yaml"] {
+    for name in ["talosconfig", "kubeconfig", "control-plane.yaml", "worker.yaml", "secrets.yaml"] {
         assert!(files.contains(&format!("\"{name}\"")), "{name} in {files}");
         assert!(!walk.output(name).is_empty());
     }
@@ -147,7 +147,7 @@ fn artifacts(walk: &Walk) {
 
 /// Mission: E7
 fn configs_by_role(walk: &Walk) {
-    for (name, role) in [("controlplane.yaml", "type: controlplane"), ("worker.yaml", "type: worker")] {
+    for (name, role) in [("control-plane.yaml", "type: controlplane"), ("worker.yaml", "type: worker")] {
         let config = walk.output(name);
         assert!(config.contains(role) && config.contains("https://10.120.0.5:6443"), "{config}");
     }
