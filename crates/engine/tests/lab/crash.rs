@@ -80,14 +80,28 @@ async fn every_death_while_creating_a_lone_node_is_survived() {
 
 #[tokio::test(start_paused = true)]
 async fn every_death_while_destroying_is_survived() {
+    sweep_destruction(Bench::created, 1).await;
+}
+
+/// Deaths while a cluster is destroyed, on any bench: a third of them, or all with `DAEDAL_PROOF=full`.
+pub async fn sweep_destruction_of(make: impl Fn() -> Bench) {
+    let created = async || {
+        let bench = make();
+        assert_done(&bench.apply().await, "apply");
+        bench
+    };
+    sweep_destruction(created, if is_full() { 1 } else { 3 }).await;
+}
+
+async fn sweep_destruction(created: impl AsyncFn() -> Bench, parts: usize) {
     let whole = Killer::never();
-    let bench = Bench::created().await;
+    let bench = created().await;
     assert_done(&bench.destroy_through(Effects::through(whole.clone())).await.unwrap(), "destroy");
     let effects: HashSet<Effect> = whole.seen().into_iter().collect();
     assert!(effects.len() >= 4, "{effects:#?}");
-    for (effect, point) in deaths(effects) {
-        let after = format!("death {point:?} {effect}");
-        let bench = Bench::created().await;
+    for (effect, point) in deaths(effects).into_iter().step_by(parts) {
+        let after = format!("destroying: death {point:?} {effect}");
+        let bench = created().await;
         let secrets = bench.stored_secrets();
         let killer = Killer::at(&effect, point);
         let ended = killer.run(bench.destroy_through(Effects::through(killer.clone()))).await;

@@ -12,7 +12,7 @@ use daedal_lab::proxmox::{DatacenterSpec, HostSpec, ImageSpec, StorageSpec, Toke
 use daedal_lab::{Dhcp, Lab, LabSpec, SystemImage};
 use daedal_proxmox::CallCounter;
 
-use crate::crash::sweep_of;
+use crate::crash::{sweep_destruction_of, sweep_of};
 use crate::faults::faults_of;
 use crate::support::{Bench, CANARY, EPOCH, assert_done};
 
@@ -138,6 +138,7 @@ macro_rules! examples {
             #[tokio::test(start_paused = true)]
             async fn $deaths() {
                 sweep_of($name).await;
+                sweep_destruction_of($name).await;
             }
 
             #[tokio::test(start_paused = true)]
