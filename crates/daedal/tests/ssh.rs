@@ -5,8 +5,8 @@ use crate::common;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Output};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use common::served::Served;
 use common::{Changed, Lab, SMALL, good, text};
@@ -350,4 +350,95 @@ fn an_apply_survives_a_connection_that_is_cut_again_and_again() {
     assert_eq!(status["healthy"], true, "{status:#}");
     assert!(good(&site.run(&["plan"], &inventory)).contains("No changes"));
     assert_eq!(site.served.world()["machines"]["last_cluster"], 1, "etcd was bootstrapped once");
+}
+
+/// Passes connections on to a server, until all that are open are cut at once.
+struct Line {
+    port: u16,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Line {
+    fn to(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let kept = open.clone();
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let Ok(far) = TcpStream::connect(server) else { continue };
+                let ends = [near.try_clone().unwrap(), far.try_clone().unwrap()];
+                kept.lock().unwrap().extend(ends);
+                for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)]
+                {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+            }
+        });
+        Self { port, open }
+    }
+
+    fn cut(&self) {
+        for end in self.open.lock().unwrap().drain(..) {
+            let _ = end.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Applies, and cuts the line when the `nth` step begins, and again until it is done. Whether there was such a step.
+fn apply_cut_at(site: &Site, inventory: &Changed, line: &Line, nth: usize) -> bool {
+    use std::io::BufRead as _;
+    let mut apply = site.command(&["apply", "--yes", "-o", "json"], inventory);
+    let mut apply =
+        apply.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut begun = 0;
+    for event in std::io::BufReader::new(apply.stderr.take().unwrap()).lines().map(Result::unwrap) {
+        if event.contains("\"stepStarted\"") {
+            if begun == nth {
+                line.cut();
+            }
+            begun += 1;
+        }
+    }
+    let mut code = apply.wait().unwrap().code();
+    for again in 0.. {
+        if code == Some(0) {
+            break;
+        }
+        assert!(matches!(code, Some(1 | 69)) && again < 10, "cut at step {nth}: exit {code:?}");
+        code = site.run(&["apply", "--yes"], inventory).status.code();
+    }
+    begun > nth
+}
+
+/// The line is cut as each step begins, a sample of them unless `DAEDAL_PROOF=full`: the cluster is the declared one in the end, and etcd
+/// was bootstrapped once.
+/// Mission: F7
+#[test]
+fn an_apply_survives_a_cut_at_every_step() {
+    let site = Site::new(&[("count: 3 ", "count: 1 "), ("count: 2\n", "count: 0\n")]);
+    let line = Line::to(site.at());
+    site.know(line.port);
+    let inventory = site.inventory(&site.by_key(line.port));
+    let every = if std::env::var("DAEDAL_PROOF").is_ok_and(|proof| proof == "full") { 1 } else { 4 };
+    let mut made = 0;
+    loop {
+        let cut = apply_cut_at(&site, &inventory, &line, made * every);
+        made += 1;
+        let plan = site.run(&["plan", "--detailed-exitcode"], &inventory);
+        assert_eq!(plan.status.code(), Some(0), "{}{}", text(&plan.stdout), text(&plan.stderr));
+        good(&site.run(&["destroy", "--confirm", "home"], &inventory));
+        if !cut {
+            break;
+        }
+    }
+    assert!((made - 1) * every >= 8, "an apply has more steps than {}", made * every);
+    assert_eq!(
+        site.served.world()["machines"]["last_cluster"],
+        made,
+        "etcd was bootstrapped once in each cluster"
+    );
 }
