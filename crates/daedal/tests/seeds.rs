@@ -11,6 +11,8 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use daedal_sops::{Format, Rule};
+use daedal_store::Keyring;
 use serde_json::Value;
 
 use crate::common::served::Served;
@@ -61,6 +63,39 @@ impl Walk {
         let walk = Self { served, folder, text, variables, report: OnceCell::new() };
         walk.variant("cluster", &[]);
         walk
+    }
+
+    /// Writes a SOPS file beside the inventory, which the key at hand opens.
+    fn seal(&self, name: &str, plain: &str) {
+        let file = self.folder.path().join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let ring = Keyring::in_file(self.folder.path().join("key.txt"));
+        ring.make().unwrap();
+        let rule = Rule::for_recipients([ring.public().unwrap()]);
+        let (now, rng) = (jiff::Timestamp::now(), &mut rand::thread_rng());
+        let closed = daedal_sops::encrypt(Format::Yaml, plain.as_bytes(), &rule, now, rng).unwrap();
+        std::fs::write(file, closed).unwrap();
+    }
+
+    /// The phases of an apply one by one, each safe to repeat: together they are an apply.
+    fn by_phases(&self, file: &Path) {
+        let json = |words: &[&str]| -> Value {
+            serde_json::from_str(&good(&self.run_on(&[words, &["-o", "json"]].concat(), file))).unwrap()
+        };
+        for again in [false, true] {
+            good(&self.run_on(&["generate"], file));
+            let nodes = json(&["status"])["nodes"].as_array().unwrap().clone();
+            assert!(nodes.iter().all(|node| node["vm"] == "absent"), "{again}: {nodes:#?}");
+        }
+        for phase in ["provision", "bootstrap"] {
+            for changed in [true, false] {
+                let done = json(&[phase, "--yes"]);
+                assert_eq!((&done["phase"], &done["changed"]), (&phase.into(), &changed.into()), "{done:#}");
+            }
+        }
+        let plan = self.run_on(&["plan", "--detailed-exitcode"], file);
+        assert_eq!(plan.status.code(), Some(0), "{}{}", text(&plan.stdout), text(&plan.stderr));
+        assert_eq!(json(&["status"])["healthy"], true);
     }
 
     /// Shows one requirement after the other.
@@ -163,6 +198,12 @@ impl Walk {
         good(&extend.envs(self.variables.clone()).output().unwrap());
         file
     }
+}
+
+/// What was said, however its lines are broken.
+fn flat(ran: &Output) -> String {
+    let said = text(&ran.stdout) + &text(&ran.stderr);
+    said.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ")
 }
 
 fn plain(value: &Value) -> String {

@@ -11,8 +11,9 @@ use serde_json::json;
 use super::{Step, Walk};
 use crate::common::{self, good, root, text};
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("I1", folder),
+    ("I2", phases),
     ("I7", order),
     ("I3", outputs),
     ("I4", patches),
@@ -36,7 +37,7 @@ fn the_development_cluster() {
 }
 
 /// Mission: I1 — the folder and the one document are the same cluster
-fn folder(_: &Walk) {
+fn folder(walk: &Walk) {
     let resolved = |name: &str| {
         let file = root().join("examples/em-infra").join(name).display().to_string();
         good(&common::daedal(["inventory", "show", "--resolved", "-o", "json", "-f", &file]))
@@ -44,6 +45,59 @@ fn folder(_: &Walk) {
     // They name the same patches from where they are.
     let document = resolved("cluster.yaml").replace("inventory/dev/patches/", "patches/");
     assert_eq!(resolved("inventory/dev"), document);
+    in_its_shape(walk);
+}
+
+/// The folder as the team has it, with its secrets in `secrets.sops.yaml`: it is recognised, and a cluster is made of it.
+fn in_its_shape(walk: &Walk) {
+    let folder = walk.folder.path().join("inventory/dev");
+    let (ca, proxy) = (walk.served.announced("ca"), walk.served.announced("proxy"));
+    let cluster = std::fs::read_to_string(folder.join("cluster.yaml")).unwrap();
+    let mut text = String::new();
+    for line in cluster.lines().filter(|line| !line.trim().starts_with("token_secret:")) {
+        match line.trim().starts_with("fingerprint:") {
+            true => text.push_str(&format!("  ca: \"{ca}\"\n")),
+            false => text.push_str(&format!("{line}\n")),
+        }
+    }
+    text.push_str(&format!("  reach: {{proxy: \"{proxy}\"}}\n  talos: {{factoryTls: {{ca: \"{ca}\"}}}}\n"));
+    std::fs::write(folder.join("cluster.yaml"), text).unwrap();
+    walk.seal("inventory/dev/secrets.sops.yaml", &format!("proxmox_token_secret: {}\n", walk.served.token()));
+    let run =
+        |words: &[&str]| walk.command(words, &folder).env_remove("PROXMOX_TOKEN_SECRET").output().unwrap();
+    assert!(good(&run(&["apply", "--yes"])).contains("Cluster dev is up: 2 nodes Ready"));
+    let secrets = std::fs::read_to_string(folder.join("secrets.sops.yaml")).unwrap();
+    assert!(secrets.contains("certs:") && !secrets.contains(&walk.served.token()), "{secrets}");
+    assert!(good(&run(&["outputs"])).contains("generated/dev-wk-1.yaml"));
+    good(&run(&["plan", "--detailed-exitcode"]));
+    good(&run(&["destroy", "--confirm", "dev"]));
+    good(&run(&["templates", "prune", "--all", "--yes"]));
+}
+
+/// Another cluster on the same host.
+const STAGE: [(&str, &str); 4] = [
+    ("  name: dev", "  name: stage"),
+    (
+        "{name: dev-cp-1, vmid: 2000, address: 10.0.10.11}",
+        "{name: stage-cp-1, vmid: 2200, address: 10.0.10.41}",
+    ),
+    NO_WORKER,
+    ("template: {made: iso}", "template: {made: iso, controlplane: 2998, worker: 2999}"),
+];
+
+/// Mission: I2, I9 — the phases one by one, and the cluster created again with one command
+fn phases(walk: &Walk) {
+    let stage = walk.beside("stage", &STAGE);
+    walk.by_phases(&stage);
+    let secrets = || good(&walk.run_on(&["secrets", "export", "--stdout"], &stage));
+    let before = secrets();
+    let refused = walk.run_on(&["recreate"], &stage);
+    assert_eq!(refused.status.code(), Some(64), "it asks: {}", text(&refused.stderr));
+    good(&walk.run_on(&["recreate", "--confirm", "stage"], &stage));
+    assert_eq!(secrets(), before);
+    let plan = walk.run_on(&["plan", "--detailed-exitcode"], &stage);
+    assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
+    good(&walk.run_on(&["destroy", "--confirm", "stage"], &stage));
 }
 
 /// Mission: I7
@@ -63,8 +117,15 @@ fn outputs(walk: &Walk) {
     for node in ["dev-cp-1", "dev-wk-1"] {
         assert!(walk.output(&format!("{node}.yaml")).contains("v1alpha1"), "{node}");
     }
+    let files = walk.json(&["outputs"])["files"].to_string();
+    for name in ["generated/dev-cp-1.yaml", "generated/dev-wk-1.yaml", "talos-machines.auto.tfvars.json"] {
+        assert!(files.contains(&format!("\"{name}\"")), "{name} in {files}");
+    }
     let machines: serde_json::Value = serde_json::from_str(&walk.output("machines.json")).unwrap();
     assert_eq!(machines[1]["address"], "10.0.10.21", "{machines:#}");
+    let variables = walk.output("talos-machines.auto.tfvars.json");
+    let variables: serde_json::Value = serde_json::from_str(&variables).unwrap();
+    assert_eq!(variables["talos_machines"]["dev-wk-1"]["vmid"], 3000, "{variables:#}");
 }
 
 /// Mission: I4

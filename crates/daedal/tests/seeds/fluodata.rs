@@ -2,7 +2,6 @@
 //!
 //! Mission gap: F6 — nothing installs Cilium.
 //! Mission gap: F12 — nothing installs Argo CD.
-//! Mission elsewhere: F13 — tests of SOPS files and of the templates for pipelines.
 
 use std::net::TcpListener;
 
@@ -11,7 +10,7 @@ use serde_json::json;
 use super::{Step, Walk, copy_folders};
 use crate::common::{good, text};
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("F10", one_file),
     ("F3", reservations),
     ("F7", through_ssh),
@@ -21,6 +20,7 @@ const STEPS: [Step; 10] = [
     ("F9", patches),
     ("F11", table),
     ("F8", reused),
+    ("F13", later),
     ("F1", one_command_each),
 ];
 
@@ -126,6 +126,40 @@ fn reused(walk: &Walk) {
     std::fs::write(&file, &walk.text).unwrap();
     let theirs = good(&walk.run_on(&["secrets", "export", "--stdout"], &file));
     assert_eq!(theirs, walk.say(&["secrets", "export", "--stdout"]));
+}
+
+/// Mission: F13 — several hosts, secrets in a SOPS file, a plan that is approved by its id
+fn later(walk: &Walk) {
+    walk.seal("later.sops.yaml", &format!("proxmox: {{token: {}}}\n", walk.served.token()));
+    let edits = [
+        ("  name: fluodata", "  name: later"),
+        ("hosts: [fluodata]", "hosts: [fluodata, second]"),
+        (
+            "secret: {env: PROXMOX_TOKEN_SECRET}",
+            "secret: {sops: {file: later.sops.yaml, key: proxmox.token}}",
+        ),
+        ("cp-0, vmid: 110, address: 10.10.0.10", "cp-5, vmid: 150, address: 10.10.0.50"),
+        ("worker-0, vmid: 120, address: 10.10.0.20", "worker-5, vmid: 160, address: 10.10.0.60"),
+        ("worker-1, vmid: 121, address: 10.10.0.21", "worker-6, vmid: 161, address: 10.10.0.61"),
+    ];
+    let file = walk.beside("later", &edits);
+    let run =
+        |words: &[&str]| walk.command(words, &file).env_remove("PROXMOX_TOKEN_SECRET").output().unwrap();
+    let found: serde_json::Value =
+        serde_json::from_str(&good(&run(&["check", "--format", "sarif"]))).unwrap();
+    assert_eq!(found["version"], "2.1.0", "{found:#}");
+    let plan = walk.folder.path().join("later.plan.json").display().to_string();
+    let planned = good(&run(&["plan", "--save", &plan, "-o", "json"]));
+    let planned: serde_json::Value = serde_json::from_str(&planned).unwrap();
+    let id = planned["id"].as_str().unwrap();
+    let refused = run(&["apply", &plan, "--expect", "00000000", "--yes"]);
+    assert!(!refused.status.success(), "{}", text(&refused.stdout));
+    good(&run(&["apply", &plan, "--expect", id, "--yes"]));
+    let status: serde_json::Value = serde_json::from_str(&good(&run(&["status", "-o", "json"]))).unwrap();
+    let hosts: std::collections::BTreeSet<_> =
+        status["nodes"].as_array().unwrap().iter().filter_map(|node| node["host"].as_str()).collect();
+    assert_eq!((&status["healthy"], hosts.len()), (&json!(true), 2), "{status:#}");
+    good(&run(&["destroy", "--confirm", "later"]));
 }
 
 /// Mission: F1

@@ -38,6 +38,7 @@ const DEN: [(&str, &str); 8] = [
     ("count: 3", "count: 1"),
     ("count: 2", "count: 0"),
 ];
+const BY_SOPS: &str = "{sops: {file: secrets.sops.yaml, key: tailscale.authkey}}";
 const META: &str = "boot: {from: disk-image, config: meta}";
 
 #[test]
@@ -53,6 +54,19 @@ fn named_secrets(walk: &Walk) {
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(78), "{said}");
     assert!(said.contains("The environment variable HEADSCALE_AUTH_KEY is not set."), "{said}");
+    // In a SOPS file: there and nowhere else, although the variable is set; what is there is named, never its value.
+    walk.seal("secrets.sops.yaml", "tailscale: {authkey: canary-auth-key, server: hunter2}\n");
+    let check =
+        |place: &str| walk.run_on(&["check"], &walk.variant("sops", &[("{env: HEADSCALE_AUTH_KEY}", place)]));
+    good(&check(BY_SOPS));
+    let ran = check("{sops: {file: secrets.sops.yaml, key: tailscale.key}}");
+    let said = super::flat(&ran);
+    assert_eq!(ran.status.code(), Some(78), "{said}");
+    let named = "there is no key tailscale.key; the keys are tailscale.authkey, tailscale.server";
+    assert!(said.contains(named) && !said.contains("canary-auth-key") && !said.contains("hunter2"), "{said}");
+    let ran = check("{sops: {file: other.sops.yaml, key: tailscale.authkey}}");
+    assert_eq!(ran.status.code(), Some(78), "{}", super::flat(&ran));
+    good(&check("{sops: {file: secrets.sops.yaml, key: tailscale.key}, override: HEADSCALE_AUTH_KEY}"));
 }
 
 /// Mission: H14
@@ -124,6 +138,18 @@ fn tailscale(walk: &Walk) {
         }
     }
     assert!(!walk.say(&["plan", "--full"]).contains("canary-auth-key"));
+    // The same key out of a SOPS file changes no config; another one reaches every node.
+    let by_sops = walk.variant("sops", &[("{env: HEADSCALE_AUTH_KEY}", BY_SOPS)]);
+    let changed = || {
+        let plan = good(&walk.run_on(&["plan", "-o", "json"], &by_sops));
+        assert!(!plan.contains("canary-"), "{plan}");
+        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        let steps = plan["steps"].as_array().unwrap();
+        steps.iter().filter(|step| step["action"]["do"] == "applyConfig").count()
+    };
+    assert_eq!(changed(), 0);
+    walk.seal("secrets.sops.yaml", "tailscale: {authkey: canary-of-tomorrow, server: hunter2}\n");
+    assert_eq!(changed(), 5);
 }
 
 /// Mission: H9

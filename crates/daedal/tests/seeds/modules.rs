@@ -10,7 +10,8 @@ use serde_json::json;
 use super::{Step, Walk, behind};
 use crate::common::{self, good, text};
 
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 21] = [
+    ("M1", apart),
     ("M10", ranges),
     ("M12", counts),
     ("M3", addresses),
@@ -38,6 +39,22 @@ fn the_cluster_of_modules() {
     let walk = Walk::new("modules/cluster.yaml", &[], &[]);
     walk.through(&STEPS);
     debts(&walk);
+}
+
+/// Mission: M1
+fn apart(walk: &Walk) {
+    let edits = [
+        ("  name: modules", "  name: apart"),
+        ("controlplane: 998, worker: 999", "controlplane: 898, worker: 899"),
+        ("vip: +5 ", "vip: +55 "),
+        ("count: 3 ", "count: 1 "),
+        ("count: 4 ", "count: 0 "),
+        ("vmid: 2000-2999", "vmid: 4000-4099"),
+        ("address: +10 ", "address: +60 "),
+    ];
+    let apart = walk.beside("apart", &edits);
+    walk.by_phases(&apart);
+    good(&walk.run_on(&["destroy", "--confirm", "apart"], &apart));
 }
 
 /// Mission: M10
