@@ -235,12 +235,34 @@ async fn custom_resources_are_served_once_defined_and_strangers_are_refused() {
     });
     let path =
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com?fieldManager=story";
+    let served = async || {
+        let groups = kube.get("/apis").await;
+        groups["groups"].as_array().unwrap().iter().any(|group| group["name"] == "example.com")
+    };
+    let one = format!("{widgets}/w?fieldManager=story");
     let (_, made) = kube.apply(path, definition).await;
+    assert_eq!(made["status"]["conditions"], json!([]));
+    assert_eq!(kube.apply(&one, widget.clone()).await.0, StatusCode::NOT_FOUND, "not yet established");
+    assert!(!served().await);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let made = kube.get(path).await;
     assert_eq!(made["status"]["conditions"][1]["type"], "Established");
-    let (status, made) = kube.apply(&format!("{widgets}/w?fieldManager=story"), widget).await;
+    assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
+    assert!(served().await);
+    let (status, made) = kube.apply(&one, widget.clone()).await;
     assert_eq!((status, made["metadata"]["generation"].as_u64()), (StatusCode::CREATED, Some(1)));
-    let groups = kube.get("/apis").await;
-    assert!(groups["groups"].as_array().unwrap().iter().any(|g| g["name"] == "example.com"));
+
+    // It takes its objects along, but not while a finalizer holds one.
+    let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
+    kube.call("PATCH", &one, "application/merge-patch+json", finalizers(json!(["example.com/hold"]))).await;
+    assert_eq!(kube.call("DELETE", path, "application/json", Value::Null).await.0, StatusCode::OK);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(kube.get(path).await["metadata"]["deletionTimestamp"].is_string());
+    assert!(kube.get(&one).await["metadata"]["deletionTimestamp"].is_string());
+    kube.call("PATCH", &one, "application/merge-patch+json", finalizers(json!([]))).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(kube.call("GET", path, "", Value::Null).await.0, StatusCode::NOT_FOUND);
+    assert!(!served().await);
 
     let client = lab.client(&ours, 11).await;
     let stranger = Kube::new(&lab, client.kubeconfig().await.unwrap().expose(), false);

@@ -280,3 +280,100 @@ async fn without_a_network_only_pods_of_the_host_run() {
     let pods = items(&kube, "/api/v1/namespaces/default/pods").await;
     assert_eq!(pods[0]["spec"]["nodeName"], "worker-1");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_furnished_and_takes_everything_along() {
+    let (_lab, kube) = ready_cluster().await;
+    let (status, refused) = kube
+        .apply(
+            "/api/v1/namespaces/shop/configmaps/a?fieldManager=story",
+            json!({"apiVersion": "v1", "kind": "ConfigMap"}),
+        )
+        .await;
+    assert_eq!(
+        (status, refused["message"].as_str()),
+        (StatusCode::NOT_FOUND, Some("namespaces \"shop\" not found"))
+    );
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    kube.apply("/api/v1/namespaces/shop?fieldManager=story", namespace).await;
+    seconds(1).await;
+    assert_eq!(items(&kube, "/api/v1/namespaces/shop/serviceaccounts").await.len(), 1);
+    let map = |finalizers: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": finalizers}});
+    let at = "/api/v1/namespaces/shop/configmaps/a?fieldManager=story";
+    assert_eq!(kube.apply(at, map(json!(["example.com/hold"]))).await.0, StatusCode::CREATED);
+    let web = "/apis/apps/v1/namespaces/shop/deployments/web?fieldManager=story";
+    kube.apply(web, workload("Deployment", "web", "web:1")).await;
+    seconds(5).await;
+    kube.call("DELETE", "/api/v1/namespaces/shop", "application/json", Value::Null).await;
+    let (status, refused) =
+        kube.apply(&at.replace("/a?", "/b?"), json!({"apiVersion": "v1", "kind": "ConfigMap"})).await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    assert_eq!(refused["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    seconds(5).await;
+    let dying = kube.get("/api/v1/namespaces/shop").await;
+    assert_eq!(dying["status"]["phase"], "Terminating");
+    assert!(
+        condition(&dying, "NamespaceFinalizersRemaining")["message"]
+            .as_str()
+            .unwrap()
+            .contains("configmaps a")
+    );
+    assert!(items(&kube, "/api/v1/namespaces/shop/pods").await.is_empty());
+    kube.apply(at, map(json!([]))).await;
+    seconds(1).await;
+    assert_eq!(kube.call("GET", "/api/v1/namespaces/shop", "", Value::Null).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn webhooks_and_aggregated_apis_need_pods_behind_them() {
+    let (_lab, kube) = ready_cluster().await;
+    let hook = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "check", "annotations": {"cert-manager.io/inject-ca-from-secret": "default/x"}},
+        "webhooks": [{
+            "name": "check.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"name": "webhook", "namespace": "default", "path": "/validate"}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+        }],
+    });
+    let hooks =
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/check?fieldManager=story";
+    assert_eq!(kube.apply(hooks, hook).await.0, StatusCode::CREATED);
+    let api = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1beta1.metrics.k8s.io"},
+                     "spec": {"group": "metrics.k8s.io", "version": "v1beta1", "service": {"name": "webhook", "namespace": "default"}}});
+    let apis = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io?fieldManager=story";
+    kube.apply(apis, api).await;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    let at = "/api/v1/namespaces/default/configmaps/a?fieldManager=story&dryRun=All";
+    let (status, refused) = kube.apply(at, map.clone()).await;
+    assert_eq!(
+        (status, refused["reason"].as_str()),
+        (StatusCode::INTERNAL_SERVER_ERROR, Some("InternalError"))
+    );
+    assert!(refused["message"].as_str().unwrap().ends_with("service \"webhook\" not found"), "{refused}");
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "webhook"},
+                         "spec": {"selector": {"app": "webhook"}, "ports": [{"port": 443}]}});
+    let (_, service) =
+        kube.call("POST", "/api/v1/namespaces/default/services", "application/json", service).await;
+    assert!(service["spec"]["clusterIP"].as_str().unwrap().starts_with("10.96."), "{service}");
+    assert!(
+        kube.apply(at, map.clone()).await.1["message"].as_str().unwrap().contains("no endpoints available")
+    );
+    assert_eq!(condition(&kube.get(apis).await, "Available")["reason"], "MissingEndpoints");
+    let metrics = "/apis/metrics.k8s.io/v1beta1";
+    assert_eq!(kube.call("GET", metrics, "", Value::Null).await.0, StatusCode::SERVICE_UNAVAILABLE);
+    kube.apply(&path("deployments", "webhook"), workload("Deployment", "webhook", "webhook:1")).await;
+    seconds(5).await;
+    assert_eq!(condition(&kube.get(apis).await, "Available")["status"], "True");
+    assert_eq!(kube.get(metrics).await["groupVersion"], "metrics.k8s.io/v1beta1");
+    assert!(kube.apply(at, map.clone()).await.1["message"].as_str().unwrap().contains("x509"));
+    let mut injector = workload("Deployment", "injector", "cainjector:1");
+    injector["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"] = json!("cainjector");
+    kube.apply(&path("deployments", "injector"), injector).await;
+    seconds(5).await;
+    assert_eq!(kube.apply(at, map).await.0, StatusCode::CREATED);
+    let live = kube.get(hooks).await;
+    let managers: Vec<&Value> =
+        live["metadata"]["managedFields"].as_array().unwrap().iter().map(|m| &m["manager"]).collect();
+    assert_eq!(managers, ["story", "cainjector"]);
+}

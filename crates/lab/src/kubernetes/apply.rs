@@ -1,6 +1,6 @@
 //! Server-side apply: who owns which field, what conflicts, and what goes when its owner drops it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -48,7 +48,7 @@ pub(crate) fn apply(live: Option<&Value>, wanted: &Value, writer: &Writer<'_>) -
     let empty = json!({});
     let before = live.unwrap_or(&empty);
 
-    let mut conflicts: Vec<(String, String)> = Vec::new();
+    let mut conflicts: Vec<Conflict> = Vec::new();
     for owner in &mut owners {
         if owner.manager == writer.manager
             && owner.operation == "Apply"
@@ -66,8 +66,7 @@ pub(crate) fn apply(live: Option<&Value>, wanted: &Value, writer: &Writer<'_>) -
             if writer.force {
                 owner.fields.remove(&path);
             } else {
-                let who = format!("conflict with {:?} using {}", owner.manager, owner.api_version);
-                conflicts.push((who, shown(&path)));
+                conflicts.push((owner.shown(), shown(&path)));
             }
         }
     }
@@ -139,17 +138,41 @@ pub(crate) fn note_update(before: Option<&Value>, after: &mut Value, writer: &Wr
     write_owners(after, &owners);
 }
 
-fn conflict(conflicts: &[(String, String)]) -> Refusal {
-    let count = conflicts.len();
-    let list: Vec<String> = conflicts.iter().map(|(who, field)| format!("{who}: {field}")).collect();
-    let plural = if count == 1 { "" } else { "s" };
-    let mut refusal =
-        Refusal::conflict(format!("Apply failed with {count} conflict{plural}: {}", list.join("\n")));
-    let causes: Vec<Value> = conflicts
-        .iter()
-        .map(|(who, field)| json!({"reason": "FieldManagerConflict", "message": who, "field": field}))
-        .collect();
-    refusal.details = Some(json!({"causes": causes}));
+/// Who owns a field, and the field.
+type Conflict = (String, String);
+
+impl Owner {
+    /// As conflicts name it: how it wrote is said only where that was no apply.
+    fn shown(&self) -> String {
+        let mut text = format!("{:?}", self.manager);
+        if !self.subresource.is_empty() {
+            text.push_str(&format!(" with subresource {:?}", self.subresource));
+        }
+        if self.operation == "Update" {
+            text.push_str(&format!(" using {} at {}", self.api_version, self.time));
+        }
+        text
+    }
+}
+
+fn conflict(conflicts: &[Conflict]) -> Refusal {
+    let message = if let [(who, field)] = conflicts {
+        format!("Apply failed with 1 conflict: conflict with {who}: {field}")
+    } else {
+        let mut by_owner: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (who, field) in conflicts {
+            by_owner.entry(who).or_default().push(field);
+        }
+        let each = by_owner.iter().map(|(who, fields)| {
+            let fields: Vec<String> = fields.iter().map(|field| format!("\n- {field}")).collect();
+            format!("conflicts with {who}:{}", fields.concat())
+        });
+        let each: Vec<String> = each.collect();
+        format!("Apply failed with {} conflicts: {}", conflicts.len(), each.join("\n"))
+    };
+    let mut refusal = Refusal::conflict(message);
+    let cause = |(who, field): &Conflict| json!({"reason": "FieldManagerConflict", "message": format!("conflict with {who}"), "field": field});
+    refusal.details = Some(json!({"causes": conflicts.iter().map(cause).collect::<Vec<_>>()}));
     refusal
 }
 
@@ -297,7 +320,6 @@ fn merge(target: &mut Value, wanted: &Value, field: &str, parent: &str, custom: 
 fn shown(path: &[String]) -> String {
     path.iter()
         .map(|element| match element.split_once(':') {
-            Some(("f", name)) if name.contains(['.', '/']) => format!("[{name:?}]"),
             Some(("f", name)) => format!(".{name}"),
             Some(("k", key)) => {
                 let key: Value = serde_json::from_str(key).unwrap_or_default();
@@ -404,7 +426,14 @@ mod tests {
         let first = apply(None, &config(json!({"a": "1", "b": "2"})), &writer("one", false)).unwrap();
         let refusal = apply(Some(&first), &config(json!({"a": "9"})), &writer("two", false)).unwrap_err();
         assert_eq!(refusal.reason, "Conflict");
-        assert!(refusal.message.contains("conflict with \"one\" using v1: .data.a"), "{}", refusal.message);
+        assert_eq!(refusal.message, "Apply failed with 1 conflict: conflict with \"one\": .data.a");
+        let two =
+            apply(Some(&first), &config(json!({"a": "8", "b": "9"})), &writer("two", false)).unwrap_err();
+        let wanted = "Apply failed with 2 conflicts: conflicts with \"one\":\n- .data.a\n- .data.b";
+        assert_eq!(
+            (two.message.as_str(), two.details.unwrap()["causes"].as_array().unwrap().len()),
+            (wanted, 2)
+        );
         let forced = apply(Some(&first), &config(json!({"a": "9"})), &writer("two", true)).unwrap();
         assert_eq!(forced["data"], json!({"a": "9", "b": "2"}));
         // The first no longer owns it, so dropping it changes nothing.
@@ -433,6 +462,7 @@ mod tests {
         note_update(Some(&first), &mut edited, &writer("editor", false));
         let refusal =
             apply(Some(&edited), &config(json!({"a": "1", "b": "2"})), &writer("one", false)).unwrap_err();
-        assert!(refusal.message.contains("editor"), "{}", refusal.message);
+        let wanted = "conflict with \"editor\" using v1 at 1970-01-01T00:00:00Z: .data.a";
+        assert!(refusal.message.ends_with(wanted), "{}", refusal.message);
     }
 }

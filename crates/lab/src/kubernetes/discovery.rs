@@ -6,6 +6,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::resources::{self, Resource};
+use super::status::Refusal;
 use super::store::Store;
 use crate::http::{Body, full};
 
@@ -42,7 +43,16 @@ pub(crate) fn answer(store: &Store, path: &str, accept: &str) -> Option<Response
             value
         }
         ["api", version] => resource_list(store, "", version)?,
-        ["apis", group, version] => resource_list(store, group, version)?,
+        ["apis", group, version] => {
+            match elsewhere(store).into_iter().find(|e| e.0 == *group && e.1 == *version) {
+                Some((_, _, false)) => return Some(Refusal::unavailable().response()),
+                Some(_) => {
+                    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{version}"),
+                              "resources": []})
+                }
+                None => resource_list(store, group, version)?,
+            }
+        }
         ["openapi", "v3"] => openapi_index(store),
         ["openapi", "v3", "api", version] => openapi(store, "", version)?,
         ["openapi", "v3", "apis", group, version] => openapi(store, group, version)?,
@@ -52,6 +62,20 @@ pub(crate) fn answer(store: &Store, path: &str, accept: &str) -> Option<Response
         _ => return None,
     };
     Some(crate::http::json(StatusCode::OK, &value))
+}
+
+/// Groups and versions that other servers serve, and whether they answer.
+fn elsewhere(store: &Store) -> Vec<(String, String, bool)> {
+    let (services, _) = store.list("apiregistration.k8s.io/apiservices", None);
+    let others = services.iter().filter(|service| service["spec"]["service"].is_object());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    others
+        .map(|service| {
+            let conditions = service["status"]["conditions"].as_array().into_iter().flatten();
+            let answers = conditions.into_iter().any(|c| c["type"] == "Available" && c["status"] == "True");
+            (text(&service["spec"]["group"]), text(&service["spec"]["version"]), answers)
+        })
+        .collect()
 }
 
 fn groups(store: &Store) -> BTreeMap<String, Vec<String>> {
@@ -64,6 +88,9 @@ fn groups(store: &Store) -> BTreeMap<String, Vec<String>> {
         if !versions.contains(&resource.version) {
             versions.push(resource.version);
         }
+    }
+    for (group, version, _) in elsewhere(store) {
+        groups.entry(group).or_default().push(version);
     }
     groups
 }
@@ -133,7 +160,7 @@ fn resource_list(store: &Store, group: &str, version: &str) -> Option<Value> {
 
 /// All groups with all resources in one answer.
 fn aggregate(store: &Store, core: bool) -> Response<Body> {
-    let mut groups = groups(store);
+    let (mut groups, elsewhere) = (groups(store), elsewhere(store));
     if core {
         groups = BTreeMap::from([(String::new(), vec!["v1".into()])]);
     }
@@ -151,7 +178,9 @@ fn aggregate(store: &Store, core: bool) -> Response<Body> {
                             "scope": "Cluster", "singularResource": kind.to_ascii_lowercase(), "verbs": ["create"],
                         }));
                     }
-                    json!({"version": version, "freshness": "Current", "resources": list})
+                    let silent = elsewhere.iter().any(|e| e.0 == *name && e.1 == *version && !e.2);
+                    let freshness = if silent { "Stale" } else { "Current" };
+                    json!({"version": version, "freshness": freshness, "resources": list})
                 })
                 .collect();
             let metadata = if name.is_empty() { json!({"creationTimestamp": null}) } else { json!({"name": name, "creationTimestamp": null}) };

@@ -19,6 +19,7 @@ mod store;
 mod table;
 mod validate;
 mod watching;
+mod webhooks;
 mod write;
 
 use std::sync::Arc;

@@ -99,6 +99,7 @@ const BUILT_IN: &[Row] = &[
     ("apps", "v1", "replicasets", "ReplicaSet", true, "rs", true, true),
     ("apps", "v1", "statefulsets", "StatefulSet", true, "sts", true, true),
     ("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", true, "hpa", true, true),
+    ("autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler", true, "hpa", true, true),
     ("batch", "v1", "cronjobs", "CronJob", true, "cj", true, true),
     ("batch", "v1", "jobs", "Job", true, "", true, true),
     (
@@ -127,6 +128,8 @@ const BUILT_IN: &[Row] = &[
     ),
     ("networking.k8s.io", "v1", "ingressclasses", "IngressClass", false, "", false, false),
     ("networking.k8s.io", "v1", "ingresses", "Ingress", true, "ing", true, false),
+    ("networking.k8s.io", "v1", "ipaddresses", "IPAddress", false, "ip", false, false),
+    ("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", false, "", true, false),
     ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true, "netpol", false, false),
     ("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false, "", false, false),
     ("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", true, "pdb", true, false),
@@ -134,9 +137,15 @@ const BUILT_IN: &[Row] = &[
     ("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", false, "", false, false),
     ("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", true, "", false, false),
     ("rbac.authorization.k8s.io", "v1", "roles", "Role", true, "", false, false),
+    ("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", false, "", false, false),
+    ("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", true, "", true, false),
+    ("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", true, "", false, false),
+    ("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", false, "", false, false),
     ("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false, "pc", false, false),
     ("storage.k8s.io", "v1", "csidrivers", "CSIDriver", false, "", false, false),
     ("storage.k8s.io", "v1", "csinodes", "CSINode", false, "", false, false),
+    ("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", true, "", false, false),
+    ("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", false, "vac", false, false),
     ("storage.k8s.io", "v1", "storageclasses", "StorageClass", false, "sc", false, false),
     ("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false, "", true, false),
 ];
@@ -211,7 +220,12 @@ pub(crate) fn find(store: &Store, group: &str, version: &str, plural: &str) -> O
     })
 }
 
+/// What a definition serves: nothing before it is established.
 fn custom(definition: &Value) -> Vec<Resource> {
+    let conditions = definition["status"]["conditions"].as_array();
+    if !conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True") {
+        return Vec::new();
+    }
     let spec = &definition["spec"];
     let names = &spec["names"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

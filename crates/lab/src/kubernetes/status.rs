@@ -61,6 +61,16 @@ impl Refusal {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message.into())
     }
 
+    pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
+        let message = format!("Internal error occurred: {why}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    pub(crate) fn unavailable() -> Self {
+        let message = "service unavailable".to_owned();
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+    }
+
     pub(crate) fn gone(revision: u64, newest: u64) -> Self {
         Self::new(StatusCode::GONE, "Expired", format!("too old resource version: {revision} ({newest})"))
     }

@@ -13,6 +13,7 @@ use super::merge::{json_merge, json_patch, strategic};
 use super::status::Refusal;
 use super::store::{Key, Store, timestamp};
 use super::validate;
+use super::webhooks;
 use crate::http::Body;
 use crate::talos::keys::Caller;
 
@@ -76,13 +77,33 @@ fn admit(call: &Call, object: &mut Value) -> Result<Vec<String>, Refusal> {
         admission::open_namespace(&call.store, &call.namespace, &call.resource.stored(), name)?;
     }
     if call.resource.custom {
+        heard(call, "CREATE", object)?;
         return Ok(Vec::new());
     }
     validate::object(&call.resource.group, kind, object)?;
-    match kind {
-        "Pod" => admission::pod(&call.store, &call.namespace, object),
-        _ => Ok(admission::workload(&call.store, &call.namespace, kind, object)),
+    let warnings = match kind {
+        "Pod" => admission::pod(&call.store, &call.namespace, object)?,
+        _ => admission::workload(&call.store, &call.namespace, kind, object),
+    };
+    heard(call, "CREATE", object)?;
+    Ok(warnings)
+}
+
+/// Lets the webhooks hear of what is to be done.
+fn heard(call: &Call, operation: &str, object: &Value) -> Result<(), Refusal> {
+    if !call.subresource.is_empty() {
+        return Ok(());
     }
+    let resource = &call.resource;
+    let request = webhooks::Request {
+        group: &resource.group,
+        version: &resource.version,
+        plural: &resource.plural,
+        namespace: &call.namespace,
+        operation,
+        object,
+    };
+    webhooks::call(&call.store, &request)
 }
 
 /// An answer that carries warnings.
@@ -117,12 +138,9 @@ fn complete(call: &Call, object: &mut Value, name: &str) {
             object["spec"] = json!({"finalizers": ["kubernetes"]});
         }
         "CustomResourceDefinition" => {
-            let at = timestamp(call.now);
-            let met = |kind: &str| json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": at});
-            object["status"] = json!({
-                "acceptedNames": object["spec"]["names"], "storedVersions": [],
-                "conditions": [met("NamesAccepted"), met("Established")],
-            });
+            object["metadata"]["finalizers"] = json!([CLEANUP]);
+            let none = json!({"plural": "", "kind": ""});
+            object["status"] = json!({"conditions": [], "acceptedNames": none, "storedVersions": []});
         }
         "Pod" => object["status"] = json!({"phase": "Pending"}),
         "Job" => own_selector(call, object),
@@ -306,7 +324,7 @@ fn server_side_apply(call: &Call, wanted: &Value) -> Result<Response<Body>, Refu
     let response = if call.dry_run() {
         shown(call, status, &make(call.store.get(&key).as_deref())?)?
     } else {
-        let result = commit(call, &key, |existing| make(existing).map(Some))?;
+        let result = commit(call, &key, |existing| make(existing).map(surviving))?;
         stored(call, &key, status, result)?
     };
     Ok(warned(response, &warnings))
@@ -365,6 +383,7 @@ fn finish_edit(call: &Call, live: &Value, object: &mut Value) -> Result<Vec<Stri
             warnings = admission::workload(&call.store, &call.namespace, kind, object);
         }
     }
+    heard(call, "UPDATE", object)?;
     let changed = object.get("spec") != live.get("spec") || object.get("webhooks") != live.get("webhooks");
     if changed && counts_generations(call, object) {
         let generation = live["metadata"]["generation"].as_u64().unwrap_or(1);
@@ -382,10 +401,7 @@ fn edit(call: &Call, make: impl Fn(&Value) -> Result<Value, Refusal>) -> Result<
         let mut object = make(live)?;
         warnings = finish_edit(call, live, &mut object)?;
         note_update(Some(live), &mut object, &call.writer(&manager, &version));
-        let dying = live["metadata"]["deletionTimestamp"].is_string();
-        let finalizers = object["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
-        // The last finalizer's removal is what deletes a dying object.
-        Ok(if dying && !finalizers { None } else { Some(object) })
+        Ok(surviving(object))
     };
     if call.dry_run() {
         let live = call.store.get(&key);
@@ -398,6 +414,14 @@ fn edit(call: &Call, make: impl Fn(&Value) -> Result<Value, Refusal>) -> Result<
         Some(object) => Ok(warned(shown(call, StatusCode::OK, &object)?, &warnings)),
         None => Err(Refusal::not_found(&key.resource, &key.name)),
     }
+}
+
+/// The removal of the last finalizer is what deletes a dying object; a namespace ends when it is empty.
+fn surviving(object: Value) -> Option<Value> {
+    let metadata = &object["metadata"];
+    let held = metadata["finalizers"].as_array().is_some_and(|f| !f.is_empty());
+    let emptied = object["kind"] == "Namespace";
+    (held || emptied || !metadata["deletionTimestamp"].is_string()).then_some(object)
 }
 
 fn finalize(call: &Call, wanted: &Value) -> Result<Response<Body>, Refusal> {
@@ -422,6 +446,7 @@ pub(crate) fn delete(call: &Call) -> Result<Response<Body>, Refusal> {
     if wanted.is_string() && *wanted != live["metadata"]["uid"] {
         return Err(Refusal::conflict("the UID in the precondition does not match the UID in record"));
     }
+    heard(call, "DELETE", &live)?;
     let asked = call.query.contains_key("dryRun") || options["dryRun"].is_array();
     if asked {
         return shown(call, StatusCode::OK, &live);
@@ -441,39 +466,42 @@ pub(crate) fn delete(call: &Call) -> Result<Response<Body>, Refusal> {
     }
 }
 
-/// Removes an object (or lets it die when finalizers hold it) and what hangs on it.
+/// What holds a definition until its objects are gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Removes an object (or lets it die when finalizers hold it) and what hangs on it. Namespaces and definitions of custom kinds are
+/// emptied by their controllers first.
 pub(crate) fn remove(store: &Store, key: &Key, orphan: bool, now: i64) {
     let Some(live) = store.get(key) else { return };
+    let emptied = match key.resource.as_str() {
+        "namespaces" => live["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty()),
+        other => other == "apiextensions.k8s.io/customresourcedefinitions",
+    };
     let held = live["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
-    if held {
+    if held || emptied {
         let _ = store.change(key, now, |live| {
             let mut object = live.cloned().unwrap_or_default();
             if !object["metadata"]["deletionTimestamp"].is_string() {
                 object["metadata"]["deletionTimestamp"] = json!(timestamp(now));
                 object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+                if key.resource == "namespaces" {
+                    object["status"]["phase"] = json!("Terminating");
+                }
             }
             Ok::<_, std::convert::Infallible>(Some(object))
         });
+        if emptied {
+            return;
+        }
     } else {
         store.remove(key, now);
     }
-    let uid = live["metadata"]["uid"].clone();
-    let inside = if key.resource == "namespaces" { Some(key.name.as_str()) } else { None };
-    let instances = (key.resource == "apiextensions.k8s.io/customresourcedefinitions").then(|| {
-        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-        format!("{}/{}", text(&live["spec"]["group"]), text(&live["spec"]["names"]["plural"]))
-    });
-    let node = if key.resource == "nodes" { Some(key.name.as_str()) } else { None };
-    let dependents = store.keys(|k, object| {
-        let owners = object["metadata"]["ownerReferences"].as_array();
-        let owned = !orphan && owners.into_iter().flatten().any(|o| o["uid"] == uid);
-        owned
-            || inside.is_some_and(|n| k.namespace == n)
-            || instances.as_deref() == Some(k.resource.as_str())
-            || node.is_some_and(|n| k.resource == "pods" && object["spec"]["nodeName"] == n)
-    });
-    for dependent in dependents {
-        remove(store, &dependent, false, now);
+    let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+    let owned = if orphan || held { Vec::new() } else { store.owned_by(uid) };
+    owned.into_iter().for_each(|(dependent, _)| remove(store, &dependent, false, now));
+    if key.resource == "nodes" {
+        let there = store.keys(|k, pod| k.resource == "pods" && pod["spec"]["nodeName"] == *key.name);
+        there.iter().for_each(|pod| remove(store, pod, false, now));
     }
 }
 

@@ -3,12 +3,15 @@
 
 mod common;
 mod daemon_set;
+mod definition;
 mod deployment;
 mod event;
 mod job;
+mod namespace;
 mod pod;
 mod replica_set;
 mod schedule;
+mod serving;
 mod stateful_set;
 
 use std::cmp::Reverse;
@@ -25,13 +28,26 @@ use crate::Pace;
 /// What is to be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
+    Namespace(Key),
+    Definition(Key),
     Deployment(Key),
     StatefulSet(Key),
     DaemonSet(Key),
     Job(Key),
     ReplicaSet(Key),
     Pod(Key),
+    ApiService(Key),
+    Webhook(Key),
 }
+
+/// The definitions of custom kinds.
+const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
+/// What is about Services that must have Ready pods.
+const SERVED: [&str; 3] = [
+    "apiregistration.k8s.io/apiservices",
+    "admissionregistration.k8s.io/mutatingwebhookconfigurations",
+    "admissionregistration.k8s.io/validatingwebhookconfigurations",
+];
 
 /// The task for an object, if there is something to do about its kind.
 fn task(key: &Key) -> Option<Task> {
@@ -42,6 +58,10 @@ fn task(key: &Key) -> Option<Task> {
         "apps/replicasets" => Task::ReplicaSet,
         "batch/jobs" => Task::Job,
         "pods" => Task::Pod,
+        "namespaces" => Task::Namespace,
+        DEFINITIONS => Task::Definition,
+        "apiregistration.k8s.io/apiservices" => Task::ApiService,
+        other if SERVED.contains(&other) => Task::Webhook,
         _ => return None,
     };
     Some(make(key.clone()))
@@ -71,6 +91,8 @@ struct Memory {
     stuck: BTreeSet<Key>,
     /// Workloads whose pods were refused.
     refused: BTreeSet<Task>,
+    /// Namespaces that are being deleted.
+    ending: BTreeSet<String>,
     /// When a pod has been long enough in the state that it is in.
     due: BTreeMap<Key, (String, Instant)>,
 }
@@ -99,6 +121,10 @@ impl Work<'_> {
             Task::Job(key) => job::reconcile(self, key),
             Task::ReplicaSet(key) => replica_set::reconcile(self, key),
             Task::Pod(key) => pod::reconcile(self, key),
+            Task::Namespace(key) => namespace::reconcile(self, key),
+            Task::Definition(key) => definition::reconcile(self, key),
+            Task::ApiService(key) => serving::api_service(self, key),
+            Task::Webhook(key) => serving::webhook(self, key),
         }
     }
 
@@ -107,6 +133,17 @@ impl Work<'_> {
         let Change { key, object, .. } = change;
         let gone = change.verb == Verb::Deleted;
         self.memory.queue.extend(task(key).filter(|_| !gone));
+        if gone {
+            self.went(key);
+        }
+        if matches!(key.resource.as_str(), "pods" | "services") && serves(change) {
+            for resource in SERVED {
+                let all = self.store.list(resource, None).0;
+                self.memory
+                    .queue
+                    .extend(all.iter().filter_map(|object| task(&common::key(resource, object))));
+            }
+        }
         match key.resource.as_str() {
             "pods" | "apps/replicasets" => {
                 self.memory.queue.extend(owner(object, &key.namespace));
@@ -140,6 +177,17 @@ impl Work<'_> {
         }
     }
 
+    /// Something is no more: what waited for that can end.
+    fn went(&mut self, key: &Key) {
+        if self.memory.ending.contains(&key.namespace) {
+            self.memory.queue.insert(Task::Namespace(Key::new("namespaces", "", &key.namespace)));
+        }
+        if let Some((group, plural)) = key.resource.split_once('/') {
+            let definition = Key::new(DEFINITIONS, "", &format!("{plural}.{group}"));
+            self.memory.queue.extend(self.store.get(&definition).map(|_| Task::Definition(definition)));
+        }
+    }
+
     /// Looks at everything.
     fn resync(&mut self) {
         let keys = self.store.keys(|key, _| task(key).is_some());
@@ -155,6 +203,14 @@ fn matters(change: &Change) -> bool {
     let face = |node: &Value| {
         let ready = common::condition(node, "Ready").map(|c| c["status"].clone());
         (node["spec"].clone(), node["metadata"]["labels"].clone(), ready)
+    };
+    change.verb != Verb::Modified || change.previous.as_deref().map(face) != Some(face(&change.object))
+}
+
+/// Whether a Service has others behind it by a change.
+fn serves(change: &Change) -> bool {
+    let face = |object: &Value| {
+        (common::is_ready(object), object["metadata"]["labels"].clone(), object["spec"]["selector"].clone())
     };
     change.verb != Verb::Modified || change.previous.as_deref().map(face) != Some(face(&change.object))
 }
