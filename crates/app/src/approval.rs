@@ -100,26 +100,32 @@ impl Session {
             }
             Intent::Destroy { .. } => {
                 // A store without anything cannot know what was applied; the number of VMs is asked for then.
-                if intent.is_proven() || world.known.is_some() {
+                let asks = intent.is_proven() || world.known.is_some();
+                if asks {
                     approval.generation(world)?;
-                    self.engine.acknowledge(world).await?;
                 }
                 if !intent.is_proven() {
                     let vms = plan.nodes.iter().filter(|node| node.fate == Fate::Destroy).count();
                     approval.number(Question::Vms, vms)?;
                 }
-                Ok(approval.name()?)
+                approval.name()?;
+                match asks {
+                    true => Ok(self.engine.acknowledge(world).await?),
+                    false => Ok(()),
+                }
             }
-            Intent::Remove(_)
-            | Intent::Mark(_)
+            Intent::Remove(_) => {
+                approval.generation(world)?;
+                approval.execute()?;
+                // Only who goes on to the end agrees: a no to the last question takes back what was said before.
+                Ok(self.engine.acknowledge(world).await?)
+            }
+            // What guards a VM, its mark and what nobody uses say nothing of what is declared: the next apply asks again.
+            Intent::Mark(_)
             | Intent::Firewall(_)
             | Intent::Ha { .. }
-            | Intent::BackupJob(_) => {
-                approval.generation(world)?;
-                self.engine.acknowledge(world).await?;
-                Ok(approval.execute()?)
-            }
-            Intent::Restore(_) => {
+            | Intent::BackupJob(_)
+            | Intent::Restore(_) => {
                 approval.generation(world)?;
                 Ok(approval.execute()?)
             }
@@ -127,7 +133,6 @@ impl Session {
                 // A store without anything cannot know what was applied; how much goes is asked for then.
                 if !plan.without_secrets || world.known.is_some() {
                     approval.generation(world)?;
-                    self.engine.acknowledge(world).await?;
                 }
                 approval.execute()?;
                 let question = match intent {
@@ -142,10 +147,10 @@ impl Session {
         }
     }
 
-    /// Where the plan changes nothing, this inventory says the same as whatever somebody else applied: the store knows it from now
-    /// on.
+    /// Where the plan changes nothing and leaves no difference, this inventory says the same as whatever somebody else applied: the
+    /// store knows it from now on.
     pub async fn agree(&self, world: &World, plan: &Plan) -> Result<(), Error> {
-        if has_problems(plan) {
+        if has_problems(plan) || plan.unseen || !plan.differences.is_empty() {
             return Ok(());
         }
         Ok(self.engine.acknowledge(world).await?)

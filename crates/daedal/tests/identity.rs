@@ -322,6 +322,35 @@ fn a_store_that_is_behind_is_told_and_does_not_go_on_by_a_mere_yes() {
 
 /// Last week's copy of the store does not destroy templates that somebody made since.
 #[test]
+/// To go on with something small, or to stop before the end, is not to agree to what somebody else applied.
+#[test]
+fn only_an_answer_to_the_end_makes_a_store_know_a_generation() {
+    let lab = Lab::new();
+    const TWO: (&str, &str) = ("count: 3 ", "count: 1 ");
+    let (first, fewer) = (Changed::new("home", &[TWO]), Changed::new("home", SMALL));
+    good(&first.run(&lab, &["apply", "--yes"]));
+    let copy = copied(&lab);
+    let second = Changed::new("home", &[TWO, ("environment: lab ", "environment: two ")]);
+    good(&second.run(&lab, &["apply", "--yes"]));
+
+    let with_copy = |line: &[&str]| first.run(&lab, &[line, &["--state", &copy]].concat());
+    let still_behind = |after: &str| {
+        let refused = with_copy(&["apply", "--yes"]);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(64), "{after}: {said}");
+        assert!(said.contains("one generation after") && said.contains("--onto 2"), "{after}: {said}");
+    };
+    let stopped = with_copy(&["destroy", "--confirm", "other", "--onto", "2"]);
+    assert_eq!(stopped.status.code(), Some(1), "{}", text(&stopped.stderr));
+    still_behind("destroy");
+    let stopped = fewer.run(&lab, &["node", "remove", "worker-2", "--onto", "2", "--state", &copy]);
+    assert_eq!(stopped.status.code(), Some(64), "{}", text(&stopped.stderr));
+    still_behind("node remove");
+    good(&with_copy(&["proxmox", "firewall", "--yes", "--onto", "2"]));
+    still_behind("proxmox firewall");
+    good(&with_copy(&["apply", "--yes", "--onto", "2"]));
+}
+
 fn a_store_that_is_behind_prunes_no_templates_by_a_mere_yes() {
     const CLONES: (&str, &str) = ("  network:\n", "  boot: {from: template, config: cidata}\n\n  network:\n");
     let lab = Lab::new();
