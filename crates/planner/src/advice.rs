@@ -78,8 +78,8 @@ advice! {
     EtcdInDoubt = "etcd-in-doubt" { suspects: Vec<String> }
     /// An earlier phase of the apply is not done. Without nodes it is about the whole cluster.
     PhaseMissing = "phase-missing" { cluster: String, nodes: Vec<String>, what: Missing, phase: Phase }
-    /// A later phase of the apply has something to do.
-    PhaseLeft = "phase-left" { phase: Phase, steps: usize }
+    /// A phase of the apply has something to do that another one does not: after `after`, if that has to be carried out before.
+    PhaseLeft = "phase-left" { phase: Phase, steps: usize, after: Option<Phase> }
     /// The outputs are written once the addresses of the nodes are known.
     OutputsLater = "outputs-later" {}
     /// An even number of members bears no more losses than one less.

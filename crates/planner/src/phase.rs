@@ -1,7 +1,8 @@
 //! Phases: the parts of an apply, in their order, each of which can be carried out on its own.
 //!
 //! [`plan_phase`] gives the plan of one. It is the plan of an apply, limited to the steps of the phase. A step that needs an earlier
-//! phase which is not done is left out, and a problem names what is missing. Every phase writes the outputs if they are not current,
+//! phase which is not done is left out, and a problem names what is missing. Changes of nodes that are up hold up no bootstrap: they are
+//! left to `provision`, and a note says so. Every phase writes the outputs if they are not current,
 //! because whoever carries it out may be on another machine than whoever did the one before.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ use crate::error::PlanError;
 use crate::graph::{Graph, Subject};
 use crate::names::Images;
 use crate::plan::{Action, Fate, Level, Note, Plan, PlannedNode, Purpose, Quorum, Step, StepId};
-use crate::world::{EtcdView, World};
+use crate::world::{EtcdView, TalosView, World};
 
 /// A part of an apply. An earlier one is smaller.
 #[derive(
@@ -131,42 +132,15 @@ fn generate(cluster: &Cluster, world: &World) -> Plan {
 
 /// A plan to apply without the steps of other phases.
 fn limited(plan: Plan, world: &World, phase: Phase) -> Plan {
-    let phases = phases(&plan.steps);
     let without_secrets = plan.steps.iter().any(|step| step.action == Action::CreateSecrets);
-    // Where each step that stays is now; and what those lack that do not.
-    let mut moved: BTreeMap<StepId, StepId> = BTreeMap::new();
-    let mut missing: BTreeMap<String, Missing> = BTreeMap::new();
-    let mut held_up: BTreeSet<String> = BTreeSet::new();
-    let mut left: BTreeMap<Phase, usize> = BTreeMap::new();
-    let mut steps: Vec<Step> = Vec::new();
-    for (step, its) in plan.steps.iter().zip(&phases) {
-        match its {
-            Some(its) if *its > phase => *left.entry(*its).or_default() += 1,
-            Some(its) if *its < phase => {}
-            _ if without_secrets => {}
-            // That they name the hosts of new VMs concerns whoever creates these.
-            None if phase == Phase::Bootstrap && world.outputs_current => {}
-            _ => {
-                let lacking = step.needs.iter().filter(|need| !moved.contains_key(need));
-                let lacking: Vec<&Step> = lacking.map(|need| &plan.steps[*need as usize]).collect();
-                if lacking.is_empty() {
-                    let id = StepId::try_from(steps.len()).unwrap_or(StepId::MAX);
-                    let needs = step.needs.iter().filter_map(|need| moved.get(need).copied()).collect();
-                    moved.insert(step.id, id);
-                    steps.push(Step { id, needs, ..step.clone() });
-                    continue;
-                }
-                held_up.extend(step.node.clone());
-                let unmet = lacking.iter().filter(|need| phases[need.id as usize] < Some(phase));
-                for node in unmet.filter_map(|need| need.node.clone()) {
-                    let what = missing_of(&plan.steps, &node);
-                    missing.entry(node).or_insert(what);
-                }
-            }
-        }
+    let mut limit = Limit::new(&plan, world, phase);
+    if !without_secrets {
+        plan.steps.iter().for_each(|step| limit.step(step));
+        limit.told_apart();
     }
+    let Limit { steps, missing, held_up, left, .. } = limit;
     let mut notes = plan.notes.clone();
-    notes.extend(told(&plan, phase, without_secrets, &missing, &left));
+    notes.extend(told(&plan, without_secrets, &missing, &left));
     notes.sort_by_key(|note| std::cmp::Reverse(note.level));
     let nodes = nodes(&plan, &steps, &held_up, without_secrets);
     let quorum = quorum(plan.quorum, &steps, world, phase);
@@ -186,18 +160,174 @@ fn limited(plan: Plan, world: &World, phase: Phase) -> Plan {
     }
 }
 
+/// How many steps are left to a phase, and which other one has to be carried out before, if one has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Left {
+    phase: Phase,
+    after: Option<Phase>,
+    steps: usize,
+}
+
+/// The steps of one phase in the making.
+struct Limit<'a> {
+    plan: &'a Plan,
+    world: &'a World,
+    phase: Phase,
+    phases: Vec<Option<Phase>>,
+    steps: Vec<Step>,
+    /// What stands for each step of the whole plan: itself, or what it would have waited for.
+    stands: BTreeMap<StepId, BTreeSet<StepId>>,
+    /// Steps that others need not wait for in this phase.
+    passed: BTreeSet<StepId>,
+    /// What nodes lack that an earlier phase has to do.
+    missing: BTreeMap<String, Missing>,
+    held_up: BTreeSet<String>,
+    left: Vec<Left>,
+}
+
+impl<'a> Limit<'a> {
+    fn new(plan: &'a Plan, world: &'a World, phase: Phase) -> Self {
+        Self {
+            plan,
+            world,
+            phase,
+            phases: phases(&plan.steps),
+            steps: Vec::new(),
+            stands: BTreeMap::new(),
+            passed: BTreeSet::new(),
+            missing: BTreeMap::new(),
+            held_up: BTreeSet::new(),
+            left: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        let (own, its) = (of(&step.action), self.phases[step.id as usize]);
+        match self.phase {
+            // That they name the hosts of new VMs concerns whoever creates these.
+            Phase::Bootstrap if own.is_none() && self.world.outputs_current => {}
+            Phase::Bootstrap => match own {
+                Some(Phase::Generate) => {}
+                // A node that is up is bootstrapped as it is, whatever is to be changed about its VM.
+                Some(Phase::Provision) if self.is_up_or_none(step) => self.pass(step),
+                Some(Phase::Provision) => {}
+                _ if self.is_idle(step) => self.pass(step),
+                _ => self.take(step),
+            },
+            phase => match its {
+                Some(its) if its > phase => self.leave(own),
+                Some(its) if its < phase => {}
+                _ => self.take(step),
+            },
+        }
+    }
+
+    fn is_up(&self, node: &str) -> bool {
+        self.world.nodes.get(node).is_some_and(|view| matches!(view.talos, TalosView::Configured { .. }))
+    }
+
+    fn is_up_or_none(&self, step: &Step) -> bool {
+        step.node.as_deref().is_none_or(|node| self.is_up(node))
+    }
+
+    /// Whether a step waits only for what a change would undo for a moment, and the change is not of this phase.
+    fn is_idle(&self, step: &Step) -> bool {
+        let view = step.node.as_deref().and_then(|node| self.world.nodes.get(node));
+        let is_so = match step.action {
+            Action::AwaitEtcd => view.is_some_and(|view| view.etcd == EtcdView::Member),
+            Action::AwaitReady => view.is_some_and(|view| view.ready == Some(true)),
+            _ => return false,
+        };
+        let twice = self.steps.iter().any(|one| one.action == step.action && one.node == step.node);
+        (is_so || twice) && step.needs.iter().any(|need| self.passed.contains(need))
+    }
+
+    /// Lets others wait for what the step would have waited for.
+    fn pass(&mut self, step: &Step) {
+        if let Ok(needs) = self.needs(step) {
+            self.stands.insert(step.id, needs);
+            self.passed.insert(step.id);
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match self.needs(step) {
+            Ok(needs) => {
+                let id = StepId::try_from(self.steps.len()).unwrap_or(StepId::MAX);
+                self.stands.insert(step.id, BTreeSet::from([id]));
+                self.steps.push(Step { id, needs: needs.into_iter().collect(), ..step.clone() });
+            }
+            Err(lacking) => {
+                self.held_up.extend(step.node.clone());
+                let unmet = lacking.iter().filter(|need| self.phases[need.id as usize] < Some(self.phase));
+                let nodes: Vec<&String> = unmet.filter_map(|need| need.node.as_ref()).collect();
+                nodes.into_iter().for_each(|node| self.lacks(node));
+            }
+        }
+    }
+
+    /// What a step waits for in this phase, or those steps without which it cannot be carried out.
+    fn needs(&self, step: &Step) -> Result<BTreeSet<StepId>, Vec<&'a Step>> {
+        let plan = self.plan;
+        let lacking = step.needs.iter().filter(|need| !self.stands.contains_key(need));
+        let lacking: Vec<&Step> = lacking.map(|need| &plan.steps[*need as usize]).collect();
+        match lacking.is_empty() {
+            true => {
+                Ok(step.needs.iter().filter_map(|need| self.stands.get(need)).flatten().copied().collect())
+            }
+            false => Err(lacking),
+        }
+    }
+
+    /// A node lacks something that an earlier phase does.
+    fn lacks(&mut self, node: &str) {
+        if !self.is_up(node) {
+            let what = missing_of(&self.plan.steps, node);
+            self.missing.entry(node.to_owned()).or_insert(what);
+        }
+    }
+
+    fn leave(&mut self, own: Option<Phase>) {
+        let (phase, after) = match own {
+            // The same phase, once more.
+            Some(own) if own <= self.phase => (own, Some(Phase::Bootstrap)),
+            _ => (Phase::Bootstrap, None),
+        };
+        match self.left.iter_mut().find(|left| left.phase == phase) {
+            Some(left) => left.steps += 1,
+            None => self.left.push(Left { phase, after, steps: 1 }),
+        }
+    }
+
+    /// What nothing of this phase waits for, and is not done either: nodes that do not answer, and changes of those that do.
+    fn told_apart(&mut self) {
+        if self.phase != Phase::Bootstrap {
+            return;
+        }
+        let plan = self.plan;
+        for step in plan.steps.iter().filter(|step| step.action == Action::AwaitApi) {
+            if let Some(node) = step.node.as_deref().filter(|node| !self.is_up(node)) {
+                self.lacks(node);
+                self.held_up.insert(node.to_owned());
+            }
+        }
+        let of_vms = |step: &&Step| {
+            let its = [of(&step.action), self.phases[step.id as usize]].contains(&Some(Phase::Provision));
+            its && step.node.as_deref().is_some_and(|node| self.is_up(node))
+        };
+        let steps = plan.steps.iter().filter(of_vms).count();
+        if steps > 0 {
+            self.left.push(Left { phase: Phase::Provision, after: None, steps });
+        }
+    }
+}
+
 fn is_difference(note: &Note) -> bool {
     matches!(note.advice, Advice::NotAsDeclared { .. })
 }
 
-/// What a phase has to say: which earlier one is not done, and which later one is left.
-fn told(
-    plan: &Plan,
-    phase: Phase,
-    without_secrets: bool,
-    missing: &BTreeMap<String, Missing>,
-    left: &BTreeMap<Phase, usize>,
-) -> Vec<Note> {
+/// What a phase has to say: which earlier one is not done, and to which one something is left.
+fn told(plan: &Plan, without_secrets: bool, missing: &BTreeMap<String, Missing>, left: &[Left]) -> Vec<Note> {
     let lacks = |nodes: Vec<String>, what: Missing| {
         let phase = if what == Missing::Secrets { Phase::Generate } else { Phase::Provision };
         let advice = Advice::PhaseMissing { cluster: plan.cluster.clone(), nodes, what, phase };
@@ -214,9 +344,8 @@ fn told(
             notes.push(lacks(nodes, what));
         }
     }
-    let later = left.iter().filter(|(later, _)| **later > phase);
-    notes.extend(later.map(|(phase, steps)| {
-        let advice = Advice::PhaseLeft { phase: *phase, steps: *steps };
+    notes.extend(left.iter().map(|Left { phase, after, steps }| {
+        let advice = Advice::PhaseLeft { phase: *phase, steps: *steps, after: *after };
         Note { level: Level::Info, advice }
     }));
     notes

@@ -190,15 +190,15 @@ impl Ended<'_> {
             return "is incomplete: see Problems above".to_owned();
         }
         let nodes = count(cluster.nodes.len(), "node");
-        if cluster.kubernetes.cni == Cni::None {
-            return format!("is up: {nodes}, Ready once a CNI is installed");
-        }
         let unready: Vec<&str> = (cluster.nodes.iter().map(|node| node.name.as_str()))
             .filter(|node| !self.saw_ready(node))
             .collect();
         match &unready[..] {
             [] => format!("is up: {nodes} Ready"),
             names => {
+            _ if cluster.kubernetes.cni == Cni::None => {
+                format!("is up: {nodes}, Ready once a CNI is installed")
+            }
                 let ready = cluster.nodes.len() - names.len();
                 format!("is up: {ready} of {nodes} Ready, not awaited: {}", names.join(", "))
             }

@@ -86,7 +86,16 @@ pub async fn run(target: &Target, options: &Options, format: Format, color: bool
             console::answer(&match phase {
                 Phase::Generate => generated(&session, target, last).await?,
                 Phase::Provision => provisioned(target, &ended),
-                Phase::Bootstrap => apply::summary(&session, target, &ended).await,
+                Phase::Bootstrap => {
+                    let mut text = apply::summary(&session, target, &ended).await;
+                    if daedal_words::left_for(last, Phase::Provision) {
+                        let go_on = apply::command(target, "provision");
+                        text.push_str(&format!(
+                            "\nChanges of nodes are left to provision, see Notes:\n  {go_on}\n"
+                        ));
+                    }
+                    text
+                }
             });
         }
     }

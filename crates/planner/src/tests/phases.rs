@@ -131,3 +131,69 @@ fn changes_one_by_one_belong_to_one_phase() {
     assert!(waits >= 2, "each but the first after the one before votes again");
     assert!(plan(&sim, Phase::Bootstrap).steps.iter().all(|step| !restarts(&step.action)));
 }
+
+/// Changes of nodes that are up are left to `provision` and hold up no bootstrap, and the other way round.
+#[test]
+fn a_change_of_nodes_that_are_up_is_no_dead_end() {
+    let left = |plan: &Plan| -> Vec<(Phase, Option<Phase>)> {
+        let left = plan.notes.iter().filter_map(|note| match note.advice {
+            Advice::PhaseLeft { phase, after, .. } => Some((phase, after)),
+            _ => None,
+        });
+        left.collect()
+    };
+    let restarts = |plan: &Plan| {
+        plan.steps.iter().filter(|step| matches!(step.action, Action::RestartVm { .. })).count()
+    };
+    // Provisioned, and declared larger before it is bootstrapped.
+    let cluster = fixture::cluster("home", &["atlas"], 3, 1);
+    let mut sim = Sim::new(&cluster, &fixture::empty_world(&[("atlas", 64, 256, 4000)]));
+    for phase in [Phase::Generate, Phase::Provision] {
+        sim.run(&plan(&sim, phase), |_| true);
+    }
+    for node in &mut sim.cluster.nodes {
+        node.memory *= 2;
+    }
+    sim.world.outputs_current = true;
+    let provision = plan(&sim, Phase::Provision);
+    assert_eq!(restarts(&provision), 0);
+    assert_eq!(left(&provision), [(Phase::Bootstrap, None), (Phase::Provision, Some(Phase::Bootstrap))]);
+    sim.run(&provision, |_| true);
+    let bootstrap = plan(&sim, Phase::Bootstrap);
+    assert_eq!((missing(&bootstrap), restarts(&bootstrap)), (vec![], 0));
+    assert_eq!(left(&bootstrap), [(Phase::Provision, None)]);
+    assert_eq!(sim.run(&bootstrap, |_| true), bootstrap.steps.len());
+    assert_eq!(sim.bootstraps, 1);
+    assert!(sim.world.nodes.values().all(|view| view.ready == Some(true)), "all of them are awaited");
+
+    // Bootstrapped: nothing is left for it, whatever is to be changed, and no node is said not to answer.
+    let again = plan(&sim, Phase::Bootstrap);
+    assert!(again.is_empty() && missing(&again).is_empty(), "{}", render(&again, RenderOptions::default()));
+    assert!(again.nodes.iter().all(|node| node.fate == Fate::Keep));
+    assert_eq!(left(&again), [(Phase::Provision, None)]);
+    let provision = plan(&sim, Phase::Provision);
+    assert_eq!(restarts(&provision), 4);
+    sim.run(&provision, |_| true);
+    let rest = plan(&sim, Phase::Bootstrap);
+    sim.run(&rest, |_| true);
+    assert_eq!(left(&plan(&sim, Phase::Bootstrap)), []);
+    assert!(sim.plan().is_empty());
+}
+
+/// Where no network is installed nobody waits for a node to be Ready; one that is not there is missing all the same.
+#[test]
+fn a_node_that_is_not_there_is_missing_without_a_network_too() {
+    let mut cluster = fixture::cluster("home", &["atlas"], 1, 2);
+    cluster.kubernetes.cni = daedal_inventory::Cni::None;
+    let mut sim = Sim::new(&cluster, &fixture::empty_world(&[("atlas", 64, 256, 4000)]));
+    sim.run(&plan(&sim, Phase::Generate), |_| true);
+    let provision = plan(&sim, Phase::Provision);
+    sim.run(&provision, |at| provision.steps[at].node.as_deref() != Some("worker-2"));
+    for _ in 0..2 {
+        let bootstrap = plan(&sim, Phase::Bootstrap);
+        assert_eq!(missing(&bootstrap), [(Missing::Vm, Phase::Provision)]);
+        let fate = |name: &str| bootstrap.nodes.iter().find(|node| node.name == name).unwrap().fate;
+        assert_eq!(fate("worker-2"), Fate::Blocked);
+        sim.run(&bootstrap, |_| true);
+    }
+}

@@ -12,7 +12,14 @@ pub(super) fn of(advice: &Advice) -> Option<Fix> {
         Advice::TlsNotVerified { .. } => "set `tls: {fingerprint: …}` or `tls: {ca: …}`".into(),
         Advice::NotSeen { fix, .. } => return fix.clone(),
         Advice::PhaseMissing { phase, .. } => Command::Phase(*phase).into(),
-        Advice::PhaseLeft { phase, .. } => Fix::from("to go on: ").run(Command::Phase(*phase)),
+        Advice::PhaseLeft { phase, after, .. } => {
+            let fix = Fix::from("to go on: ");
+            let fix = match after {
+                Some(after) => fix.run(Command::Phase(*after)).words(", then "),
+                None => fix,
+            };
+            fix.run(Command::Phase(*phase))
+        }
         Advice::OutputsLater {} => Command::Phase(Phase::Provision).into(),
         Advice::NotAsDeclared { remedy, .. } => return remedy.as_ref().map(remedy_of),
         Advice::SignaturesNotChecked {} => {

@@ -38,8 +38,10 @@ pub(super) fn of(advice: &Advice) -> String {
         Advice::NotSeen { why, .. } => could_not_be_seen(why),
         Advice::NotAsDeclared { what, declared, found, stays, .. } => difference::sentence(what, declared, found, stays),
         Advice::PhaseMissing { nodes, what, .. } => phase_missing(nodes.len(), *what).to_owned(),
-        Advice::PhaseLeft { steps, .. } => {
-            format!("{steps} step{} of this phase {} left.", if *steps == 1 { "" } else { "s" }, if *steps == 1 { "is" } else { "are" })
+        Advice::PhaseLeft { steps, after, .. } => {
+            let (plural, are) = if *steps == 1 { ("", "is") } else { ("s", "are") };
+            let after = after.map(|after| format!(" for after {after}")).unwrap_or_default();
+            format!("{steps} step{plural} of this phase {are} left{after}.")
         }
         Advice::OutputsLater {} => {
             "They are written once the addresses of the nodes are known, which nobody declared.".to_owned()
