@@ -17,6 +17,11 @@ pub fn ha_resource(vmid: u32) -> String {
     format!("vm:{vmid}")
 }
 
+/// The VM that such a resource is.
+pub fn ha_managed(resource: &str) -> Option<u32> {
+    resource.strip_prefix("vm:")?.parse().ok()
+}
+
 /// The comment on every object of high availability.
 pub fn ha_comment(cluster: &Cluster) -> String {
     format!("control planes of {}, kept by daedal", cluster.name)

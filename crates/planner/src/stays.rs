@@ -6,6 +6,7 @@ use daedal_inventory::Cluster;
 use serde::Serialize;
 
 use crate::advice::Advice;
+use crate::guard;
 use crate::guards;
 use crate::names::{self, Images};
 use crate::survey::Notes;
@@ -36,6 +37,9 @@ pub struct StayingGuard {
     pub kind: ObjectKind,
     /// Its id.
     pub id: String,
+    /// Whether it names a VM of somebody else, so that no command of ours removes it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub theirs: bool,
 }
 
 /// What outlives the cluster.
@@ -60,7 +64,11 @@ fn guards(cluster: &Cluster, world: &World) -> Vec<StayingGuard> {
     let mut found = Vec::new();
     let mut look = |kind, objects: &Objects, comment: &str, is_named: &dyn Fn(&str) -> bool| {
         let ours = objects.iter().filter(|(id, there)| is_named(id) && object_has(there, "comment", comment));
-        found.extend(ours.map(|(id, _)| StayingGuard { kind, id: id.clone() }));
+        found.extend(ours.map(|(id, there)| {
+            let mut vmids = guard::named(there).into_iter().chain(guards::ha_managed(id));
+            let theirs = vmids.any(|vmid| guard::is_theirs(cluster, world, vmid));
+            StayingGuard { kind, id: id.clone(), theirs }
+        }));
     };
     if let Some(view) = &world.availability {
         let comment = guards::ha_comment(cluster);

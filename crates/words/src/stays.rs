@@ -16,7 +16,11 @@ pub fn staying_lines(staying: &Staying) -> Vec<Fix> {
         let hosts: Vec<String> = hosts.iter().cloned().collect();
         lines.push(format!("image {volid} on {}", some_of(&hosts)).into());
     }
-    for StayingGuard { kind, id } in &staying.guards {
+    for StayingGuard { kind, id, theirs } in &staying.guards {
+        if *theirs {
+            lines.push(format!("{} {id}, which names a VM of somebody else", kind.noun()).into());
+            continue;
+        }
         let off = match kind {
             ObjectKind::HaResource | ObjectKind::HaRule | ObjectKind::HaGroup => Command::ProxmoxHaOff,
             ObjectKind::BackupJob => Command::ProxmoxBackupJobOff,

@@ -56,6 +56,9 @@ impl Executor<'_> {
                 return Err(changed(kind, id));
             }
             self.prove_all(vm.as_slice()).await?;
+            if let (None, Some(vmid)) = (vm, guards::ha_managed(id)) {
+                self.prove_gone(vmid).await?;
+            }
             match self.change_object(kind, id, proxmox.delete_kept(called(kind), id)).await {
                 // An answer that was lost makes the client ask again, for what is gone by then.
                 Err(error @ Error::Proxmox(_)) if proxmox.kept(called(kind)).await?.contains_key(id) => {
@@ -97,6 +100,15 @@ impl Executor<'_> {
         let proofs: Vec<_> = vms.iter().map(|vmid| self.prove(*vmid)).collect();
         let proofs = stream::iter(proofs).buffer_unordered(self.engine.parts.limits.probes);
         proofs.try_collect::<Vec<Mine>>().await.map(drop)
+    }
+
+    /// Proves that a VM which was seen nowhere still is nowhere.
+    async fn prove_gone(&self, vmid: u32) -> Result<(), Error> {
+        let resources = self.engine.parts.proxmox.resources().await?;
+        match resources.iter().any(|row| row.vmid == Some(vmid)) {
+            true => Err(Error::Changed { what: format!("VM {vmid}") }),
+            false => Ok(()),
+        }
     }
 
     async fn prove(&self, vmid: u32) -> Result<Mine, Error> {

@@ -89,8 +89,11 @@ impl Checker<'_> {
         self.existing_ours(step, kind, id);
         match kind {
             ObjectKind::HaResource => {
-                let proven = vm.is_some_and(|vmid| self.is_proven(vmid) && id == guards::ha_resource(vmid));
-                self.demand(proven, Rule::Ownership, step, "The VM is not proven ours");
+                let proven = match vm {
+                    Some(vmid) => self.is_proven(vmid) && id == guards::ha_resource(vmid),
+                    None => self.is_gone(id),
+                };
+                self.demand(proven, Rule::Ownership, step, "The VM is not proven ours, and not gone");
                 let rule = |s: &Step| {
                     matches!(s.action, Action::RemoveClusterObject { kind: ObjectKind::HaRule, .. })
                 };
@@ -124,6 +127,13 @@ impl Checker<'_> {
         let declared = self.nodes.get(node.as_str()).is_none_or(|node| node.vmid == vmid);
         let signed = guest.config.as_ref().is_some_and(|config| !config.unsigned);
         self.world.secrets_stored && sole && declared && signed && !guest.template
+    }
+
+    /// Whether a resource is a VM that exists nowhere, where nothing was hidden.
+    fn is_gone(&self, resource: &str) -> bool {
+        let vmid = resource.strip_prefix("vm:").and_then(|vmid| vmid.parse::<u32>().ok());
+        let absent = vmid.is_some_and(|vmid| !self.world.guests.contains_key(&vmid));
+        absent && self.world.unlisted_hosts.is_empty()
     }
 
     /// Objects of a kind that were seen; none if nobody looked.

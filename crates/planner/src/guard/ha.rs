@@ -1,6 +1,6 @@
 //! `plan_ha`: the control planes under Proxmox's high availability, kept on different hosts, or taken out of it.
 
-use daedal_inventory::{Cluster, Node};
+use daedal_inventory::{Cluster, Node, Role};
 
 use super::{Guarded, Objecting, Put, Wanted, former, named, options};
 use crate::advice::Advice;
@@ -8,17 +8,25 @@ use crate::error::PlanError;
 use crate::guards;
 use crate::plan::{Plan, Purpose, StepId};
 use crate::survey::Notes;
-use crate::world::{AvailabilityView, GuestView, ObjectKind, World};
+use crate::world::{AvailabilityView, GuestView, ObjectKind, World, object_has};
 
 /// Plans high availability for the control planes that are proven ours, or its end.
 pub fn plan_ha(cluster: &Cluster, world: &World, on: bool) -> Result<Plan, PlanError> {
     let view = world.availability.as_ref().ok_or(PlanError::NotLooked { what: "high availability" })?;
     let mut notes = Notes::default();
-    let guarded = Guarded::of(cluster, world, cluster.control_planes(), &mut notes)?;
+    let comment = guards::ha_comment(cluster);
+    // One that was a control plane once may still be managed.
+    let managed = |node: &Node| {
+        let resource = view.resources.get(&guards::ha_resource(node.vmid));
+        resource.is_some_and(|there| object_has(there, "comment", &comment))
+    };
+    let nodes = cluster.nodes.iter();
+    let nodes = nodes.filter(|node| node.role == Role::ControlPlane || (!on && managed(node)));
+    let guarded = Guarded::of(cluster, world, nodes, &mut notes)?;
     if on {
         guarded.tell_absent(cluster, &mut notes);
     }
-    let objects = Objecting::new(cluster, world, guards::ha_comment(cluster), notes);
+    let objects = Objecting::new(cluster, world, comment.clone(), notes);
     let mut plan = Availability { view, guarded, objects };
     match on {
         true => plan.turn_on(),
@@ -137,9 +145,26 @@ impl<'a> Availability<'a> {
             let step = self.objects.remove(&view.resources, (ObjectKind::HaResource, &id), of, [rule]);
             removed.extend(step.map(|step| (id, step)));
         }
+        for id in self.orphans() {
+            let of = (None, None);
+            let step = self.objects.remove(&view.resources, (ObjectKind::HaResource, &id), of, [rule]);
+            removed.extend(step.map(|step| (id, step)));
+        }
         if !view.rules {
             self.drop_groups(&removed);
         }
+    }
+
+    /// Our resources whose VMs are gone, as far as all guests could be listed: somebody destroyed them without their resources.
+    fn orphans(&self) -> Vec<String> {
+        let world = self.objects.world;
+        if !world.unlisted_hosts.is_empty() {
+            return Vec::new();
+        }
+        let gone = |id: &str| guards::ha_managed(id).is_some_and(|vmid| !world.guests.contains_key(&vmid));
+        let resources = self.view.resources.iter();
+        let ours = resources.filter(|(id, there)| gone(id) && self.objects.is_ours(there));
+        ours.map(|(id, _)| id.clone()).collect()
     }
 
     /// The groups carry our name and comment, and outlive their VMs. One that a resource still uses stays.

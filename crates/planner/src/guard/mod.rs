@@ -165,14 +165,8 @@ impl<'a> Objecting<'a> {
 
     /// Whether an object has our comment and names no VM of anybody else.
     fn is_ours(&self, there: &ObjectOptions) -> bool {
-        object_has(there, "comment", &self.comment) && named(there).iter().all(|vmid| !self.is_theirs(*vmid))
-    }
-
-    /// Whether a guest is there that is neither ours nor on a VMID of ours.
-    fn is_theirs(&self, vmid: u32) -> bool {
-        let declared = self.cluster.nodes.iter().any(|node| node.vmid == vmid);
-        let guest = self.world.guests.get(&vmid);
-        !declared && guest.is_some_and(|guest| !matches!(guest.ownership, Ownership::Ours { .. }))
+        let theirs = |vmid: &u32| is_theirs(self.cluster, self.world, *vmid);
+        object_has(there, "comment", &self.comment) && !named(there).iter().any(theirs)
     }
 
     /// Plans that an object becomes as wanted.
@@ -225,8 +219,15 @@ impl<'a> Objecting<'a> {
     }
 }
 
+/// Whether a guest is there that is neither ours nor on a VMID of ours.
+pub(crate) fn is_theirs(cluster: &Cluster, world: &World, vmid: u32) -> bool {
+    let declared = cluster.nodes.iter().any(|node| node.vmid == vmid);
+    let guest = world.guests.get(&vmid);
+    !declared && guest.is_some_and(|guest| !matches!(guest.ownership, Ownership::Ours { .. }))
+}
+
 /// The VMs that an object names.
-fn named(there: &ObjectOptions) -> BTreeSet<u32> {
+pub(crate) fn named(there: &ObjectOptions) -> BTreeSet<u32> {
     let lists = ["resources", "vmid"].into_iter().filter_map(|option| there.get(option));
     let ids = lists.flat_map(|list| list.split(','));
     ids.filter_map(|id| id.trim().trim_start_matches("vm:").parse().ok()).collect()

@@ -229,6 +229,41 @@ fn before_rules_each_has_a_group() {
     assert_eq!(sim.world.availability.unwrap().apart.len(), 2, "only those of others");
 }
 
+/// What outlives the VMs is what is advised to be removed, and nothing of it stays: resources of VMs that somebody destroyed by hand,
+/// and one of a node that no longer is a control plane.
+#[test]
+fn resources_that_outlive_their_vms_are_removed() {
+    let mut sim = made(3, 1, true, 3);
+    let on = planned(&sim.cluster, &sim.world, Ask::Ha(true));
+    sim.run(&on, |_| true);
+    sim.world.guests.remove(&300);
+    let view = sim.world.availability.as_mut().unwrap();
+    let ours = view.resources["vm:301"].clone();
+    let worker = sim.cluster.nodes.iter().find(|node| node.role == Role::Worker).unwrap().vmid;
+    view.resources.insert(guards::ha_resource(worker), ours.clone());
+    // One whose VMID went to somebody else is not touched, nor is its removal advised.
+    view.resources.insert("vm:777".into(), ours);
+    sim.world.guests.insert(777, GuestView { vmid: 777, ..GuestView::default() });
+    let images = fixture::images(&sim.cluster);
+    let advised = |world: &World| {
+        let staying = staying(&sim.cluster, &images, world).guards;
+        let (theirs, ours): (Vec<_>, Vec<_>) = staying.into_iter().partition(|guard| guard.theirs);
+        assert_eq!(theirs.iter().map(|guard| guard.id.as_str()).collect::<Vec<_>>(), ["vm:777"]);
+        ours.into_iter().map(|guard| guard.id).collect::<Vec<_>>()
+    };
+    let before = advised(&sim.world);
+    assert_eq!(before.len(), 5, "{before:?}");
+    let off = planned(&sim.cluster, &sim.world, Ask::Ha(false));
+    let mut world = Sim { world: sim.world.clone(), ..sim.clone() };
+    world.run(&off, |_| true);
+    assert_eq!(advised(&world.world), [""; 0]);
+    // Where guests are hidden, one that was not seen is not called gone.
+    let mut blind = sim.world.clone();
+    blind.unlisted_hosts.insert("boreas".into());
+    let off = planned(&sim.cluster, &blind, Ask::Ha(false));
+    assert!(objects(&off).iter().all(|object| !object.contains("vm:300")), "{:?}", objects(&off));
+}
+
 /// Proxmox refuses such a rule; everything else is done, and its absence is told.
 #[test]
 fn a_rule_never_names_more_vms_than_there_are_hosts() {
