@@ -1,4 +1,4 @@
-//! Programs that the operator names to print a secret: run without a shell, for a limited time.
+//! Programs that an inventory names to print a secret: run where the operator's settings allow it, without a shell, for a limited time.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 use crate::escape;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::operator;
 
 /// How long a program may take: somebody may have to confirm something on a phone.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,6 +23,7 @@ const EVERY: Duration = Duration::from_millis(10);
 /// What a program prints, without the white space around it. It runs in the inventory's folder; a path in its name is relative to
 /// that. The message of a failure says which program, its causes say why.
 pub fn output(words: &[String], folder: &Path) -> Outcome<String> {
+    operator::may_run(folder)?;
     within(PATIENCE, words, folder)
 }
 

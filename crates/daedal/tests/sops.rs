@@ -24,7 +24,16 @@ impl Keys {
         let folder = tempfile::tempdir().unwrap();
         let ring = Keyring::in_file(folder.path().join("keys.txt"));
         ring.make().unwrap();
-        Self { recipient: ring.public().unwrap(), folder }
+        let keys = Self { recipient: ring.public().unwrap(), folder };
+        keys.allow("true");
+        keys
+    }
+
+    /// Which inventories the operator's settings allow to run programs.
+    fn allow(&self, commands: &str) {
+        let settings = self.path("config/daedal");
+        std::fs::create_dir_all(&settings).unwrap();
+        std::fs::write(settings.join("settings.yaml"), format!("allowCommands: {commands}\n")).unwrap();
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -188,6 +197,31 @@ fn a_secret_is_printed_by_a_program() {
     let ran = keys.run(&["plan", "--untrusted"], &outside);
     refused(&ran, 77, "/etc/passwd is outside the inventory's folder");
     assert!(text(&ran.stderr).contains("HOME is not in `untrusted.variables`"), "{}", text(&ran.stderr));
+}
+
+/// Whoever cloned a folder did not agree to what is run in it.
+#[test]
+fn a_cloned_folder_runs_no_program() {
+    let keys = Keys::new();
+    keys.allow("[/nowhere]");
+    let token = Changed::new("home", &[(TOKEN, "secret: {command: [touch, was-run]}")]);
+    let registries =
+        "  registries: {ghcr.io: {auth: {username: u, password: {command: [touch, was-run]}}}}\n\n";
+    let password = Changed::new("home", &[("  network:\n", &format!("{registries}  network:\n"))]);
+    for inventory in [&token, &password] {
+        let folder = inventory.file().parent().unwrap().canonicalize().unwrap();
+        let ran = keys.run(&["plan"], inventory);
+        let said = text(&ran.stderr).replace("│", "").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(ran.status.code(), Some(78), "{said}");
+        assert!(said.contains("your settings do not allow inventories in"), "{said}");
+        assert!(said.contains("settings.yaml: allowCommands: [/"), "{said}");
+        assert!(!beside(inventory, "was-run").exists());
+        keys.allow(&format!("['{}']", folder.display()));
+        let ran = keys.run(&["plan"], inventory);
+        assert!(text(&ran.stderr).contains("printed nothing"), "{}", text(&ran.stderr));
+        assert!(beside(inventory, "was-run").exists());
+        keys.allow("false");
+    }
 }
 
 /// The same references wherever a machine's settings take a secret; each is checked before anything is asked.
