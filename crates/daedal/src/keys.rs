@@ -113,6 +113,7 @@ pub fn failure(error: &Error, otherwise: Exit) -> Failure {
         }
         Error::Sops { source, .. } if source.lacks_key() => Exit::MissingSecret,
         Error::NoSopsRules { .. } => Exit::MissingSecret,
+        Error::Unopened { .. } => Exit::MissingSecret,
         Error::KeptElsewhere { .. } => Exit::BadDocument,
         Error::Remote { source: Fault::Refused { status: 401 | 403, .. }, .. } => Exit::Denied,
         Error::Remote { .. } | Error::NoConditions { .. } | Error::Trust { .. } => Exit::Unavailable,

@@ -52,23 +52,30 @@ impl Session {
 
     /// The same for a command that makes no machine configs: secrets that the inventory refers to may be missing.
     pub async fn open_lacking(target: &cli::Target, color: bool) -> Outcome<Self> {
-        Self::with(documents::of_lacking(target, color)?, target).await
+        Self::made(documents::of_lacking(target, color)?, target, Opening::Lacking).await
     }
 
     /// The same for a command that contacts neither Proxmox nor a node: no token is read, and every connection is refused.
     pub async fn open_apart(target: &cli::Target, color: bool) -> Outcome<Self> {
-        Self::made(documents::of(target, color)?, target, false).await
+        Self::made(documents::of(target, color)?, target, Opening::Apart).await
     }
 
     /// The same with an inventory that was read already.
     pub async fn with(inventory: Inventory, target: &cli::Target) -> Outcome<Self> {
-        Self::made(inventory, target, true).await
+        Self::made(inventory, target, Opening::Whole).await
     }
 
-    async fn made(inventory: Inventory, target: &cli::Target, contacts: bool) -> Outcome<Self> {
+    async fn made(inventory: Inventory, target: &cli::Target, opening: Opening) -> Outcome<Self> {
         let Inventory { loaded, path, folder } = inventory;
         let mut cluster = loaded.cluster;
-        let store = store(target, &folder, &cluster).await?;
+        let contacts = opening != Opening::Apart;
+        let store = match store(target, &folder, &cluster).await {
+            // Whatever needs it ends with the reason.
+            Err(failure) if opening == Opening::Lacking && failure.exit == Exit::MissingSecret => {
+                stores::unopened(&cluster, &folder, target.keys.ring(), &failure)
+            }
+            opened => opened?,
+        };
         let link = match (target.lab, part::current()) {
             (false, _) => None,
             (true, None) => Some(Box::pin(lab::connect(&target.lab_options, &cluster)).await?),
@@ -142,6 +149,17 @@ impl Session {
 
 /// Takes a cluster's lock until it is dropped.
 pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
+/// What a session is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// For anything.
+    Whole,
+    /// For what can do without some of the secrets, and says which.
+    Lacking,
+    /// For what contacts neither Proxmox nor a node.
+    Apart,
+}
+
     let owner = Owner {
         who: user_name(),
         machine: machine_name(),

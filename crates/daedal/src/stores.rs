@@ -7,7 +7,7 @@ use std::time::Duration;
 use daedal_dial::{Dialer, Direct};
 use daedal_inventory::{Cluster, S3Store, SecretsPlace, StorePlace};
 use daedal_store::{
-    Backend, Credentials, Keyring, Now, S3, SecretBytes, SopsFile, Store, VaultBundle, VaultStore,
+    Backend, Credentials, Keyring, Now, S3, SecretBytes, SopsFile, Store, Unopened, VaultBundle, VaultStore,
 };
 
 use crate::exit::Exit;
@@ -35,6 +35,22 @@ pub async fn declared(cluster: &Cluster, folder: &Path, ring: Keyring) -> Outcom
             Ok(Store::over(backend, &cluster.name, cluster.uuid.to_string(), ring))
         }
     }
+}
+
+/// Stands for a declared store that cannot be opened here because something is missing: whatever needs it says what.
+pub fn unopened(cluster: &Cluster, folder: &Path, ring: Keyring, failure: &Failure) -> Store {
+    let place = match &cluster.store {
+        StorePlace::Folder => state_beside(folder, &cluster.name),
+        StorePlace::S3(declared) => {
+            Path::new(&format!("s3://{}", declared.bucket)).join(&declared.prefix).join(&cluster.name)
+        }
+        StorePlace::Vault(place) => {
+            Path::new(&format!("vault:{}", place.mount)).join(&place.prefix).join(&cluster.name)
+        }
+    };
+    let why = [&[failure.message.clone()][..], &failure.causes[..]].concat().join(": ");
+    let backend = Arc::new(Unopened::new(place, why));
+    Store::over(backend, &cluster.name, cluster.uuid.to_string(), ring)
 }
 
 /// The same store with the secrets bundle where the inventory says.

@@ -135,9 +135,7 @@ impl Engine {
     /// The state of a cluster as a table.
     pub async fn status(&self, cluster: &Cluster) -> Result<StatusReport, Error> {
         // Without secrets the nodes cannot be asked; Proxmox can, and what it says is worth knowing.
-        let secrets = self.stored_secrets().await.unwrap_or_default();
-        let id = secrets.as_ref().map(secrets_id);
-        let world = self.look(cluster, secrets, id).await?;
+        let (world, _) = self.look_lacking(cluster).await?;
         let mut report = StatusReport::of(cluster, &world);
         report.compare(daedal_planner::plan_apply(cluster, &self.images(cluster), &world));
         report.credentials = self.outputs.credentials(self.parts.clock.now()).await;

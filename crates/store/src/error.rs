@@ -172,6 +172,14 @@ pub enum Error {
         /// Why it failed.
         source: Fault,
     },
+    /// What it takes to open the store is missing on this machine.
+    #[error("cannot open the store {}", path.display())]
+    Unopened {
+        /// Where it is.
+        path: PathBuf,
+        /// What is missing.
+        source: io::Error,
+    },
     /// The server's certificate cannot be judged.
     #[error("cannot connect to {host}")]
     Trust {
@@ -208,6 +216,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the store as a whole could not be asked, so that there is no use in asking it for anything else.
+    pub fn of_the_whole(&self) -> bool {
+        matches!(self, Self::Remote { .. } | Self::Unopened { .. } | Self::Trust { .. })
+    }
+
     /// Whether the same may succeed at the next try.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Self::Remote { source, .. } if source.may_pass())

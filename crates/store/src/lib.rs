@@ -34,6 +34,7 @@ mod seal;
 mod secret;
 mod sops_file;
 mod store;
+mod unopened;
 mod vault;
 
 pub use backend::{Acquired, Backend, Blob, Version, Working};
@@ -50,4 +51,5 @@ pub use s3::{Credentials, S3};
 pub use secret::SecretBytes;
 pub use sops_file::SopsFile;
 pub use store::{Contents, KeptBackup, Store};
+pub use unopened::Unopened;
 pub use vault::{Login, Vault, VaultBundle, VaultSecret, VaultSettings, VaultStore};

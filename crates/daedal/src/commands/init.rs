@@ -151,8 +151,8 @@ async fn check(args: &InitArgs, color: bool) -> Outcome {
     let cli = Cli::try_parse_from(words).map_err(|e| Failure::from_error(Exit::Failed, &e))?;
     match cli.command {
         Command::Check { target, live, findings, .. } => {
-            super::check::run(&target, &super::check::Options::of(findings, live), cli.global.output, color)
-                .await
+            let options = super::check::Options::of(findings, live);
+            Box::pin(super::check::run(&target, &options, cli.global.output, color)).await
         }
         _ => Ok(Exit::Done),
     }

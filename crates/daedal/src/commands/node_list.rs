@@ -10,7 +10,7 @@ use crate::cli::{Format, Target};
 use crate::commands::apply;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::session::Session;
+use crate::session::{Session, engine_failure};
 use crate::table::{self, or_nothing};
 use crate::{advice, console};
 
@@ -34,7 +34,9 @@ struct Row {
 /// Runs the command.
 pub async fn run(target: &Target, format: Format, color: bool) -> Outcome {
     let session = Session::open_lacking(target, color).await?;
-    let world = session.observe().await?;
+    session.log_in().await?;
+    let looked = session.engine.observe_lacking(&session.cluster).await;
+    let world = looked.map_err(|error| engine_failure(&error))?;
     let mut rows: Vec<Row> = StatusReport::of(&session.cluster, &world)
         .nodes
         .into_iter()

@@ -56,15 +56,20 @@ pub async fn outputs(target: &Target, name: Option<&str>, format: Format, color:
             match format {
                 Format::Json => console::json(&serde_json::json!({"folder": folder, "files": files})),
                 Format::Text => {
-                    let all =
-                        files.iter().map(|file| folder.join(file)).chain(place.controller_place().await?);
+                    // The files are here, whether or not the store can be asked for what it has besides.
+                    let controller = place.controller_place(target).await.unwrap_or_else(|failure| {
+                        let why = [vec![failure.message], failure.causes].concat().join(": ");
+                        console::say(&format!("warning: {CCM_CONFIG} was not looked for: {why}"));
+                        None
+                    });
+                    let all = files.iter().map(|file| folder.join(file)).chain(controller);
                     let lines: Vec<_> = all.map(|file| file.display().to_string()).collect();
                     console::result(&lines.join("\n"));
                 }
             }
             return Ok(Exit::Done);
         }
-        Some(CCM_CONFIG) => place.controller_config().await?,
+        Some(CCM_CONFIG) => place.controller_config(target).await?,
         Some(name) => place.file(name, target)?,
     };
     match format {
@@ -162,7 +167,7 @@ pub(super) fn computed() -> Vec<&'static str> {
 /// A declared cluster, and where its files are.
 struct Place {
     cluster: Cluster,
-    store: Store,
+    folder: PathBuf,
     outputs: Outputs,
 }
 
@@ -176,9 +181,8 @@ struct Content {
 async fn place(target: &Target, color: bool) -> Outcome<Place> {
     let inventory = documents::of_lacking(target, color)?;
     let cluster = inventory.loaded.cluster;
-    let store = session::store(target, &inventory.folder, &cluster).await?;
     let outputs = session::outputs(target, &inventory.folder, &cluster);
-    Ok(Place { outputs, cluster, store })
+    Ok(Place { outputs, cluster, folder: inventory.folder })
 }
 
 impl Place {
@@ -215,18 +219,23 @@ impl Place {
         Ok(Content { name: file.clone(), path: self.outputs.folder().join(file), text })
     }
 
+    /// The store, which the files are not in: it is opened only for what is.
+    async fn store(&self, target: &Target) -> Outcome<Store> {
+        session::store(target, &self.folder, &self.cluster).await
+    }
+
     /// Where the configuration of the cloud-controller-manager is in the store; none if it is not.
-    async fn controller_place(&self) -> Outcome<Option<PathBuf>> {
-        let place = self.store.where_kept(CCM_CONFIG).await;
+    async fn controller_place(&self, target: &Target) -> Outcome<Option<PathBuf>> {
+        let place = self.store(target).await?.where_kept(CCM_CONFIG).await;
         place.map_err(|error| keys::store_failure(&error, Exit::Failed))
     }
 
     /// The configuration of the cloud-controller-manager, which is in the store.
-    async fn controller_config(&self) -> Outcome<Content> {
-        let kept =
-            self.store.kept(CCM_CONFIG).await.map_err(|error| keys::store_failure(&error, Exit::Failed))?;
+    async fn controller_config(&self, target: &Target) -> Outcome<Content> {
+        let kept = self.store(target).await?.kept(CCM_CONFIG).await;
+        let kept = kept.map_err(|error| keys::store_failure(&error, Exit::Failed))?;
         let text = kept.and_then(|bytes| String::from_utf8(bytes.expose().to_vec()).ok());
-        match (text, self.controller_place().await?) {
+        match (text, self.controller_place(target).await?) {
             (Some(text), Some(path)) => {
                 Ok(Content { name: CCM_CONFIG.to_owned(), path, text: Secret::new(text) })
             }

@@ -18,8 +18,8 @@ use std::net::IpAddr;
 use daedal_inventory::{Arch, Cluster, Node};
 use daedal_machine::access::Credential;
 use daedal_planner::{
-    Aspect, GuestView, HostView, ImagePin, Judge, Ownership, SecretsId, StorageView, Unobserved, VolumeView,
-    World,
+    Aspect, Generation, GuestView, HostView, ImagePin, Judge, Ownership, SecretsId, StorageView, Unobserved,
+    VolumeView, World,
 };
 use daedal_proxmox::{Client, Resource, imports_disk_images, permitted, release};
 use daedal_talos_config::SecretsBundle;
@@ -66,6 +66,38 @@ impl Engine {
         let secrets = self.stored_secrets().await?;
         let id = secrets.as_ref().map(secrets_id);
         self.look(cluster, secrets, id).await
+    }
+
+    /// The same where the store need not answer: what it could not be asked for is named, too.
+    pub async fn observe_lacking(&self, cluster: &Cluster) -> Result<World, Error> {
+        let (mut world, unread) = self.look_lacking(cluster).await?;
+        if let Some(error) = unread.filter(|error| !self.store_is_gone(error)) {
+            let why = format!("marks were not compared with them: {}", chain(&error));
+            world.unobserved.push(Unobserved::new(Aspect::Secrets, why));
+        }
+        Ok(world)
+    }
+
+    /// The same, and why the secrets could not be read.
+    pub(crate) async fn look_lacking(&self, cluster: &Cluster) -> Result<(World, Option<Error>), Error> {
+        let unobserved = UnobservedList::default();
+        let (secrets, unread) = match self.stored_secrets().await {
+            Ok(secrets) => (secrets, None),
+            Err(error) => (None, Some(error)),
+        };
+        let kept = match &unread {
+            // A server that is gone is not waited for again.
+            Some(error) if self.store_is_gone(error) => {
+                unobserved.add(Aspect::Store, error);
+                Kept::default()
+            }
+            _ => self.kept(cluster).await.unwrap_or_else(|error| {
+                unobserved.add(Aspect::Store, &error);
+                Kept::default()
+            }),
+        };
+        let id = secrets.as_ref().map(secrets_id);
+        Ok((self.look_knowing(cluster, secrets, id, kept, unobserved).await?, unread))
     }
 
     /// Looks at what is kept here alone, the store and the outputs: neither Proxmox nor a node is asked.
@@ -172,7 +204,40 @@ impl Engine {
         secrets: Option<SecretsBundle>,
         id: Option<SecretsId>,
     ) -> Result<World, Error> {
-        let unobserved = UnobservedList::default();
+        let kept = self.kept(cluster).await?;
+        self.look_knowing(cluster, secrets, id, kept, UnobservedList::default()).await
+    }
+
+    /// Whether what kept the secrets from being read is that the store as a whole cannot be asked.
+    fn store_is_gone(&self, error: &Error) -> bool {
+        let whole = matches!(error, Error::Store(error) if error.of_the_whole());
+        whole && !self.parts.store.keeps_bundle_apart()
+    }
+
+    /// What the store says besides the secrets.
+    async fn kept(&self, cluster: &Cluster) -> Result<Kept, Error> {
+        let store = &self.parts.store;
+        let mut image_pins = Vec::new();
+        for image in self.images(cluster).all() {
+            let pin = store.pin(&image.file).await?;
+            image_pins.extend(pin.map(|pin| ImagePin {
+                file: pin.file,
+                size: pin.size,
+                sha256: pin.sha256,
+                disk_size: pin.disk_size,
+            }));
+        }
+        Ok(Kept { image_pins, known: store.generation().await? })
+    }
+
+    async fn look_knowing(
+        &self,
+        cluster: &Cluster,
+        secrets: Option<SecretsBundle>,
+        id: Option<SecretsId>,
+        kept: Kept,
+        unobserved: UnobservedList,
+    ) -> Result<World, Error> {
         let mut world = self.look_at_proxmox(cluster, id, &unobserved).await?;
         let incomplete = cluster.nodes.iter().any(|node| {
             let guest = world.guests.get(&node.vmid);
@@ -181,17 +246,9 @@ impl Engine {
             )
         });
         self.look_at_room(cluster, &mut world, incomplete, &unobserved).await;
-        for image in self.images(cluster).all() {
-            let pin = self.parts.store.pin(&image.file).await?;
-            world.image_pins.extend(pin.map(|pin| ImagePin {
-                file: pin.file,
-                size: pin.size,
-                sha256: pin.sha256,
-                disk_size: pin.disk_size,
-            }));
-        }
+        world.image_pins = kept.image_pins;
         world.secrets_stored = secrets.is_some();
-        world.known = self.parts.store.generation().await?;
+        world.known = kept.known;
         world.addresses = self.find(cluster, &world).await;
         let cluster = &*cluster.located(&world.addresses);
         if let Some(secrets) = secrets {
@@ -272,6 +329,13 @@ impl Engine {
         world.endpoint_unreached = seen.endpoint_unreached;
         world.unreached = seen.unreached;
     }
+}
+
+/// What the store says besides the secrets.
+#[derive(Default)]
+struct Kept {
+    image_pins: Vec<ImagePin>,
+    known: Option<Generation>,
 }
 
 /// Whether a VM of ours was never given its config.

@@ -48,6 +48,8 @@ pub enum Aspect {
     BackupJobs,
     /// The stored secrets, which marks are compared with.
     Secrets,
+    /// What the store keeps besides the secrets: what was applied last, and what images are.
+    Store,
     /// A host and all that is on it.
     Host(String),
     /// The guests of a host.
@@ -125,6 +127,7 @@ impl fmt::Display for Aspect {
             Self::HighAvailability => f.write_str("high availability"),
             Self::BackupJobs => f.write_str("backup jobs"),
             Self::Secrets => f.write_str("secrets"),
+            Self::Store => f.write_str("the store"),
             Self::Host(host) => write!(f, "host {host}"),
             Self::Guests(host) => write!(f, "virtual machines of host {host}"),
             Self::Bridges(host) => write!(f, "bridges of host {host}"),

@@ -77,6 +77,11 @@ impl Store {
         Self { backend, name: name.into(), identity: identity.into(), keys, lease, bundle: None }
     }
 
+    /// Whether the secrets bundle is somewhere else than all the rest.
+    pub fn keeps_bundle_apart(&self) -> bool {
+        self.bundle.is_some()
+    }
+
     /// The same, with the secrets bundle in a SOPS file.
     pub fn with_bundle_in(self, file: SopsFile) -> Self {
         Self { bundle: Some(Elsewhere::Sops(Arc::new(file))), ..self }
