@@ -60,6 +60,12 @@ pub fn read(path: &Path, keys: &KeyArgs, color: bool) -> Outcome<Inventory> {
     parse(path, text, keys, color)
 }
 
+/// The same for what uses none of the secrets that it refers to: none is asked for, and none is missed.
+pub fn read_apart(path: &Path, keys: &KeyArgs, color: bool) -> Outcome<Inventory> {
+    let (path, text) = text_of(path)?;
+    parse_with(path, text, keys, color, How::Quiet)
+}
+
 fn text_of(path: &Path) -> Outcome<(PathBuf, String)> {
     let path = if path.is_dir() { path.join(USUAL) } else { path.to_owned() };
     let bytes = bytes(&path).map_err(|error| {

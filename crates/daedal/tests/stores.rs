@@ -127,6 +127,80 @@ fn two_operators_share_a_bucket() {
     good(&run(&["destroy", "--confirm", "home"], &ada).output().unwrap());
 }
 
+/// What is on this machine or with Proxmox is not held up by a store that cannot be opened or asked; what needs it says so.
+#[test]
+fn what_does_not_need_the_store_goes_on_without_it() {
+    let (served, bucket) = (Served::start(), S3Server::new());
+    let address = serve(&bucket);
+    let store = format!("{}  network:\n", declared(address));
+    let reach = format!("  reach: {{proxy: \"{}\"}}\n\n{store}", served.announced("proxy"));
+    let by_ca = format!("ca: \"{}\"", served.announced("ca"));
+    let factory = format!("version: v1.12.0\n    factoryTls: {{ca: \"{}\"}}", served.announced("ca"));
+    let replacements =
+        [SMALL, &[(FINGERPRINT, by_ca.as_str()), ("  network:\n", &reach), ("version: v1.12.0", &factory)]]
+            .concat();
+    let ada = Changed::new("home", &replacements);
+    let keys = tempfile::tempdir().unwrap();
+    let (key, token) = (keys.path().join("key.txt"), served.token());
+    let run = |command_line: &[&str]| {
+        let mut command = run(command_line, &ada, &key);
+        command.env("PROXMOX_TOKEN_SECRET", &token);
+        command
+    };
+    good(&run(&["apply", "--yes"]).output().unwrap());
+
+    let goes_on = |lacks: &str, ask: &dyn Fn(&[&str]) -> Output| {
+        for command in [&["env"][..], &["outputs"], &["outputs", "kubeconfig"], &["outputs", "envrc"]] {
+            let said = good(&ask(command));
+            assert!(said.contains("kubeconfig") || said.contains("clusters:"), "{command:?}: {said}");
+        }
+        assert!(text(&ask(&["outputs"]).stderr).contains(lacks));
+        let listed = good(&ask(&["node", "list"]));
+        assert!(listed.contains("cp-1") && listed.contains("running"), "{listed}");
+        assert!(listed.contains("Not everything was seen") && listed.contains(lacks), "{listed}");
+        let status = ask(&["status"]);
+        let (said, why) = (text(&status.stdout), text(&status.stderr));
+        assert!(said.contains("2 of 2 VMs run") && why.contains(lacks), "{said}{why}");
+    };
+    goes_on("S3_KEY", &|command| run(command).env_remove("S3_KEY").output().unwrap());
+    // What would change something does not.
+    for command in [&["apply", "--yes"][..], &["destroy", "--confirm", "home"]] {
+        refused(&run(command).env_remove("S3_KEY").output().unwrap(), 78, "S3_KEY");
+    }
+    let inventory = std::fs::read_to_string(ada.file()).unwrap();
+    std::fs::write(ada.file(), inventory.replace(&address.to_string(), "127.0.0.1:9")).unwrap();
+    goes_on("s3://states/teams/a/home", &|command| run(command).output().unwrap());
+}
+
+/// An account is made under the lock of the declared store, and told of in its journal.
+#[test]
+fn an_account_is_made_under_the_lock_of_the_declared_store() {
+    let (served, bucket) = (Served::start(), S3Server::new());
+    let store = format!("{}  network:\n", declared(serve(&bucket)));
+    let reach = format!("  reach: {{proxy: \"{}\"}}\n\n{store}", served.announced("proxy"));
+    let by_ca = format!("ca: \"{}\"", served.announced("ca"));
+    let home =
+        Changed::new("home", &[SMALL, &[(FINGERPRINT, by_ca.as_str()), ("  network:\n", &reach)]].concat());
+    let keys = tempfile::tempdir().unwrap();
+    let (key, file) = (keys.path().join("key.txt"), keys.path().join("token"));
+    let setup = |more: &[&str]| {
+        let mut command =
+            run(&[&["proxmox", "setup", "--token", "robot@pve!cli"], more].concat(), &home, &key);
+        command.env("PROXMOX_ADMIN_SECRET", served.token()).arg("--secret-file").arg(&file);
+        command
+    };
+    // Whoever only prints commands needs no store.
+    good(&setup(&["--print"]).env_remove("S3_KEY").output().unwrap());
+    let lacking = setup(&["--yes"]).env_remove("S3_KEY").output().unwrap();
+    refused(&lacking, 78, "S3_KEY");
+    assert!(!file.exists());
+    good(&setup(&["--yes"]).output().unwrap());
+    assert!(file.exists());
+    let journal = bucket.keys().into_iter().filter(|name| name.contains("journal"));
+    let told: String = journal.map(|name| text(&bucket.object(&name).unwrap())).collect();
+    assert!(told.contains("account robot@pve!cli"), "{:?}: {told}", bucket.keys());
+}
+
 /// A bucket that lost a part of the store is found out and not written to; one that lost all of it is filled again from what runs
 /// and a copy of the bundle, without a VM being made or changed, and another operator sees the same.
 /// Mission: E16, F8

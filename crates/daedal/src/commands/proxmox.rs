@@ -19,8 +19,8 @@ use crate::contact::{Contact, ContactArgs, secret};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::keys::{self, KeyArgs};
-use crate::session::{engine_failure, lock, state_beside, store_in};
-use crate::{console, documents, secrets, ssh};
+use crate::session::{engine_failure, lock};
+use crate::{console, documents, secrets, ssh, stores};
 
 /// Where the token's secret goes if nobody says otherwise.
 pub(super) const TOKEN_FILE: &str = "proxmox-token.age";
@@ -129,8 +129,17 @@ struct Wish {
     token: String,
     secret_file: PathBuf,
     contact: ContactArgs,
-    /// The cluster's store, where an inventory is given and the store exists already.
-    store: Option<Store>,
+    /// The cluster and the folder of its inventory, where one is given.
+    cluster: Option<(Cluster, PathBuf)>,
+}
+
+impl Wish {
+    /// The cluster's store. No folder is made for it: the account comes first.
+    async fn store(&self, keys: &KeyArgs) -> Outcome<Option<Store>> {
+        let Some((cluster, folder)) = &self.cluster else { return Ok(None) };
+        let store = stores::declared(cluster, folder, keys.ring_of(cluster, folder)).await?;
+        Ok((!cluster.store.is_folder() || store.place().exists()).then_some(store))
+    }
 }
 
 async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
@@ -153,8 +162,8 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
         },
     };
     let file = &wish.secret_file;
-    // No store is made for it: the account comes first.
-    let _lock = match &wish.store {
+    let store = wish.store(&args.keys).await?;
+    let _lock = match &store {
         Some(store) if !args.consent.plan_only => Some(lock(store, "proxmox setup").await?),
         _ => None,
     };
@@ -177,7 +186,7 @@ async fn setup(args: &SetupArgs, format: Format, color: bool) -> Outcome {
     let accounts = Accounts {
         admin: &admin,
         effects: &Effects::default(),
-        store: wish.store.as_ref(),
+        store: store.as_ref(),
         clock: Arc::new(SystemClock),
     };
     let carried = Box::pin(asked.carry_out(&accounts, ready, keep)).await?;
@@ -235,10 +244,10 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
         token: "daedal@pve!cli".to_owned(),
         secret_file: PathBuf::from(TOKEN_FILE),
         contact: args.contact.clone(),
-        store: None,
+        cluster: None,
     };
     if let Some(file) = &args.file {
-        let inventory = documents::read(file, &args.keys, color)?;
+        let inventory = documents::read_apart(file, &args.keys, color)?;
         let cluster = &inventory.loaded.cluster;
         wish.scope = Scope::of(cluster);
         wish.token.clone_from(&cluster.proxmox.token_id);
@@ -248,8 +257,7 @@ fn wish(args: &SetupArgs, color: bool) -> Outcome<Wish> {
         };
         let keys = args.keys.ring_of(cluster, &inventory.folder);
         complete(&mut wish.contact, cluster, &inventory.folder, &keys)?;
-        let store = store_in(state_beside(&inventory.folder, &cluster.name), cluster, keys);
-        wish.store = store.place().exists().then_some(store);
+        wish.cluster = Some((cluster.clone(), inventory.folder));
     }
     let scope = &mut wish.scope;
     for (given, wanted) in [
