@@ -65,6 +65,10 @@ impl HostFiles for ByFtp {
     fn write<'a>(&'a self, path: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, std::io::Result<()>> {
         Box::pin(self.0.write_file(path, bytes))
     }
+
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, std::io::Result<()>> {
+        Box::pin(self.0.remove_file(path))
+    }
 }
 
 fn asked(server: &SshServer) -> Asked {

@@ -45,7 +45,7 @@ pub enum Error {
     /// A file on a Proxmox host could not be read or written.
     #[error("cannot {what} {path} on the Proxmox host")]
     HostFile {
-        /// `read` or `write`.
+        /// `read`, `write` or `remove`.
         what: &'static str,
         /// Which file.
         path: String,
@@ -58,9 +58,9 @@ pub enum Error {
         /// The storage.
         storage: String,
     },
-    /// A snippet was written, and the host that is to use it does not see it.
+    /// A snippet was written and removed again, because the host that is to use it does not see it.
     #[error(
-        "{path} is written, but {host} does not list it as {volid}: the SSH server is not this Proxmox host"
+        "{path} was written and removed again: {host} does not list it as {volid}, so the SSH server is not this Proxmox host"
     )]
     SnippetNotSeen {
         /// The file.

@@ -7,12 +7,14 @@ use futures::future::BoxFuture;
 /// The storages of a Proxmox cluster, as every host has them.
 pub(crate) const STORAGES: &str = "/etc/pve/storage.cfg";
 
-/// Reads and writes files on a Proxmox host. How is the implementation's secret.
+/// Reads, writes and removes files on a Proxmox host. How is the implementation's secret.
 pub trait HostFiles: Send + Sync + 'static {
     /// What is in a file; none if there is no such file.
     fn read<'a>(&'a self, path: &'a str) -> BoxFuture<'a, io::Result<Option<Vec<u8>>>>;
     /// Writes a file as a whole, readable by its owner alone.
     fn write<'a>(&'a self, path: &'a str, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
+    /// Removes a file; that there is none is no error.
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, io::Result<()>>;
 }
 
 /// The folder in which a storage keeps its snippets, by the text of `storage.cfg`; none if it keeps none in a folder.

@@ -92,6 +92,10 @@ impl Session {
             }
             // Attributes of a file: it has no others than those that it got when it was made.
             9 | 10 => status(OK, "Success"),
+            13 => match self.datacenter.remove_file(&self.host, &body.path()?) {
+                Ok(()) => status(OK, "Success"),
+                Err(error) => refused(error),
+            },
             200 => match body.text()? {
                 name if name == POSIX_RENAME.as_bytes() => {
                     let (from, to) = (body.path()?, body.path()?);

@@ -96,6 +96,11 @@ impl Ssh {
         self.with_files(|mut sftp| async move { sftp.write(path, bytes).await }).await
     }
 
+    /// Removes a file of the last server, if it is there.
+    pub async fn remove_file(&self, path: &str) -> io::Result<()> {
+        self.with_files(|mut sftp| async move { sftp.remove(path).await }).await
+    }
+
     async fn with_files<T, F>(&self, work: impl FnOnce(Sftp) -> F) -> io::Result<T>
     where
         F: Future<Output = io::Result<T>>,

@@ -114,9 +114,15 @@ impl Sftp {
             return self.done(kind::EXTENDED, &[text(POSIX_RENAME.as_bytes()), from, to].concat()).await;
         }
         // Version 3 by itself renames onto nothing that is there.
-        match self.done(kind::REMOVE, &to).await {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => self.done(kind::RENAME, &[from, to].concat()).await,
+        self.remove(path).await?;
+        self.done(kind::RENAME, &[from, to].concat()).await
+    }
+
+    /// Removes a file, if it is there.
+    pub(crate) async fn remove(&mut self, path: &str) -> io::Result<()> {
+        match self.done(kind::REMOVE, &text(path.as_bytes())).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
         }
     }
 

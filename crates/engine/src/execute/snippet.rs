@@ -43,9 +43,15 @@ impl Executor<'_> {
         };
         let volid = media_volid(storage, file);
         let listed = parts.proxmox.volumes(host, storage, Some("snippets")).await?;
-        match listed.iter().any(|volume| volume.volid == volid) {
-            true => Ok(outcome),
-            false => Err(Error::SnippetNotSeen { path, volid, host: host.to_owned() }),
+        if listed.iter().any(|volume| volume.volid == volid) {
+            return Ok(outcome);
         }
+        // It lies on another host, where nothing would ever find it again, and it holds keys.
+        let call = async {
+            let unremovable = |source| Error::HostFile { what: "remove", path: path.clone(), source };
+            files.remove(&path).await.map_err(unremovable)
+        };
+        parts.effects.perform(EffectKind::DeleteMedia, format!("{file} beside {host}"), call).await?;
+        Err(Error::SnippetNotSeen { path, volid, host: host.to_owned() })
     }
 }

@@ -117,6 +117,20 @@ async fn a_snippet_on_proxmoxs_own_drive() {
     }
 }
 
+/// The SSH server is another host than the one that the VM is made on: nothing with keys in it stays behind there.
+#[tokio::test(start_paused = true)]
+async fn a_snippet_on_the_wrong_host_is_removed_again() {
+    let mut bench = Bench::booting(SNIPPET, 1, 0);
+    let host = &mut bench.cluster.proxmox.hosts[0];
+    assert_eq!(host.name, "atlas");
+    host.name = "boreas".into();
+    let report = bench.apply().await;
+    let said = errors(&report);
+    assert!(said.iter().any(|error| error.contains("/snippets/") && error.contains("boreas")), "{said:?}");
+    let volumes = bench.lab.datacenter().volumes();
+    assert!(!volumes.iter().any(|volume| volume.contains("snippets/")), "{volumes:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_death_on_the_way_through_a_snippet_is_survived() {
     sweep(SNIPPET, 1, 1, 0, 1).await;

@@ -77,6 +77,11 @@ impl HostFiles for OnFirstHost {
         let written = self.0.write_file(&self.0.first_host(), path, bytes.to_vec());
         Box::pin(std::future::ready(written.map_err(|error| std::io::Error::other(format!("{error:?}")))))
     }
+
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, std::io::Result<()>> {
+        let removed = self.0.remove_file(&self.0.first_host(), path);
+        Box::pin(std::future::ready(removed.map_err(|error| std::io::Error::other(format!("{error:?}")))))
+    }
 }
 
 impl Bench {

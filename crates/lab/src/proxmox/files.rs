@@ -53,6 +53,15 @@ impl Datacenter {
         })
     }
 
+    /// Removes a file of a host.
+    pub fn remove_file(&self, host: &str, path: &str) -> Result<(), NoFile> {
+        self.with(|state| {
+            let (storage, name) = snippet(state, host, path).ok_or(NoFile::Missing)?;
+            let store = state.store_mut(host, &storage).map_err(|_| NoFile::Missing)?;
+            store.volumes.remove(&name).map(drop).ok_or(NoFile::Missing)
+        })
+    }
+
     /// Gives a file of a host another name on the same storage, in the place of what had it.
     pub fn rename_file(&self, host: &str, from: &str, to: &str) -> Result<(), NoFile> {
         self.with(|state| {
