@@ -71,15 +71,20 @@ impl Link {
 
 /// The lab of a folder, started if none runs. A new world has what the inventory names; one that is there stays as it is.
 pub async fn connect(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
-    reach(options, cluster, false).await
+    reach(options, cluster, &[], false).await
+}
+
+/// The same for one of several clusters that are worked on together: a new world has what all of them name.
+pub async fn connect_beside(options: &LabOptions, cluster: &Cluster, beside: &[Cluster]) -> Outcome<Link> {
+    reach(options, cluster, beside, false).await
 }
 
 /// Adds to the lab of a folder what the inventory names and its world lacks.
 pub async fn extend(options: &LabOptions, cluster: &Cluster) -> Outcome<Link> {
-    reach(options, cluster, true).await
+    reach(options, cluster, &[], true).await
 }
 
-async fn reach(options: &LabOptions, cluster: &Cluster, extend: bool) -> Outcome<Link> {
+async fn reach(options: &LabOptions, cluster: &Cluster, beside: &[Cluster], extend: bool) -> Outcome<Link> {
     let handle = match Handle::find(&options.lab_dir).await.map_err(|e| trouble(&e, &options.lab_dir))? {
         Some(handle) => handle,
         None => start(options).await?,
@@ -88,6 +93,7 @@ async fn reach(options: &LabOptions, cluster: &Cluster, extend: bool) -> Outcome
     let token_secret = handle.token_secret().map_err(|e| trouble(&e, &options.lab_dir))?;
     let wanted = Wanted {
         datacenter: datacenter(cluster, &token_secret),
+        beside: beside.iter().map(|cluster| datacenter(cluster, &token_secret)).collect(),
         factories: vec![cluster.talos.factory.clone()],
         charts: Vec::new(),
         reservations: reservations(cluster),

@@ -4,10 +4,12 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use daedal_inventory::Cluster;
 use serde_json::Value as Json;
 use tokio::sync::watch;
 
 use crate::cli::Target;
+use crate::documents;
 
 tokio::task_local! {
     static PART: Arc<Part>;
@@ -40,12 +42,21 @@ pub struct Part {
 pub struct Together {
     parts: usize,
     reached: Arc<watch::Sender<[usize; 2]>>,
+    targets: Arc<Vec<Target>>,
+    declared: Arc<OnceLock<Vec<Cluster>>>,
 }
 
 impl Together {
     /// So many parts, none of which has begun.
-    pub fn of(parts: usize) -> Self {
-        Self { parts, reached: Arc::new(watch::Sender::new([0; 2])) }
+    fn of(parts: usize) -> Self {
+        let (targets, declared) = Default::default();
+        Self { parts, reached: Arc::new(watch::Sender::new([0; 2])), targets, declared }
+    }
+
+    /// One part for each of these.
+    pub fn about(targets: Vec<Target>) -> Self {
+        let parts = targets.len();
+        Self { targets: Arc::new(targets), ..Self::of(parts) }
     }
 
     async fn all(&self, stage: Stage) {
@@ -68,6 +79,12 @@ impl Part {
         self.reach(Stage::Planned);
         self.reach(Stage::Approved);
         done
+    }
+
+    /// What all parts declare, as far as it can be read.
+    pub fn declared(&self) -> &[Cluster] {
+        let Together { targets, declared, .. } = &self.together;
+        declared.get_or_init(|| targets.iter().filter_map(|one| documents::declared(one).ok()).collect())
     }
 
     fn reach(&self, stage: Stage) {

@@ -79,8 +79,10 @@ impl Session {
         let link = match (target.lab, part::current()) {
             (false, _) => None,
             (true, None) => Some(Box::pin(lab::connect(&target.lab_options, &cluster)).await?),
-            // A new world has what all of the clusters name, whichever comes first.
-            (true, Some(_)) => Some(Box::pin(lab::extend(&target.lab_options, &cluster)).await?),
+            (true, Some(part)) => {
+                let beside = part.declared();
+                Some(Box::pin(lab::connect_beside(&target.lab_options, &cluster, beside)).await?)
+            }
         };
         if let Some(link) = &link {
             cluster.reach = Reach::Proxy(link.proxy_url());
@@ -147,8 +149,6 @@ impl Session {
     }
 }
 
-/// Takes a cluster's lock until it is dropped.
-pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
 /// What a session is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
@@ -160,6 +160,8 @@ enum Opening {
     Apart,
 }
 
+/// Takes a cluster's lock until it is dropped.
+pub async fn lock(store: &Store, doing: &str) -> Outcome<Lock> {
     let owner = Owner {
         who: user_name(),
         machine: machine_name(),

@@ -136,6 +136,19 @@ fn every_command_that_can_takes_all_clusters() {
     good(&all.run(&["destroy", "--all", "--confirm", "away", "--confirm", "home"]));
 }
 
+/// The lab's world is made of all inventories at its first use, and is as strict as life afterwards.
+#[test]
+fn a_world_that_was_made_for_all_is_not_extended() {
+    let all = Folder::new();
+    good(&all.run(&["status", "--all"]));
+    good(&all.run(&["check", "--all", "--live"]));
+    declare(&all.folder.path().join("more.yaml"), "more", "chronos", 500, "10.0.0.31", 4);
+    let check = all.run(&["check", "--all", "--live"]);
+    let said = text(&check.stdout) + &text(&check.stderr);
+    assert!(!check.status.success() && said.contains("host chronos"), "{said}");
+    assert!(said.contains("done: away, home") && said.contains("failed: more"), "{said}");
+}
+
 #[test]
 fn the_exit_code_of_all_is_the_worst() {
     let all = Folder::new();

@@ -64,6 +64,9 @@ impl Default for LabSpec {
 pub struct Wanted {
     /// Hosts, storages, accounts, VMs of others.
     pub datacenter: DatacenterSpec,
+    /// The same of other clusters that are worked on together: a new world has all of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<DatacenterSpec>,
     /// Base URLs at which an Image Factory answers.
     pub factories: Vec<String>,
     /// URLs of chart repositories and registries (`oci://…`) at whose hosts charts are served.
@@ -310,7 +313,9 @@ impl Lab {
             inner.fabric.serve_dhcp(dhcp);
         }
         if wanted.extend || inner.datacenter.hosts().is_empty() {
-            inner.datacenter.ensure(&wanted.datacenter)?;
+            for spec in std::iter::once(&wanted.datacenter).chain(&wanted.beside) {
+                inner.datacenter.ensure(spec)?;
+            }
         }
         Ok(())
     }

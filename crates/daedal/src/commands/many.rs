@@ -28,7 +28,7 @@ where
         return command(target).await;
     }
     let targets = clusters::all(&target)?;
-    let together = Together::of(targets.len());
+    let together = Together::about(targets.iter().map(|(_, target)| target.clone()).collect());
     let parts: Vec<Arc<Part>> =
         targets.iter().map(|(name, _)| Part::new(name.clone(), together.clone())).collect();
     let each = parts.iter().zip(targets).enumerate().map(|(at, (part, (_, target)))| {
