@@ -2,7 +2,7 @@
 
 use daedal_app::{Answers, Destroyed, Error, Intent};
 use daedal_engine::Report;
-use daedal_planner::{Plan, World};
+use daedal_planner::{Level, Plan, World};
 
 use crate::cli::{Format, Target};
 use crate::commands::approval::{self, Otherwise};
@@ -39,7 +39,7 @@ pub async fn run(target: &Target, options: &Options, format: Format, color: bool
         let end = session.destroyed(&world, &plan).await.map_err(failed)?;
         match format {
             Format::Json => console::json(&in_json(&end, plan::unchanged(&plan))),
-            Format::Text => text(&end, &plan).lines().for_each(console::answer),
+            Format::Text => text(&end, &plan, &plan).lines().for_each(console::answer),
         }
         return Ok(exit(&end));
     }
@@ -61,7 +61,7 @@ pub async fn run(target: &Target, options: &Options, format: Format, color: bool
         Format::Json => console::json(&in_json(&end, execute::as_json(&plan, &report))),
         Format::Text => {
             let summary = summary(&plan, &report, &end);
-            console::answer(format!("{summary}{}", text(&end, &after)).trim_end());
+            console::answer(format!("{summary}{}", text(&end, &after, &plan)).trim_end());
         }
     }
     Ok(exit(&end))
@@ -96,8 +96,8 @@ fn in_json(end: &Destroyed, mut json: serde_json::Value) -> serde_json::Value {
     json
 }
 
-/// What stays, and in the last line what is left.
-fn text(end: &Destroyed, plan: &Plan) -> String {
+/// What stays, and in the last line what is left. Problems that no plan has shown yet are told before.
+fn text(end: &Destroyed, plan: &Plan, shown: &Plan) -> String {
     let mut text = String::new();
     let lines = daedal_words::staying_lines(&end.stays);
     if !lines.is_empty() {
@@ -107,14 +107,27 @@ fn text(end: &Destroyed, plan: &Plan) -> String {
         text.push_str(&format!("  {}\n", advice::told(line)));
     }
     if !end.left.is_empty() {
-        text.push_str(&not_gone(plan, &end.left));
+        text.push_str(&not_gone(plan, shown, &end.left));
     }
     text
 }
 
-/// The last line where something is left.
-fn not_gone(plan: &Plan, left: &[String]) -> String {
-    format!("Cluster {} is not gone. Left, see the problems above: {}", plan.cluster, left.join(", "))
+/// The last line where something is left, after the problems of which nothing was said yet.
+fn not_gone(plan: &Plan, shown: &Plan, left: &[String]) -> String {
+    let problems = || plan.notes.iter().filter(|note| note.level == Level::Problem);
+    let mut text = String::new();
+    for note in problems().filter(|note| !shown.notes.contains(note)) {
+        if text.is_empty() {
+            text.push_str("Problems that a look afterwards found:\n");
+        }
+        let (about, why) = (daedal_words::about(&note.advice), daedal_words::sentence(&note.advice));
+        text.push_str(&format!("{}\n", console::wrapped(&format!("  {about}: {why}"), 4)));
+        if let Some(fix) = advice::fix_of(&note.advice) {
+            text.push_str(&format!("{}\n", console::wrapped(&format!("    fix: {fix}"), 9)));
+        }
+    }
+    let see = if problems().next().is_some() { ", see the problems above" } else { "" };
+    text + &format!("Cluster {} is not gone. Left{see}: {}", plan.cluster, left.join(", "))
 }
 
 /// How it went.
@@ -127,4 +140,39 @@ fn summary(plan: &Plan, report: &Report, end: &Destroyed) -> String {
         count(report.steps.len(), "step"),
         report.took.as_secs_f64(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use daedal_inventory::{Source, load};
+    use daedal_planner::{Advice, Note, plan_destroy};
+
+    use super::*;
+
+    fn plan(nodes: &[&str]) -> Plan {
+        let problem = |node: &&str| Note {
+            level: Level::Problem,
+            advice: Advice::NoVmYet { nodes: vec![(*node).to_owned()] },
+        };
+        let text = include_str!("../../../../examples/home/cluster.yaml").to_owned();
+        let none = |_: &std::path::Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        let cluster = load(&[Source { name: "cluster.yaml".into(), text }], &none).unwrap().cluster;
+        let plan = plan_destroy(&cluster, &World::default()).unwrap();
+        Plan { notes: nodes.iter().map(problem).collect(), ..plan }
+    }
+
+    #[test]
+    fn the_last_line_speaks_of_no_problem_that_was_not_shown() {
+        let left = ["worker-1".to_owned()];
+        let told = not_gone(&plan(&["worker-1"]), &plan(&[]), &left);
+        assert!(told.contains("Problems that a look afterwards found:\n  worker-1: "), "{told}");
+        assert!(
+            told.ends_with("\nCluster home is not gone. Left, see the problems above: worker-1"),
+            "{told}"
+        );
+        let told = not_gone(&plan(&["worker-1"]), &plan(&["worker-1"]), &left);
+        assert_eq!(told, "Cluster home is not gone. Left, see the problems above: worker-1");
+        let told = not_gone(&plan(&[]), &plan(&["worker-1"]), &left);
+        assert_eq!(told, "Cluster home is not gone. Left: worker-1");
+    }
 }
