@@ -1,6 +1,6 @@
 //! Carries out an intent that changes one thing of a cluster: looks, plans, shows, asks where that is the rule, executes, sums up.
 
-use daedal_app::{Answers, Error, Intent};
+use daedal_app::{Answers, Error, Intent, has_problems};
 use daedal_planner::{PlanError, World};
 
 use crate::cli::{Format, Target};
@@ -84,11 +84,12 @@ pub async fn run_in(
             console::json(&json);
         }
         Format::Text => console::answer(&format!(
-            "\nCluster {}: {}, {} in {:.1} s.\n",
+            "\nCluster {}: {}, {} in {:.1} s.{}\n",
             plan.cluster,
             daedal_words::outcome(&plan),
             count(report.steps.len(), "step"),
             report.took.as_secs_f64(),
+            if has_problems(&plan) { " It is incomplete: see Problems above." } else { "" },
         )),
     }
     Ok(plan::verdict(&plan))
