@@ -145,7 +145,8 @@ pub async fn follow_up(
     if plan.finds_all_as_declared() && !has_problems(&plan) {
         return Ok(FollowUp { world, plan, report: None });
     }
-    console::say("\nThe nodes that were started differ from the inventory:");
+    // Some may differ, and others may still not be seen: the plan says which.
+    console::say("\nA second look, after nodes were started:");
     if format == Format::Text {
         plan::show(&plan, *full, format, color);
     }
