@@ -97,6 +97,9 @@ fn machine_configs_are_snippets_that_go_over_sftp() {
     let inventory = site.inventory(&site.by_key(port));
     let said = good(&site.run(&["apply", "--yes"], &inventory));
     assert!(said.contains("Cluster home is up: 2 nodes Ready"), "{said}");
+    // kubectl alone would not reach the nodes.
+    assert!(said.contains(" kubectl -f ") && said.contains(" -- get nodes -o wide"), "{said}");
+    assert!(!said.contains("&& kubectl"), "{said}");
     let plan = site.run(&["plan", "--detailed-exitcode"], &inventory);
     assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stdout));
     good(&site.run(&["destroy", "--confirm", "home"], &inventory));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use daedal_app::{Answers, Intent, has_problems};
 use daedal_engine::Report;
-use daedal_inventory::{Cluster, Cni};
+use daedal_inventory::{Cluster, Cni, Reach};
 use daedal_planner::{Action, Plan, Step, World};
 use jiff::{SignedDuration, Timestamp};
 
@@ -196,10 +196,10 @@ impl Ended<'_> {
             .collect();
         match &unready[..] {
             [] => format!("is up: {nodes} Ready"),
-            names => {
             _ if cluster.kubernetes.cni == Cni::None => {
                 format!("is up: {nodes}, Ready once a CNI is installed")
             }
+            names => {
                 let ready = cluster.nodes.len() - names.len();
                 format!("is up: {ready} of {nodes} Ready, not awaited: {}", names.join(", "))
             }
@@ -225,9 +225,12 @@ pub async fn summary(session: &Session, target: &Target, ended: &Ended<'_>) -> S
     let not_seen = daedal_words::not_seen(ended.last).map(|which| format!(" {which}")).unwrap_or_default();
     let took: Duration = ended.runs.iter().map(|(_, report)| report.took).sum();
     let critical: Duration = ended.runs.iter().map(|(_, report)| report.critical_time()).sum();
-    let kubectl = match cluster.outputs.are_plain() {
-        true => format!("eval \"$({})\" && kubectl get nodes -o wide", command(target, "env")),
-        false => command(target, outputs::MINT),
+    // Where the way leads through SSH, or through a proxy of ours that need not run, kubectl alone would reach nobody.
+    let alone = !matches!(cluster.reach, Reach::Ssh(_)) && cluster.outputs.kubeconfig_proxy.is_none();
+    let kubectl = match (cluster.outputs.are_plain(), alone) {
+        (true, true) => format!("eval \"$({})\" && kubectl get nodes -o wide", command(target, "env")),
+        (true, false) => format!("{} -- get nodes -o wide", command(target, "kubectl")),
+        (false, _) => command(target, outputs::MINT),
     };
     format!(
         "\nCluster {} {state}{stays}{made}, {} in {:.1} s (critical path {:.1} s).{not_seen}\n\
