@@ -24,6 +24,13 @@ pub fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
+/// Lets inventories run programs, by settings in this folder.
+pub fn allow_commands<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
+    let settings = folder.join("settings.yaml");
+    std::fs::write(&settings, "allowCommands: true\n").unwrap();
+    command.env("DAEDAL_SETTINGS", settings)
+}
+
 /// Runs the binary to its end.
 pub fn daedal<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
     command(args).output().unwrap()
