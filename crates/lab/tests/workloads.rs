@@ -377,3 +377,43 @@ async fn webhooks_and_aggregated_apis_need_pods_behind_them() {
         live["metadata"]["managedFields"].as_array().unwrap().iter().map(|m| &m["manager"]).collect();
     assert_eq!(managers, ["story", "cainjector"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn fields_that_do_not_exist_are_refused_or_warned_of() {
+    let (_lab, kube) = ready_cluster().await;
+    let mut web = workload("Deployment", "web", "web:1");
+    web["spec"]["replica"] = json!(3);
+    let (status, refused) = kube.apply(&path("deployments", "web"), web.clone()).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(
+        refused["message"],
+        "failed to create typed patch object (default/web; apps/v1, Kind=Deployment): .spec.replica: field not declared in schema"
+    );
+    let all = "/apis/apps/v1/namespaces/default/deployments";
+    let (status, refused) =
+        kube.call("POST", &format!("{all}?fieldValidation=Strict"), "application/json", web.clone()).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(
+        refused["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("strict decoding error: unknown field \"spec.replica\""),
+        "{refused}"
+    );
+    let answer = kube.send("POST", all, "application/json", &web).await;
+    assert_eq!(answer.status(), StatusCode::CREATED);
+    let warnings: Vec<&str> =
+        answer.headers().get_all("warning").iter().map(|w| w.to_str().unwrap()).collect();
+    assert_eq!(warnings[0], "299 - \"unknown field \\\"spec.replica\\\"\"");
+    answer.into_body().collect().await.unwrap();
+    assert!(kube.get(&path("deployments", "web")).await["spec"].get("replica").is_none());
+    web["spec"] = json!({"replicas": "3"});
+    let (status, refused) = kube.call("PUT", &format!("{all}/web"), "application/json", web).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(
+        refused["message"]
+            .as_str()
+            .unwrap()
+            .contains("cannot unmarshal string into Go struct field Deployment.spec.replicas")
+    );
+}

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::merge::{list_keys, same_item};
+use super::merge::same_item;
+use super::schema::{Merge, Shape};
 use super::status::Refusal;
 use super::store::timestamp;
 
@@ -27,8 +28,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) manager: &'a str,
     pub(crate) subresource: &'a str,
     pub(crate) api_version: &'a str,
-    /// Custom resources have no lists that are merged by key.
-    pub(crate) custom: bool,
+    /// How lists and maps of the kind are merged.
+    pub(crate) shape: &'a Shape,
     pub(crate) force: bool,
     pub(crate) now: i64,
 }
@@ -44,7 +45,7 @@ pub(crate) fn apply(live: Option<&Value>, wanted: &Value, writer: &Writer<'_>) -
     }
     let mut owners = live.map(read_owners).unwrap_or_default();
     let mut fields = BTreeSet::new();
-    paths(&wanted, &mut Vec::new(), "", "", writer.custom, &mut fields);
+    paths(&wanted, &mut Vec::new(), writer.shape, &mut fields);
     let empty = json!({});
     let before = live.unwrap_or(&empty);
 
@@ -75,7 +76,7 @@ pub(crate) fn apply(live: Option<&Value>, wanted: &Value, writer: &Writer<'_>) -
     }
 
     let mut merged = before.clone();
-    merge(&mut merged, &wanted, "", "", writer.custom);
+    merge(&mut merged, &wanted, writer.shape);
     let mine = |o: &Owner| {
         o.manager == writer.manager && o.operation == "Apply" && o.subresource == writer.subresource
     };
@@ -110,7 +111,7 @@ pub(crate) fn note_update(before: Option<&Value>, after: &mut Value, writer: &Wr
     let empty = json!({});
     let old = before.unwrap_or(&empty);
     let mut fields = BTreeSet::new();
-    paths(after, &mut Vec::new(), "", "", writer.custom, &mut fields);
+    paths(after, &mut Vec::new(), writer.shape, &mut fields);
     let changed: BTreeSet<Path> = fields.iter().filter(|p| at(old, p) != at(after, p)).cloned().collect();
     for owner in &mut owners {
         owner.fields.retain(|p| !changed.contains(p) && at(after, p).is_some());
@@ -196,24 +197,30 @@ fn skipped(path: &[String]) -> bool {
     }
 }
 
-/// All leaf paths of a value; items of keyed lists are leaves of their own.
-fn paths(value: &Value, path: &mut Path, field: &str, parent: &str, custom: bool, out: &mut BTreeSet<Path>) {
-    match value {
-        Value::Object(object) if !object.is_empty() => {
+/// All leaf paths of a value; items of keyed lists and of sets are leaves of their own.
+fn paths(value: &Value, path: &mut Path, shape: &Shape, out: &mut BTreeSet<Path>) {
+    match (value, shape.merge()) {
+        (Value::Object(object), _) if !object.is_empty() && !shape.is_whole() => {
             for (key, inner) in object {
                 path.push(format!("f:{key}"));
                 if !skipped(path) {
-                    paths(inner, path, key, field, custom, out);
+                    paths(inner, path, shape.field(key), out);
                 }
                 path.pop();
             }
         }
-        Value::Array(items) if !custom && list_keys(field, parent).is_some() => {
-            let keys = list_keys(field, parent).unwrap_or_default();
+        (Value::Array(items), Merge::Keyed(keys)) => {
             for item in items {
                 path.push(item_key(item, keys));
                 out.insert(path.clone());
-                paths(item, path, field, parent, custom, out);
+                paths(item, path, shape.item(), out);
+                path.pop();
+            }
+        }
+        (Value::Array(items), Merge::Set) => {
+            for item in items {
+                path.push(format!("v:{item}"));
+                out.insert(path.clone());
                 path.pop();
             }
         }
@@ -225,9 +232,9 @@ fn paths(value: &Value, path: &mut Path, field: &str, parent: &str, custom: bool
     }
 }
 
-fn item_key(item: &Value, keys: &[&str]) -> String {
+fn item_key(item: &Value, keys: &[String]) -> String {
     let mut key = Map::new();
-    let mut sorted = keys.to_vec();
+    let mut sorted: Vec<&String> = keys.iter().collect();
     sorted.sort_unstable();
     for name in sorted {
         let value = match item.get(name) {
@@ -235,7 +242,7 @@ fn item_key(item: &Value, keys: &[&str]) -> String {
             None if name == "protocol" => json!("TCP"),
             None => continue,
         };
-        key.insert(name.to_owned(), value);
+        key.insert(name.clone(), value);
     }
     format!("k:{}", Value::Object(key))
 }
@@ -247,6 +254,10 @@ fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
             let key: Value = serde_json::from_str(key).ok()?;
             let names: Vec<&str> = key.as_object()?.keys().map(String::as_str).collect();
             at.as_array()?.iter().find(|item| same_item(item, &key, &names))
+        }
+        ("v", text) => {
+            let wanted: Value = serde_json::from_str(text).ok()?;
+            at.as_array()?.iter().find(|item| **item == wanted)
         }
         _ => None,
     })
@@ -284,35 +295,44 @@ fn remove(value: &mut Value, path: &[String]) {
                 list.retain(|i| !same_item(i, &key, &names));
             }
         }
+        Some(("v", text)) => {
+            let Ok(gone) = serde_json::from_str::<Value>(text) else { return };
+            if let Some(list) = at.as_array_mut() {
+                list.retain(|item| *item != gone);
+            }
+        }
         _ => {}
     }
 }
 
-fn merge(target: &mut Value, wanted: &Value, field: &str, parent: &str, custom: bool) {
-    match wanted {
-        Value::Object(wanted) => {
+fn merge(target: &mut Value, wanted: &Value, shape: &Shape) {
+    match (wanted, shape.merge()) {
+        (Value::Object(wanted), _) if !shape.is_whole() => {
             if !target.is_object() {
                 *target = json!({});
             }
             let Some(object) = target.as_object_mut() else { return };
             for (key, value) in wanted {
-                merge(object.entry(key.clone()).or_insert(Value::Null), value, key, field, custom);
+                merge(object.entry(key.clone()).or_insert(Value::Null), value, shape.field(key));
             }
         }
-        Value::Array(items) => match list_keys(field, parent).filter(|_| !custom) {
-            Some(keys) => {
-                let mut list = target.as_array().cloned().unwrap_or_default();
-                for item in items {
-                    match list.iter_mut().find(|l| same_item(l, item, keys)) {
-                        Some(existing) => merge(existing, item, field, parent, custom),
-                        None => list.push(item.clone()),
-                    }
+        (Value::Array(items), Merge::Keyed(keys)) => {
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            let mut list = target.as_array().cloned().unwrap_or_default();
+            for item in items {
+                match list.iter_mut().find(|l| same_item(l, item, &keys)) {
+                    Some(existing) => merge(existing, item, shape.item()),
+                    None => list.push(item.clone()),
                 }
-                *target = Value::Array(list);
             }
-            None => *target = Value::Array(items.clone()),
-        },
-        other => *target = other.clone(),
+            *target = Value::Array(list);
+        }
+        (Value::Array(items), Merge::Set) => {
+            let mut list = target.as_array().cloned().unwrap_or_default();
+            list.extend(items.iter().filter(|item| !list.contains(item)).cloned().collect::<Vec<_>>());
+            *target = Value::Array(list);
+        }
+        (other, _) => *target = other.clone(),
     }
 }
 
@@ -326,6 +346,7 @@ fn shown(path: &[String]) -> String {
                 let parts = key.as_object().into_iter().flatten().map(|(k, v)| format!("{k}={v}"));
                 format!("[{}]", parts.collect::<Vec<_>>().join(","))
             }
+            Some(("v", text)) => format!("[={text}]"),
             _ => element.clone(),
         })
         .collect()
@@ -404,7 +425,24 @@ mod tests {
     use super::*;
 
     fn writer(manager: &'static str, force: bool) -> Writer<'static> {
-        Writer { manager, subresource: "", api_version: "v1", custom: false, force, now: 0 }
+        static SHAPE: std::sync::LazyLock<Shape> =
+            std::sync::LazyLock::new(|| crate::kubernetes::schema::built_in("", "v1", "Pod"));
+        Writer { manager, subresource: "", api_version: "v1", shape: &SHAPE, force, now: 0 }
+    }
+
+    #[test]
+    fn a_set_is_owned_one_by_one_and_a_selector_as_a_whole() {
+        let pod = |finalizers: Value, selector: Value| json!({"metadata": {"name": "x", "finalizers": finalizers}, "spec": {"nodeSelector": selector}});
+        let first = apply(None, &pod(json!(["a"]), json!({"x": "1"})), &writer("one", false)).unwrap();
+        let refusal =
+            apply(Some(&first), &pod(json!(["b"]), json!({"y": "2"})), &writer("two", false)).unwrap_err();
+        assert!(refusal.message.ends_with(": .spec.nodeSelector"), "{}", refusal.message);
+        let second =
+            apply(Some(&first), &pod(json!(["b"]), json!({"y": "2"})), &writer("two", true)).unwrap();
+        assert_eq!(second["metadata"]["finalizers"], json!(["a", "b"]));
+        assert_eq!(second["spec"]["nodeSelector"], json!({"y": "2"}));
+        let third = apply(Some(&second), &pod(json!([]), json!({"y": "2"})), &writer("two", true)).unwrap();
+        assert_eq!(third["metadata"]["finalizers"], json!(["a"]));
     }
 
     #[allow(clippy::needless_pass_by_value, reason = "reads better at the calls")]

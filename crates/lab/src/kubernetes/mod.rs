@@ -12,6 +12,7 @@ mod network;
 mod pods;
 mod protobuf;
 mod resources;
+mod schema;
 mod security;
 mod selector;
 mod status;

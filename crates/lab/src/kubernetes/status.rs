@@ -66,6 +66,11 @@ impl Refusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
+    /// What cannot be applied, as it is no object of its kind.
+    pub(crate) fn untyped(message: String) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
     pub(crate) fn unavailable() -> Self {
         let message = "service unavailable".to_owned();
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)

@@ -10,6 +10,7 @@ use super::api::{Call, shown};
 use super::apply::{Writer, apply, note_update};
 use super::defaults;
 use super::merge::{json_merge, json_patch, strategic};
+use super::schema::{self, Shape};
 use super::status::Refusal;
 use super::store::{Key, Store, timestamp};
 use super::validate;
@@ -18,12 +19,12 @@ use crate::http::Body;
 use crate::talos::keys::Caller;
 
 impl Call {
-    fn writer<'a>(&'a self, manager: &'a str, api_version: &'a str) -> Writer<'a> {
+    fn writer<'a>(&'a self, manager: &'a str, api_version: &'a str, shape: &'a Shape) -> Writer<'a> {
         Writer {
             manager,
             subresource: &self.subresource,
             api_version,
-            custom: self.resource.custom,
+            shape,
             force: self.flag("force"),
             now: self.now,
         }
@@ -175,10 +176,52 @@ fn stored(
     shown(call, status, &object)
 }
 
+/// Takes an object as its kind is described. What is in no description is refused, warned of or ignored, as was asked.
+fn decode(call: &Call, shape: &Shape, object: &mut Value) -> Result<Vec<String>, Refusal> {
+    let kind = &call.resource.kind;
+    let refuse = |why: String| {
+        let version = call.resource.api_version();
+        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    };
+    if let Some((at, is, wanted)) = shape.misfit(object, "").filter(|_| !call.resource.custom) {
+        return Err(refuse(format!(
+            "json: cannot unmarshal {is} into Go struct field {kind}.{at} of type {wanted}"
+        )));
+    }
+    let unknown: Vec<String> =
+        shape.unknown(object).into_iter().map(|field| format!("unknown field \"{field}\"")).collect();
+    let validation = call.query.get("fieldValidation").map_or("Warn", String::as_str);
+    if validation == "Strict" && !unknown.is_empty() {
+        return Err(refuse(format!("strict decoding error: {}", unknown.join(", "))));
+    }
+    shape.prune(object);
+    Ok(if validation == "Ignore" { Vec::new() } else { unknown })
+}
+
+/// Refuses to apply what is in no description.
+fn typed(call: &Call, shape: &Shape, wanted: &Value) -> Result<(), Refusal> {
+    let problem = match (shape.unknown(wanted).first(), shape.misfit(wanted, "")) {
+        (Some(field), _) => format!(".{field}: field not declared in schema"),
+        (None, Some((field, is, should))) => format!(".{field}: expected {should}, got {is}"),
+        (None, None) => return Ok(()),
+    };
+    let place = if call.namespace.is_empty() {
+        call.name.clone()
+    } else {
+        format!("{}/{}", call.namespace, call.name)
+    };
+    let (version, kind) = (call.resource.api_version(), &call.resource.kind);
+    Err(Refusal::untyped(format!(
+        "failed to create typed patch object ({place}; {version}, Kind={kind}): {problem}"
+    )))
+}
+
 /// POST to a collection.
 pub(crate) fn create(call: &Call) -> Result<Response<Body>, Refusal> {
     let mut object = call.object()?;
     check_shape(call, &object)?;
+    let shape = schema::of(&call.store, &call.resource);
+    let mut warnings = decode(call, &shape, &mut object)?;
     let name = match (object["metadata"]["name"].as_str(), object["metadata"]["generateName"].as_str()) {
         (Some(name), _) if !name.is_empty() => name.to_owned(),
         (_, Some(prefix)) => format!("{prefix}{:05x}", call.store.revision() + 0x1_0000),
@@ -200,9 +243,9 @@ pub(crate) fn create(call: &Call) -> Result<Response<Body>, Refusal> {
         metadata.shift_remove("uid");
     }
     complete(call, &mut object, &name);
-    let warnings = admit(call, &mut object)?;
+    warnings.extend(admit(call, &mut object)?);
     let (manager, version) = (call.manager(), call.resource.api_version());
-    note_update(None, &mut object, &call.writer(&manager, &version));
+    note_update(None, &mut object, &call.writer(&manager, &version, &shape));
     if call.store.get(&key).is_some() {
         return Err(Refusal::exists(&key.resource, &name));
     }
@@ -308,9 +351,11 @@ fn server_side_apply(call: &Call, wanted: &Value) -> Result<Response<Body>, Refu
     let key = call.key();
     let version = wanted["apiVersion"].as_str().unwrap_or_default().to_owned();
     let created = call.store.get(&key).is_none();
+    let shape = schema::of(&call.store, &call.resource);
+    typed(call, &shape, wanted)?;
     let mut warnings = Vec::new();
     let mut make = |existing: Option<&Value>| -> Result<Value, Refusal> {
-        let mut object = apply(existing, wanted, &call.writer(&manager, &version))?;
+        let mut object = apply(existing, wanted, &call.writer(&manager, &version, &shape))?;
         match existing {
             None => {
                 complete(call, &mut object, &call.name);
@@ -395,12 +440,14 @@ fn finish_edit(call: &Call, live: &Value, object: &mut Value) -> Result<Vec<Stri
 fn edit(call: &Call, make: impl Fn(&Value) -> Result<Value, Refusal>) -> Result<Response<Body>, Refusal> {
     let key = call.key();
     let (manager, version) = (call.manager(), call.resource.api_version());
+    let shape = schema::of(&call.store, &call.resource);
     let mut warnings = Vec::new();
     let mut change = |existing: Option<&Value>| -> Result<Option<Value>, Refusal> {
         let live = existing.ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
         let mut object = make(live)?;
-        warnings = finish_edit(call, live, &mut object)?;
-        note_update(Some(live), &mut object, &call.writer(&manager, &version));
+        warnings = decode(call, &shape, &mut object)?;
+        warnings.extend(finish_edit(call, live, &mut object)?);
+        note_update(Some(live), &mut object, &call.writer(&manager, &version, &shape));
         Ok(surviving(object))
     };
     if call.dry_run() {

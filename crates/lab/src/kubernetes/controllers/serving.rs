@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::common;
 use super::{Task, Work};
 use crate::kubernetes::apply::{Writer, note_update};
+use crate::kubernetes::schema;
 use crate::kubernetes::store::Key;
 use crate::kubernetes::webhooks::{self, Behind};
 
@@ -66,11 +67,13 @@ pub(super) fn webhook(work: &mut Work<'_>, key: &Key) {
     }
     let generation = config["metadata"]["generation"].as_u64().unwrap_or(1);
     after["metadata"]["generation"] = json!(generation + 1);
+    let kind = config["kind"].as_str().unwrap_or_default();
+    let shape = schema::built_in("admissionregistration.k8s.io", "v1", kind);
     let writer = Writer {
         manager: "cainjector",
         subresource: "",
         api_version: "admissionregistration.k8s.io/v1",
-        custom: false,
+        shape: &shape,
         force: false,
         now: work.now,
     };
