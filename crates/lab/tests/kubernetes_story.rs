@@ -28,7 +28,7 @@ pub(crate) struct Kube {
 }
 
 impl Kube {
-    fn new(lab: &Lab, kubeconfig: &str, identity: bool) -> Self {
+    pub(crate) fn new(lab: &Lab, kubeconfig: &str, identity: bool) -> Self {
         let file: Value = yaml_serde::from_str(kubeconfig).unwrap();
         let pem = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
@@ -193,6 +193,17 @@ async fn objects_are_written_applied_watched_and_deleted() {
     let revision = made["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let path = format!("{maps}?watch=1&resourceVersion={revision}");
     let mut watch = kube.send("GET", &path, "", &Value::Null).await.into_body();
+
+    // A long list comes in pieces.
+    let first = kube.get("/api/v1/namespaces?limit=3").await;
+    assert_eq!(
+        (first["items"].as_array().unwrap().len(), &first["metadata"]["remainingItemCount"]),
+        (3, &json!(1))
+    );
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let rest = kube.get(&format!("/api/v1/namespaces?limit=3&continue={token}")).await;
+    assert_eq!(rest["items"][0]["metadata"]["name"], "kube-system");
+    assert!(rest["items"].as_array().unwrap().len() == 1 && rest["metadata"]["continue"].is_null());
 
     // Another owner's value is a conflict until it is forced.
     let one = format!("{maps}/a");

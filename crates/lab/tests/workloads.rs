@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use daedal_talos_config::Cni;
+use daedal_lab::Guests as _;
+use daedal_talos_config::{Cni, Role};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use crate::ground::{Cluster, until_ready};
+use crate::ground::{Cluster, Lab, until_ready};
 use crate::kubernetes_story::{Kube, cluster};
 
 async fn seconds(seconds: u64) {
@@ -44,7 +45,7 @@ async fn warnings(kube: &Kube, namespace: &str) -> Vec<(String, String)> {
     events.iter().map(|e| (text(&e["reason"]), text(&e["message"]))).collect()
 }
 
-async fn ready_cluster() -> (crate::ground::Lab, Kube) {
+async fn ready_cluster() -> (Lab, Kube) {
     let ours = Cluster::new(1);
     let (lab, kube) = cluster(&ours).await;
     until_ready(&lab.client(&ours, 21).await).await;
@@ -416,4 +417,36 @@ async fn fields_that_do_not_exist_are_refused_or_warned_of() {
             .unwrap()
             .contains("cannot unmarshal string into Go struct field Deployment.spec.replicas")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_go_on_when_the_lab_does_and_are_not_ready_on_a_silent_node() {
+    let ours = Cluster::new(1);
+    let (lab, kube) = cluster(&ours).await;
+    until_ready(&lab.client(&ours, 21).await).await;
+    kube.apply(&path("deployments", "web"), workload("Deployment", "web", "web:1")).await;
+    seconds(1).await;
+    let flannel = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-flannel";
+    assert_eq!(kube.get(flannel).await["status"]["numberReady"], 2);
+    let saved = lab.machines.save();
+    drop((lab, kube));
+
+    let lab = Lab::with(1.0, saved);
+    lab.machines.set_resuming(true);
+    lab.boot(&ours, Role::ControlPlane, "cp-1", 11);
+    lab.boot(&ours, Role::Worker, "worker-1", 21);
+    lab.machines.set_resuming(false);
+    lab.wait("10.0.0.20", 6443).await;
+    let kubeconfig = lab.client(&ours, 11).await.kubeconfig().await.unwrap();
+    let kube = Kube::new(&lab, kubeconfig.expose(), true);
+    seconds(60).await;
+    assert_eq!(kube.get(&path("deployments", "web")).await["status"]["readyReplicas"], 1);
+    lab.machines.power_off(321);
+    seconds(60).await;
+    assert_eq!(condition(&kube.get(&path("deployments", "web")).await, "Available")["status"], "False");
+    assert_eq!(kube.get(flannel).await["status"]["numberReady"], 1);
+    lab.boot(&ours, Role::Worker, "worker-1", 21);
+    seconds(60).await;
+    assert_eq!(condition(&kube.get(&path("deployments", "web")).await, "Available")["status"], "True");
+    assert_eq!(kube.get(flannel).await["status"]["numberReady"], 2);
 }

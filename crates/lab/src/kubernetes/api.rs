@@ -199,12 +199,44 @@ pub(crate) fn partial(object: &Value) -> Value {
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object["metadata"]})
 }
 
+/// What is asked for of a list that is read in pieces: the objects, and where the next piece begins and how many are left.
+#[allow(clippy::type_complexity, reason = "a list and what comes after it")]
+fn page<'a>(
+    call: &Call,
+    mut all: Vec<&'a Arc<Value>>,
+    revision: u64,
+) -> Result<(Vec<&'a Arc<Value>>, Option<(String, usize)>), Refusal> {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let place = |object: &Value| {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        format!("{}/{}", text("namespace"), text("name"))
+    };
+    if let Some(token) = call.query.get("continue").filter(|token| !token.is_empty()) {
+        let read = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let last = read.as_deref().and_then(|text| text.split_once(' ')).map(|(_, last)| last.to_owned());
+        let last = last.ok_or_else(|| Refusal::bad_request("continue key is not valid"))?;
+        let key = |place: &str| place.split_once('/').map(|(a, b)| (a.to_owned(), b.to_owned()));
+        all.retain(|object| key(&place(object)) > key(&last));
+    }
+    let limit: usize = call.query.get("limit").and_then(|limit| limit.parse().ok()).unwrap_or(0);
+    if limit == 0 || all.len() <= limit {
+        return Ok((all, None));
+    }
+    let left = all.len() - limit;
+    all.truncate(limit);
+    let last = all.last().map(|object| place(object)).unwrap_or_default();
+    Ok((all, Some((URL_SAFE_NO_PAD.encode(format!("{revision} {last}")), left))))
+}
+
 fn list(call: &Call) -> Result<Response<Body>, Refusal> {
     let (objects, revision) = call.store.list(&call.resource.stored(), call.scope());
     let selector = call.selector();
-    let items: Vec<Value> = objects.iter().filter(|o| selector.fits(o)).map(|o| Value::clone(o)).collect();
+    let all: Vec<&Arc<Value>> = objects.iter().filter(|o| selector.fits(o)).collect();
+    let (all, page) = page(call, all, revision)?;
+    let items: Vec<Value> = all.into_iter().map(|o| Value::clone(o)).collect();
     let revision = revision.to_string();
-    let value = if call.accept.contains("as=Table") {
+    let mut value = if call.accept.contains("as=Table") {
         table::table(&call.resource, &items, call.now, Some(&revision))
     } else if call.accept.contains("as=PartialObjectMetadataList") {
         json!({
@@ -218,6 +250,10 @@ fn list(call: &Call) -> Result<Response<Body>, Refusal> {
             "items": items.iter().map(|o| versioned(&call.resource, o)).collect::<Vec<_>>(),
         })
     };
+    if let Some((token, left)) = page {
+        value["metadata"]["continue"] = json!(token);
+        value["metadata"]["remainingItemCount"] = json!(left);
+    }
     Ok(crate::http::json(StatusCode::OK, &value))
 }
 

@@ -107,7 +107,12 @@ pub(crate) fn apply(live: Option<&Value>, wanted: &Value, writer: &Writer<'_>) -
 
 /// Notes an ordinary write: the fields it changed are the writer's now.
 pub(crate) fn note_update(before: Option<&Value>, after: &mut Value, writer: &Writer<'_>) {
-    let mut owners = before.map(read_owners).unwrap_or_default();
+    // Who writes managed fields means them; who leaves them out does not understand them.
+    let given = after["metadata"]["managedFields"].as_array().is_some_and(|list| !list.is_empty());
+    let mut owners = match before {
+        Some(_) if given && writer.subresource.is_empty() => read_owners(after),
+        before => before.map(read_owners).unwrap_or_default(),
+    };
     let empty = json!({});
     let old = before.unwrap_or(&empty);
     let mut fields = BTreeSet::new();
@@ -490,6 +495,26 @@ mod tests {
         assert_eq!(second["spec"]["containers"].as_array().unwrap().len(), 2);
         let third = apply(Some(&second), &pod(json!([])), &writer("two", false)).unwrap();
         assert_eq!(third["spec"]["containers"], json!([{"name": "a", "image": "1"}]));
+    }
+
+    #[test]
+    fn managed_fields_can_be_handed_over_and_forgotten() {
+        let mut first = config(json!({"a": "1"}));
+        note_update(None, &mut first, &writer("kubectl", false));
+        let mut handed = first.clone();
+        handed["metadata"]["managedFields"][0]["manager"] = json!("daedal");
+        handed["metadata"]["managedFields"][0]["operation"] = json!("Apply");
+        note_update(Some(&first), &mut handed, &writer("mover", false));
+        let second = apply(Some(&handed), &config(json!({})), &writer("daedal", false)).unwrap();
+        assert_eq!(second["data"], json!({}), "it was owned, so it goes");
+        let mut forgotten = first.clone();
+        forgotten["metadata"]["managedFields"] = json!([{}]);
+        note_update(Some(&first), &mut forgotten, &writer("mover", false));
+        assert_eq!(forgotten["metadata"]["managedFields"], json!([]));
+        let mut ignorant = first.clone();
+        ignorant["metadata"]["managedFields"] = json!([]);
+        note_update(Some(&first), &mut ignorant, &writer("mover", false));
+        assert_eq!(ignorant["metadata"]["managedFields"], first["metadata"]["managedFields"]);
     }
 
     #[test]

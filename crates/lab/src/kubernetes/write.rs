@@ -280,6 +280,20 @@ fn commit(
     }
 }
 
+/// Somebody else was quicker.
+fn modified(call: &Call) -> Refusal {
+    let stored = call.resource.stored();
+    let (group, plural) = stored.rsplit_once('/').unwrap_or(("", &stored));
+    let shown = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
+    let mut refusal = Refusal::conflict(format!(
+        "Operation cannot be fulfilled on {shown} \"{}\": the object has been modified; please apply your changes to the latest \
+         version and try again",
+        call.name
+    ));
+    refusal.details = Some(json!({"name": call.name, "group": group, "kind": plural}));
+    refusal
+}
+
 /// PUT.
 pub(crate) fn replace(call: &Call) -> Result<Response<Body>, Refusal> {
     let wanted = call.object()?;
@@ -299,14 +313,10 @@ pub(crate) fn replace(call: &Call) -> Result<Response<Body>, Refusal> {
         // Only server-side apply creates by name; an update of nothing is refused.
         return Err(Refusal::not_found(&key.resource, &key.name));
     }
-    let name = call.name.clone();
     edit(call, |live| {
         let asked = wanted["metadata"]["resourceVersion"].as_str().filter(|v| !v.is_empty());
         if asked.is_some_and(|v| live["metadata"]["resourceVersion"] != v) {
-            return Err(Refusal::conflict(format!(
-                "Operation cannot be fulfilled on {} \"{name}\": the object has been modified; please apply your changes to the latest version and try again",
-                call.resource.plural
-            )));
+            return Err(modified(call));
         }
         Ok(wanted.clone())
     })
@@ -333,7 +343,7 @@ pub(crate) fn patch(call: &Call) -> Result<Response<Body>, Refusal> {
         }
         let asked = patch["metadata"]["resourceVersion"].as_str();
         if asked.is_some_and(|v| live["metadata"]["resourceVersion"] != v) {
-            return Err(Refusal::conflict("the object has been modified"));
+            return Err(modified(call));
         }
         Ok(object)
     })
@@ -354,7 +364,12 @@ fn server_side_apply(call: &Call, wanted: &Value) -> Result<Response<Body>, Refu
     let shape = schema::of(&call.store, &call.resource);
     typed(call, &shape, wanted)?;
     let mut warnings = Vec::new();
+    let asked = wanted["metadata"]["resourceVersion"].as_str().filter(|v| !v.is_empty());
     let mut make = |existing: Option<&Value>| -> Result<Value, Refusal> {
+        let revision = existing.map_or(&Value::Null, |live| &live["metadata"]["resourceVersion"]);
+        if asked.is_some_and(|asked| revision != asked) {
+            return Err(modified(call));
+        }
         let mut object = apply(existing, wanted, &call.writer(&manager, &version, &shape))?;
         match existing {
             None => {

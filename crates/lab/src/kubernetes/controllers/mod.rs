@@ -36,6 +36,7 @@ enum Task {
     Job(Key),
     ReplicaSet(Key),
     Pod(Key),
+    Node(Key),
     ApiService(Key),
     Webhook(Key),
 }
@@ -121,6 +122,7 @@ impl Work<'_> {
             Task::Job(key) => job::reconcile(self, key),
             Task::ReplicaSet(key) => replica_set::reconcile(self, key),
             Task::Pod(key) => pod::reconcile(self, key),
+            Task::Node(key) => pod::of_node(self, key),
             Task::Namespace(key) => namespace::reconcile(self, key),
             Task::Definition(key) => definition::reconcile(self, key),
             Task::ApiService(key) => serving::api_service(self, key),
@@ -152,7 +154,13 @@ impl Work<'_> {
                     self.memory.due.remove(key);
                 }
             }
-            "nodes" if matters(change) => self.node_changed(&key.name, gone),
+            "nodes" if matters(change) => {
+                let ready = |node: &Value| common::condition(node, "Ready").map(|c| c["status"].clone());
+                if change.previous.as_deref().map(ready) != Some(ready(object)) {
+                    self.memory.queue.insert(Task::Node(key.clone()));
+                }
+                self.node_changed(&key.name, gone);
+            }
             "namespaces" | "serviceaccounts" | "scheduling.k8s.io/priorityclasses" => {
                 let refused = std::mem::take(&mut self.memory.refused);
                 self.memory.queue.extend(refused);

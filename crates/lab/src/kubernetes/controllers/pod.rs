@@ -405,6 +405,35 @@ fn address(work: &Work<'_>, pod: &Value, status: &mut Value, made: bool) {
     status["podIPs"] = json!([{"ip": ip}]);
 }
 
+/// Pods of a node that has gone silent are not Ready, until it is back.
+pub(super) fn of_node(work: &Work<'_>, key: &Key) {
+    let Some(node) = work.store.get(key) else { return };
+    let silent = match common::condition(&node, "Ready").and_then(|c| c["status"].as_str()) {
+        Some("Unknown") => true,
+        Some("True") => false,
+        _ => return,
+    };
+    let why = ("NodeNotReady", "Node is not ready");
+    for pod in work.store.list("pods", None).0 {
+        let Some(ready) = common::condition(&pod, "Ready") else { continue };
+        let affected = if silent { ready["status"] == "True" } else { ready["reason"] == why.0 };
+        if pod["spec"]["nodeName"] != *key.name || !affected {
+            continue;
+        }
+        let stated = match silent {
+            true => common::stated(&pod, "Ready", "False", why, work.now),
+            false => common::stated(&pod, "Ready", "True", ("", ""), work.now),
+        };
+        common::change(work, &common::key("pods", &pod), &pod, |pod| {
+            for condition in pod["status"]["conditions"].as_array_mut().into_iter().flatten() {
+                if condition["type"] == "Ready" {
+                    *condition = stated.clone();
+                }
+            }
+        });
+    }
+}
+
 /// Ends the pod of a Job when it has worked for long enough.
 fn ran(work: &mut Work<'_>, key: &Key, pod: &Value) {
     if !works(pod) || !common::is_ready(pod) {
