@@ -111,6 +111,19 @@ impl Compared<'_> {
             self.value(item, other);
             self.path.pop();
         }
+        // A server puts elements into the order of who applies them.
+        let are_here =
+            |among: &[Value], item: &&Value| among.iter().any(|other| keys::same(item, other, keys));
+        let wanted: Vec<&Value> = items.iter().filter(|item| are_here(found, item)).collect();
+        let there: Vec<&Value> = found.iter().filter(|item| are_here(items, item)).collect();
+        if wanted.iter().zip(&there).any(|(a, b)| !keys::same(a, b, keys)) {
+            let names = |items: &[&Value]| {
+                let names: Vec<String> = items.iter().map(|item| keys::shown(item, keys)).collect();
+                Some(names.join(", "))
+            };
+            let path = shown_path(&self.path);
+            self.changes.push(FieldChange { path, from: names(&there), to: names(&wanted) });
+        }
     }
 
     /// A list that belongs to one manager as a whole.
@@ -145,16 +158,32 @@ impl Compared<'_> {
 
     /// Whether the API server keeps nothing of a value of Kubernetes' own kinds.
     fn says_nothing(&self, want: &Value) -> bool {
+        /// Maps of texts and quantities: an empty one is not kept, but an empty text in one is.
+        const MAPS: &[&str] = &[
+            "annotations",
+            "binaryData",
+            "capacity",
+            "data",
+            "hard",
+            "labels",
+            "limits",
+            "matchLabels",
+            "nodeSelector",
+            "parameters",
+            "requests",
+            "selector",
+        ];
+        let is_map = |field: Option<&&str>| field.is_some_and(|field| MAPS.contains(field));
+        let fields = self.fields();
         match want {
             Value::Null => true,
-            Value::Object(entries) => {
-                entries.is_empty() && self.own
-                    || !entries.is_empty() && entries.values().all(|v| self.says_nothing(v))
-            }
-            Value::Array(items) => items.is_empty() && self.own,
-            Value::String(text) => text.is_empty() && self.own,
-            Value::Bool(b) => !b && self.own,
-            Value::Number(number) => number.as_f64() == Some(0.0) && self.own,
+            _ if !self.own => false,
+            // Whether an empty structure is there makes a difference, as in the selectors of a network policy.
+            Value::Object(entries) => entries.is_empty() && is_map(fields.last()),
+            Value::Array(items) => items.is_empty(),
+            Value::String(text) => text.is_empty() && !is_map(fields.iter().rev().nth(1)),
+            Value::Bool(b) => !b,
+            Value::Number(number) => number.as_f64() == Some(0.0),
         }
     }
 

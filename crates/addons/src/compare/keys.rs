@@ -12,6 +12,8 @@ const PROTOCOL: (&str, Option<&str>) = ("protocol", Some("TCP"));
 pub(super) fn of(kind: &str, path: &[&str], items: &[Value]) -> Option<Keys> {
     let field = *path.last()?;
     let keys: Keys = match field {
+        // As a whole it is the account's.
+        "imagePullSecrets" if kind == "ServiceAccount" => return None,
         "containers"
         | "initContainers"
         | "ephemeralContainers"

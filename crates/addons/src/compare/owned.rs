@@ -33,6 +33,8 @@ fn walk(ours: &Value, others: &[&Value], want: Option<&Value>, live: &Value, com
         match said {
             Some(said) if !leaf => walk(below, &others, Some(said), found, compared),
             Some(_) => {}
+            // What goes comes back as its default, which is what it is.
+            None if others.is_empty() && compared.says_nothing(found) => {}
             None if others.is_empty() => compared.changed(Some(found), None),
             None if !leaf => walk(below, &others, None, found, compared),
             None => {}

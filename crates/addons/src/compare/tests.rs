@@ -27,7 +27,7 @@ fn fields_that_are_left_to_others_make_no_difference() {
 }
 
 #[test]
-fn elements_are_found_by_their_keys_in_any_order() {
+fn elements_are_found_by_their_keys() {
     let live = deployment(&json!([
         {"name": "side", "image": "s:1"},
         {"name": "app", "image": "a:1", "env": [{"name": "B", "value": "2"}, {"name": "A", "value": "1"}],
@@ -35,8 +35,8 @@ fn elements_are_found_by_their_keys_in_any_order() {
             "volumeMounts": [{"mountPath": "/b", "name": "v"}, {"mountPath": "/a", "name": "v"}]},
     ]));
     let same = deployment(&json!([{"name": "app", "image": "a:1",
-        "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
-        "ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}],
+        "env": [{"name": "B", "value": "2"}, {"name": "A", "value": "1"}],
+        "ports": [{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53}],
         "volumeMounts": [{"mountPath": "/a", "name": "v"}]}]));
     assert_eq!(changes(&same, &live), [""; 0]);
     let other = deployment(&json!([{"name": "app", "image": "a:2", "env": [{"name": "C", "value": "3"}]}]));
@@ -186,4 +186,44 @@ fn an_element_that_is_no_longer_said_goes_by_its_keys() {
 fn names_that_are_no_words_are_quoted() {
     let with = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"annotations": {"a.b/c": value}}});
     assert_eq!(changes(&with("x"), &with("y")), ["metadata.annotations.\"a.b/c\": y → x"]);
+}
+
+#[test]
+fn the_order_of_elements_is_that_of_who_applies_them() {
+    let with = |names: &[&str]| deployment(&names.iter().map(|name| json!({"name": name})).collect());
+    let live = with(&["x", "a", "y", "b"]);
+    assert_eq!(changes(&with(&["a", "b"]), &live), [""; 0]);
+    assert_eq!(
+        changes(&with(&["b", "a", "c"]), &live),
+        [
+            "spec.template.spec.containers[c]: - → {\"name\":\"c\"}",
+            "spec.template.spec.containers: a, b → b, a",
+        ]
+    );
+}
+
+#[test]
+fn an_empty_structure_or_text_may_say_something() {
+    let config = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data});
+    assert_eq!(changes(&config(json!({"a": ""})), &config(json!({}))), ["data.a: - → "]);
+    assert_eq!(changes(&config(json!({})), &config(Value::Null)), [""; 0]);
+    let policy = |from: Value| json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": {"ingress": [{"from": [from]}]}});
+    let (one, both) = (json!({"podSelector": {}}), json!({"podSelector": {}, "namespaceSelector": {}}));
+    assert_eq!(changes(&policy(both), &policy(one)), ["spec.ingress[0].from[0].namespaceSelector: - → {}"]);
+    let account =
+        |names: Value| json!({"apiVersion": "v1", "kind": "ServiceAccount", "imagePullSecrets": names});
+    let two = account(json!([{"name": "a"}, {"name": "b"}]));
+    assert_eq!(changes(&account(json!([{"name": "a"}])), &two).len(), 1, "the list is one value");
+}
+
+#[test]
+fn what_goes_and_comes_back_as_its_default_is_no_change() {
+    let job =
+        |spec: Value| json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {}, "spec": spec});
+    let mut live = job(json!({"schedule": "@daily", "suspend": false}));
+    let ours = json!({"f:spec": {"f:schedule": {}, "f:suspend": {}}});
+    live["metadata"]["managedFields"] = managed(&[("daedal", "Apply", ours)]);
+    assert_eq!(changes(&job(json!({"schedule": "@daily"})), &live), [""; 0]);
+    live["spec"]["suspend"] = json!(true);
+    assert_eq!(changes(&job(json!({"schedule": "@daily"})), &live), ["spec.suspend: true → -"]);
 }
