@@ -285,6 +285,15 @@ const SUITES: &[Suite] = &[
         quick: None,
     },
     Suite {
+        name: "addons",
+        what: "comparisons, sets and readiness of add-ons beside a real API server and kubectl",
+        peer: || peers::built("kubernetes-", "kube-apiserver").and(peers::built("etcd-v", "etcd")),
+        told_in: None,
+        wanted: "build etcd and kubernetes",
+        run: Way::Tests { package: "addons", name: "real_kubernetes", only: &[] },
+        quick: None,
+    },
+    Suite {
         name: "kubectl",
         what: "unmodified kubectl against a served lab",
         peer: kubectl,
