@@ -12,7 +12,7 @@ use rustls::pki_types::ServerName;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-async fn get(lab: &Lab, host: &str, path: &str, token: Option<&str>) -> Response<bytes::Bytes> {
+pub(crate) async fn get(lab: &Lab, host: &str, path: &str, token: Option<&str>) -> Response<bytes::Bytes> {
     let stream = lab.fabric().dial(&Target::new(host, 443)).await.unwrap();
     let tls = tokio_rustls::TlsConnector::from(lab.pki().client_config().unwrap());
     let stream = tls.connect(ServerName::try_from(host.to_owned()).unwrap(), stream).await.unwrap();
@@ -27,7 +27,7 @@ async fn get(lab: &Lab, host: &str, path: &str, token: Option<&str>) -> Response
     Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
 }
 
-fn lab() -> Lab {
+pub(crate) fn lab() -> Lab {
     let charts = vec!["https://helm.cilium.io".into(), "oci://quay.io/jetstack/charts".into()];
     Lab::new(LabSpec { charts, ..LabSpec::default() }).unwrap()
 }

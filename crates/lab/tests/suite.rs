@@ -12,6 +12,7 @@ mod factory_story;
 mod ground;
 mod kubernetes_story;
 mod lab_story;
+mod standins;
 mod talos_client;
 mod talos_story;
 mod workloads;
