@@ -254,7 +254,6 @@ async fn jobs_end_and_stateful_sets_follow_their_order() {
     assert!(claims.len() == 2 && claims.iter().all(|claim| claim["status"]["phase"] == "Bound"));
 }
 
-/// Mission: F6
 #[tokio::test(start_paused = true)]
 async fn without_a_network_only_pods_of_the_host_run() {
     let mut ours = Cluster::new(1);
