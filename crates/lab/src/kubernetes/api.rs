@@ -11,7 +11,7 @@ use super::resources::{self, Resource};
 use super::selector::Selector;
 use super::status::Refusal;
 use super::store::{Key, Store};
-use super::{discovery, table, watching, write};
+use super::{deletion, discovery, table, watching, write};
 use crate::Pace;
 use crate::http::{Body, Handler};
 use crate::talos::keys::Caller;
@@ -163,8 +163,8 @@ fn dispatch(call: Call) -> Result<Response<Body>, Refusal> {
         ("POST", true) => write::act(&call),
         ("PUT", true) => write::replace(&call),
         ("PATCH", true) => write::patch(&call),
-        ("DELETE", true) => write::delete(&call),
-        ("DELETE", false) => write::delete_collection(&call),
+        ("DELETE", true) => deletion::delete(&call),
+        ("DELETE", false) => deletion::delete_collection(&call),
         _ => Err(Refusal::method_not_allowed()),
     }
 }

@@ -5,6 +5,7 @@ mod api;
 mod apply;
 mod controllers;
 mod defaults;
+mod deletion;
 mod discovery;
 pub(crate) mod kubelet;
 mod merge;

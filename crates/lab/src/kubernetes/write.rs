@@ -9,10 +9,11 @@ use super::admission;
 use super::api::{Call, shown};
 use super::apply::{Writer, apply, note_update};
 use super::defaults;
+use super::deletion;
 use super::merge::{json_merge, json_patch, strategic};
 use super::schema::{self, Shape};
 use super::status::Refusal;
-use super::store::{Key, Store, timestamp};
+use super::store::Key;
 use super::validate;
 use super::webhooks;
 use crate::http::Body;
@@ -91,7 +92,7 @@ fn admit(call: &Call, object: &mut Value) -> Result<Vec<String>, Refusal> {
 }
 
 /// Lets the webhooks hear of what is to be done.
-fn heard(call: &Call, operation: &str, object: &Value) -> Result<(), Refusal> {
+pub(crate) fn heard(call: &Call, operation: &str, object: &Value) -> Result<(), Refusal> {
     if !call.subresource.is_empty() {
         return Ok(());
     }
@@ -139,7 +140,7 @@ fn complete(call: &Call, object: &mut Value, name: &str) {
             object["spec"] = json!({"finalizers": ["kubernetes"]});
         }
         "CustomResourceDefinition" => {
-            object["metadata"]["finalizers"] = json!([CLEANUP]);
+            object["metadata"]["finalizers"] = json!([deletion::CLEANUP]);
             let none = json!({"plural": "", "kind": ""});
             object["status"] = json!({"conditions": [], "acceptedNames": none, "storedVersions": []});
         }
@@ -499,90 +500,6 @@ fn finalize(call: &Call, wanted: &Value) -> Result<Response<Body>, Refusal> {
     stored(call, &key, StatusCode::OK, result)
 }
 
-/// DELETE of one object.
-pub(crate) fn delete(call: &Call) -> Result<Response<Body>, Refusal> {
-    let key = call.key();
-    let live = call.store.get(&key).ok_or_else(|| Refusal::not_found(&key.resource, &key.name))?;
-    let options: Value = serde_json::from_slice(&call.body).unwrap_or_default();
-    let wanted = &options["preconditions"]["uid"];
-    if wanted.is_string() && *wanted != live["metadata"]["uid"] {
-        return Err(Refusal::conflict("the UID in the precondition does not match the UID in record"));
-    }
-    heard(call, "DELETE", &live)?;
-    let asked = call.query.contains_key("dryRun") || options["dryRun"].is_array();
-    if asked {
-        return shown(call, StatusCode::OK, &live);
-    }
-    let orphan = options["propagationPolicy"] == "Orphan";
-    remove(&call.store, &key, orphan, call.now);
-    match call.store.get(&key) {
-        Some(dying) => shown(call, StatusCode::OK, &dying),
-        None => Ok(crate::http::json(
-            StatusCode::OK,
-            &json!({
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-                "details": {"name": key.name, "kind": call.resource.plural, "group": call.resource.group,
-                            "uid": live["metadata"]["uid"]},
-            }),
-        )),
-    }
-}
-
-/// What holds a definition until its objects are gone.
-pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// Removes an object (or lets it die when finalizers hold it) and what hangs on it. Namespaces and definitions of custom kinds are
-/// emptied by their controllers first.
-pub(crate) fn remove(store: &Store, key: &Key, orphan: bool, now: i64) {
-    let Some(live) = store.get(key) else { return };
-    let emptied = match key.resource.as_str() {
-        "namespaces" => live["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty()),
-        other => other == "apiextensions.k8s.io/customresourcedefinitions",
-    };
-    let held = live["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
-    if held || emptied {
-        let _ = store.change(key, now, |live| {
-            let mut object = live.cloned().unwrap_or_default();
-            if !object["metadata"]["deletionTimestamp"].is_string() {
-                object["metadata"]["deletionTimestamp"] = json!(timestamp(now));
-                object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-                if key.resource == "namespaces" {
-                    object["status"]["phase"] = json!("Terminating");
-                }
-            }
-            Ok::<_, std::convert::Infallible>(Some(object))
-        });
-        if emptied {
-            return;
-        }
-    } else {
-        store.remove(key, now);
-    }
-    let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
-    let owned = if orphan || held { Vec::new() } else { store.owned_by(uid) };
-    owned.into_iter().for_each(|(dependent, _)| remove(store, &dependent, false, now));
-    if key.resource == "nodes" {
-        let there = store.keys(|k, pod| k.resource == "pods" && pod["spec"]["nodeName"] == *key.name);
-        there.iter().for_each(|pod| remove(store, pod, false, now));
-    }
-}
-
-/// DELETE of a collection.
-pub(crate) fn delete_collection(call: &Call) -> Result<Response<Body>, Refusal> {
-    let selector = call.selector();
-    let stored = call.resource.stored();
-    let keys = call.store.keys(|key, object| {
-        key.resource == stored && call.scope().is_none_or(|n| n == key.namespace) && selector.fits(object)
-    });
-    for key in keys {
-        remove(&call.store, &key, false, call.now);
-    }
-    Ok(crate::http::json(
-        StatusCode::OK,
-        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}),
-    ))
-}
-
 /// POST to a subresource.
 pub(crate) fn act(call: &Call) -> Result<Response<Body>, Refusal> {
     let success =
@@ -596,7 +513,7 @@ pub(crate) fn act(call: &Call) -> Result<Response<Body>, Refusal> {
                     "Cannot evict pod as it would violate the pod's disruption budget.",
                 ));
             }
-            remove(&call.store, &key, false, call.now);
+            deletion::remove(&call.store, &key, false, call.now);
             Ok(crate::http::json(StatusCode::CREATED, &success))
         }
         ("pods", "binding") => {

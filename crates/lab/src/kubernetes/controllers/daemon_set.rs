@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::common::{self, Maker};
 use super::schedule;
 use super::{Task, Work};
+use crate::kubernetes::deletion;
 use crate::kubernetes::store::Key;
-use crate::kubernetes::write;
 
 const HASH: &str = "controller-revision-hash";
 
@@ -44,11 +44,11 @@ pub(super) fn reconcile(work: &mut Work<'_>, key: &Key) {
             (false, true) => {}
             (false, false) => {
                 stray += pods.len();
-                pods.iter().for_each(|(pod, _)| write::remove(work.store, pod, false, work.now));
+                pods.iter().for_each(|(pod, _)| deletion::remove(work.store, pod, false, work.now));
             }
         }
     }
-    on.into_values().flatten().for_each(|(pod, _)| write::remove(work.store, &pod, false, work.now));
+    on.into_values().flatten().for_each(|(pod, _)| deletion::remove(work.store, &pod, false, work.now));
 
     let maker = Maker {
         api_version: "apps/v1",
@@ -59,7 +59,7 @@ pub(super) fn reconcile(work: &mut Work<'_>, key: &Key) {
     replace(work, &set, &hash, &mut wanted);
     for (node, pods) in &wanted {
         for (pod, _) in pods.iter().filter(|(_, pod)| common::has_ended(pod)) {
-            write::remove(work.store, pod, false, work.now);
+            deletion::remove(work.store, pod, false, work.now);
         }
         if pods.iter().any(|(_, pod)| !common::has_ended(pod)) {
             continue;
@@ -107,7 +107,7 @@ fn replace(work: &Work<'_>, set: &Value, hash: &str, wanted: &mut [(String, Vec<
         }
         missing += usize::from(is_ready);
         for (pod, _) in pods.iter().filter(|(_, pod)| old(pod)) {
-            write::remove(work.store, pod, false, work.now);
+            deletion::remove(work.store, pod, false, work.now);
         }
         pods.retain(|(_, pod)| !old(pod));
     }

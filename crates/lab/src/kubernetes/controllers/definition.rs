@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::common;
 use super::{Task, Work};
+use crate::kubernetes::deletion;
 use crate::kubernetes::store::Key;
-use crate::kubernetes::write;
 
 /// Until a new kind is served.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -64,12 +64,12 @@ fn empty(work: &Work<'_>, key: &Key, definition: &Value) {
     let resource = format!("{}/{}", text(&spec["group"]), text(&spec["names"]["plural"]));
     for object in work.store.list(&resource, None).0 {
         if !common::is_dying(&object) {
-            write::remove(work.store, &common::key(&resource, &object), false, work.now);
+            deletion::remove(work.store, &common::key(&resource, &object), false, work.now);
         }
     }
     // What finalizers hold back holds the definition back; the removal of the last one brings it here again.
     let held =
-        definition["metadata"]["finalizers"].as_array().into_iter().flatten().any(|f| f != write::CLEANUP);
+        definition["metadata"]["finalizers"].as_array().into_iter().flatten().any(|f| f != deletion::CLEANUP);
     if work.store.list(&resource, None).0.is_empty() && !held {
         work.store.remove(key, work.now);
     }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::common;
 use super::{Task, Work};
+use crate::kubernetes::deletion;
 use crate::kubernetes::store::{Key, timestamp};
-use crate::kubernetes::write;
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
@@ -173,7 +173,7 @@ fn forget(work: &Work<'_>, deployment: &Value, old: &[Set]) {
         old.iter().filter(|set| set.spec() == 0 && set.status("replicas") == 0).collect();
     empty.sort_by_key(|set| std::cmp::Reverse(set.revision()));
     for set in empty.iter().skip(kept) {
-        write::remove(work.store, &set.key, false, work.now);
+        deletion::remove(work.store, &set.key, false, work.now);
     }
 }
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::common::{self, Maker};
 use super::{Task, Work};
+use crate::kubernetes::deletion;
 use crate::kubernetes::store::{Key, timestamp};
-use crate::kubernetes::write;
 
 pub(super) fn reconcile(work: &mut Work<'_>, key: &Key) {
     let Some(job) = work.store.get(key).filter(|object| !common::is_dying(object)) else { return };
@@ -41,7 +41,7 @@ pub(super) fn reconcile(work: &mut Work<'_>, key: &Key) {
     if end.is_some() || suspended {
         for (pod, object) in &pods {
             if !common::has_ended(object) {
-                write::remove(work.store, pod, false, work.now);
+                deletion::remove(work.store, pod, false, work.now);
             }
         }
         active = 0;
@@ -121,6 +121,6 @@ fn expire(work: &mut Work<'_>, key: &Key, job: &Value) {
     if left > 0 {
         work.later(Task::Job(key.clone()), Duration::from_secs(left as u64));
     } else {
-        write::remove(work.store, key, false, work.now);
+        deletion::remove(work.store, key, false, work.now);
     }
 }

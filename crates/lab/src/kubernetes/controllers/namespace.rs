@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::common;
 use super::{Task, Work};
+use crate::kubernetes::deletion;
 use crate::kubernetes::store::Key;
-use crate::kubernetes::write;
 
 /// Until a namespace that is being deleted is emptied.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ fn end(work: &mut Work<'_>, key: &Key, namespace: &Value) {
         work.store.keys(|k, object| k.namespace == key.name && (held || !common::is_dying(object)))
     };
     for object in inside(false) {
-        write::remove(work.store, &object, false, work.now);
+        deletion::remove(work.store, &object, false, work.now);
     }
     let left = inside(true);
     if left.is_empty() {

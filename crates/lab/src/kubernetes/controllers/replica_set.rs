@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::common::{self, Maker};
 use super::{Task, Work};
+use crate::kubernetes::deletion;
 use crate::kubernetes::store::Key;
-use crate::kubernetes::write;
 
 pub(super) fn reconcile(work: &mut Work<'_>, key: &Key) {
     let Some(set) = work.store.get(key).filter(|set| !common::is_dying(set)) else { return };
@@ -24,7 +24,7 @@ pub(super) fn reconcile(work: &mut Work<'_>, key: &Key) {
             (placed, common::is_ready(pod), std::cmp::Reverse(key.name.clone()))
         });
         for (pod, _) in pods.iter().take(pods.len() - wanted) {
-            write::remove(work.store, pod, false, work.now);
+            deletion::remove(work.store, pod, false, work.now);
         }
     }
     report(work, key, &set, failure.as_deref());

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::common::{self, Maker};
 use super::{Task, Work};
+use crate::kubernetes::deletion;
 use crate::kubernetes::store::Key;
-use crate::kubernetes::write;
 
 const HASH: &str = "controller-revision-hash";
 
@@ -22,7 +22,7 @@ pub(super) fn reconcile(work: &mut Work<'_>, key: &Key) {
     for number in 0..wanted {
         let ready = match pods.get(&number) {
             Some((pod, _)) if common::has_ended(&work.store.get(pod).unwrap_or_default()) => {
-                write::remove(work.store, pod, false, work.now);
+                deletion::remove(work.store, pod, false, work.now);
                 false
             }
             Some((_, pod)) => common::is_ready(pod),
@@ -39,7 +39,7 @@ pub(super) fn reconcile(work: &mut Work<'_>, key: &Key) {
     if settled || at_once {
         let extra = pods.range(wanted..).next_back();
         if let Some((_, (pod, _))) = extra {
-            write::remove(work.store, pod, false, work.now);
+            deletion::remove(work.store, pod, false, work.now);
         } else {
             update(work, &set, &pods, wanted, &revision);
         }
@@ -102,7 +102,7 @@ fn update(
     }
     for (_, (key, pod)) in pods.range(from..wanted).rev() {
         if pod["metadata"]["labels"][HASH] != revision {
-            write::remove(work.store, key, false, work.now);
+            deletion::remove(work.store, key, false, work.now);
             return;
         }
         if !common::is_ready(pod) {
