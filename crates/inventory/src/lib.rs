@@ -11,6 +11,7 @@
 mod addon;
 mod base;
 mod boot;
+mod catalogue;
 mod check;
 mod cluster;
 mod diagnostic;
@@ -41,6 +42,7 @@ mod yaml;
 
 pub use addon::{Addon, AddonSource, AddonText, ManifestSource, PodSecurity};
 pub use base::tidy;
+pub use catalogue::{Entry, EntrySource, Need, catalogue};
 pub use cluster::*;
 pub use diagnostic::{Diagnostic, Diagnostics, Place, Related, Severity};
 pub use import::{Imported, Shape, import};

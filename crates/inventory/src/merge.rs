@@ -24,9 +24,14 @@ const WHOLE: [&str; 11] = [
     ".endpoints",
 ];
 /// By what two elements of a list are the same, where it is not their `name`. By the end of the path.
-const KNOWN_BY: [(&str, &str); 3] = [("extraMounts", "destination"), ("vlans", "id"), ("routes", "to")];
+const KNOWN_BY: [(&str, &str); 4] =
+    [("extraMounts", "destination"), ("vlans", "id"), ("routes", "to"), ("spec.addons", ITSELF)];
+/// The name of an element is what it says, if that is a text.
+const ITSELF: &str = "";
 /// Lists whose elements are merged and not replaced.
-const MERGED: [&str; 2] = ["spec.pools", "spec.pools.nodes"];
+const MERGED: [&str; 3] = ["spec.pools", "spec.pools.nodes", "spec.addons"];
+/// Values of charts, whose lists are replaced, as Helm replaces them.
+const VALUES: &str = "spec.addons.values";
 
 /// Merges a document over another.
 pub(crate) fn merge(below: Node, above: Node, schema: &Json) -> Node {
@@ -42,12 +47,13 @@ impl<'s> Merger<'s> {
         let kind = path.kind();
         let is_whole =
             WHOLE.iter().any(|end| kind.ends_with(end)) || schema.is_some_and(|s| self.is_one_of(s));
+        let is_replaced = is_whole || kind.starts_with(VALUES);
         let span = above.span;
         let value = match (below.value, above.value) {
             (Value::Map(below), Value::Map(above)) if !is_whole => {
                 Value::Map(self.entries(below, above, schema, path))
             }
-            (Value::Seq(below), Value::Seq(above)) if !is_whole => {
+            (Value::Seq(below), Value::Seq(above)) if !is_replaced => {
                 Value::Seq(self.items(below, above, schema, path, &kind))
             }
             (_, above) => above,
@@ -113,7 +119,12 @@ impl<'s> Merger<'s> {
                 continue;
             };
             let there = merged.remove(at);
-            let item = if is_merged { self.node(there, item, schema, &path.index(at)) } else { item };
+            let item = match &item.value {
+                // A name alone says nothing about the settings that the base gives it.
+                Value::Scalar { .. } if is_merged => there,
+                _ if is_merged => self.node(there, item, schema, &path.index(at)),
+                _ => item,
+            };
             merged.insert(at, item);
         }
         merged
@@ -149,6 +160,12 @@ impl<'s> Merger<'s> {
 
 /// What an element of a list is called.
 fn name<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    if key == ITSELF
+        && let Value::Scalar { text, .. } = &node.value
+    {
+        return Some(text);
+    }
+    let key = if key == ITSELF { "name" } else { key };
     match &node.get(key)?.value.value {
         Value::Scalar { text, .. } => Some(text),
         _ => None,
@@ -213,6 +230,17 @@ mod tests {
         );
         let expected =
             "{spec: {tags: [a@0, b@1, c@1], machine: {vlans: [{id: 5@1}, {id: 6@1}], logs: [x@0, y@1]}}}";
+        assert_eq!(shown(&tree), expected);
+    }
+
+    #[test]
+    fn add_ons_are_merged_by_name_and_lists_of_values_are_replaced() {
+        let tree = merged(
+            "spec: {addons: [cilium, {name: a, values: {l: [x], m: {k: v}}}, {name: b, timeout: 5m}]}",
+            "spec: {addons: [{name: cilium, version: v}, {name: a, values: {l: [y], m: {n: w}}}, b, c]}",
+        );
+        let expected = "{spec: {addons: [{name: cilium@1, version: v@1}, {name: a@1, values: {l: [y@1], m: {k: v@0, n: w@1}}}, \
+                        {name: b@0, timeout: 5m@0}, c@1]}}";
         assert_eq!(shown(&tree), expected);
     }
 

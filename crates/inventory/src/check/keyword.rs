@@ -1,6 +1,6 @@
 //! The words of JSON Schema that the document's types use, and what they mean for a value.
 
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Number, Value as Json};
 
 use crate::yaml::{Kind, Node, Value};
 
@@ -49,6 +49,27 @@ pub(crate) fn constants(schema: &Json) -> Vec<&str> {
         .flatten()
         .filter_map(|c| c.get("const")?.as_str())
         .collect()
+}
+
+/// Whether a mapping may hold anything.
+pub(crate) fn is_free(schema: &Json) -> bool {
+    schema.get("additionalProperties") == Some(&Json::Bool(true))
+}
+
+/// A single value that may be of any type.
+pub(crate) fn plain(kind: Kind, text: &str) -> Json {
+    let number = || match integer(text) {
+        Some(whole) => {
+            u64::try_from(whole).map(Number::from).or_else(|_| i64::try_from(whole).map(Number::from)).ok()
+        }
+        None => text.parse().ok().and_then(Number::from_f64),
+    };
+    match kind {
+        Kind::Null => Json::Null,
+        Kind::Bool => Json::Bool(text.eq_ignore_ascii_case("true")),
+        Kind::Int | Kind::Float => number().map_or_else(|| Json::from(text), Json::Number),
+        Kind::Str => Json::from(text),
+    }
 }
 
 /// The keys of which a mapping takes exactly one, if it does.

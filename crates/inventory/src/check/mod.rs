@@ -13,7 +13,8 @@ use std::rc::Rc;
 use serde_json::{Map, Number, Value as Json};
 
 use keyword::{
-    allows, alternatives, bounds, constants, example, fits, in_bounds, integer, kind_name, type_name, types,
+    allows, alternatives, bounds, constants, example, fits, in_bounds, integer, is_free, kind_name, plain,
+    type_name, types,
 };
 
 use crate::diagnostic::Finding;
@@ -23,11 +24,6 @@ use crate::yaml::{Entry, Kind, Node, Span, Value};
 
 /// Keys that are part of the design but not of this version: better said plainly than called unknown.
 const NOT_YET: &[NotYet] = &[
-    NotYet {
-        key: "spec.addons",
-        instead: "Install add-ons with kubectl or helm once the cluster is up.",
-        replaces: &[],
-    },
     NotYet {
         key: "spec.network.dhcp",
         instead: "Give the nodes static addresses.",
@@ -133,9 +129,28 @@ impl<'s> Checker<'s> {
         match &node.value {
             Value::Scalar { kind, text } => self.scalar(*kind, text, schema, path, node.span),
             Value::Seq(items) => Some(self.list(items, schema, path)),
+            Value::Map(_) if is_free(schema) => Some(self.free(node)),
             Value::Map(entries) => {
                 let map = self.mapping(entries, schema, path, at);
                 self.exactly_one(entries, schema, optional, path, at).then_some(map)
+            }
+        }
+    }
+
+    /// A value that may be anything, as it is written.
+    fn free(&mut self, node: &Node) -> Json {
+        match &node.value {
+            Value::Scalar { kind, text } => plain(*kind, text),
+            Value::Seq(items) => Json::Array(items.iter().map(|item| self.free(item)).collect()),
+            Value::Map(entries) => {
+                let mut map = Map::new();
+                for entry in entries {
+                    if looks_secret(&entry.key) {
+                        self.mask(&entry.value);
+                    }
+                    map.insert(entry.key.clone(), self.free(&entry.value));
+                }
+                Json::Object(map)
             }
         }
     }
@@ -263,7 +278,11 @@ impl<'s> Checker<'s> {
             Kind::Bool => Some(Json::Bool(text.eq_ignore_ascii_case("true"))),
             // Text as written, also where it reads like a number: `+10` is not 10.
             Kind::Str | Kind::Int | Kind::Float if allows(schema, "string") => {
-                let is_path = schema.get("format").is_some_and(|format| format == "path");
+                let is_path = match schema.get("format").and_then(Json::as_str) {
+                    Some("path") => !text.contains("://"),
+                    Some("chart") => is_chart_path(text),
+                    _ => false,
+                };
                 Some(Json::String(if is_path { self.placed(text, span) } else { text.to_owned() }))
             }
             Kind::Int | Kind::Float => self.number(text, schema, path, span),
@@ -455,6 +474,11 @@ impl<'s> Checker<'s> {
             _ => Json::Null,
         }
     }
+}
+
+/// Whether a chart is a folder or an archive beside the inventory, and not the name or address of one.
+pub(crate) fn is_chart_path(chart: &str) -> bool {
+    !chart.contains("://") && (chart.contains('/') || chart.ends_with(".tgz"))
 }
 
 /// Whether a schema is of a mapping that takes exactly one key of several.

@@ -27,7 +27,7 @@ const UNDERSTOOD: [&str; 15] = [
     "writeOnly",
 ];
 const FOR_PEOPLE: [&str; 6] = ["$schema", "$defs", "title", "description", "examples", "pattern"];
-const FORMATS: [&str; 4] = ["uint16", "uint32", "double", "path"];
+const FORMATS: [&str; 5] = ["uint16", "uint32", "double", "path", "chart"];
 
 fn collect(schema: &Json, words: &mut BTreeSet<String>) {
     let Some(map) = schema.as_object() else { return };

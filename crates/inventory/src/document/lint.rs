@@ -8,6 +8,6 @@ use serde::Deserialize;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Lint {
     /// Ids of warnings and notes that are accepted, such as `plain-outputs`; docs/ci.md lists them. Errors cannot be ignored.
-    #[schemars(example = ["plain-outputs"])]
+    #[schemars(extend("examples" = [["plain-outputs"]]))]
     pub(crate) ignore: Option<Vec<String>>,
 }

@@ -5,6 +5,7 @@
 //! `resolve`, which can say what is wrong with it. `example` is for editors, and is also what stands in for a required value
 //! that is missing or of the wrong type, so that the rest of the document can still be checked.
 
+mod addon;
 mod lint;
 mod outputs;
 pub(crate) mod pattern;
@@ -22,6 +23,7 @@ use daedal_talos_config::Arch;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub(crate) use addon::{Addon, AddonSettings, Manifests, ManifestsFrom, ManifestsPath, ValuesFile};
 pub(crate) use lint::Lint;
 pub(crate) use outputs::{OutputNames, Outputs, OutputsName};
 pub(crate) use pool::{Patch, Pool, PoolNode, Role};
@@ -150,6 +152,8 @@ pub(crate) struct Spec {
     pub(crate) registries: Option<BTreeMap<String, Registry>>,
     /// Machine-config patches for all nodes, applied in order.
     pub(crate) patches: Option<Vec<Patch>>,
+    /// What is installed in the cluster: names of entries of the catalogue (docs/addons.md), charts and manifests.
+    pub(crate) addons: Option<Vec<Addon>>,
     /// Which findings of `daedal check` are accepted.
     pub(crate) lint: Option<Lint>,
 }

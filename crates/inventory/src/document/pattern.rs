@@ -45,3 +45,9 @@ pub(crate) const SSH_HOST: &str = r"^[^-\s@/\[\]][^\s@/\[\]]*$";
 pub(crate) const SSH_USER: &str = r"^[^-\s:@/][^\s:/]*$";
 /// `user@host:port`, as `ssh -J` takes it.
 pub(crate) const SSH_JUMP: &str = r"^([^-\s:@/][^\s:/]*@)?[^-\s@/][^\s@/]*$";
+/// The name of a release of Helm.
+pub(crate) const RELEASE: &str = "^[a-z0-9]([a-z0-9-]{0,51}[a-z0-9])?$";
+/// Where charts are, without a login.
+pub(crate) const CHART_REPO: &str = r"^([hH][tT][tT][pP][sS]?|[oO][cC][iI])://[^@\s]+$";
+/// A length of time.
+pub(crate) const DURATION: &str = r"^([0-9]+h)?([0-9]+m)?([0-9]+s)?$";

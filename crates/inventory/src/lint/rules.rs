@@ -148,6 +148,7 @@ pub(crate) const LINTS: &[Rule] = &[
 
 /// What an inventory cannot be used with.
 pub(crate) const ERRORS: &[Rule] = &[
+    error("addon", "An add-on is declared wrongly."),
     error("address", "An address is wrong, taken, or outside its network."),
     error("base", "An inventory that another one is based on cannot be used."),
     error("bond", "A bond cannot be made as declared."),

@@ -1,5 +1,6 @@
 //! A document that fits its types → a cluster with nothing left to decide, or everything that stands in the way.
 
+mod addon;
 mod address;
 mod boot;
 mod clash;
@@ -54,6 +55,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     let network = network::network(&spec.network, &at, cx);
     let boot = boot::boot(spec, &at, cx);
     options::cluster(spec, &at, cx);
+    let addons = addon::addons(spec, &at, cx);
     let mut machine = spec.machine.clone().unwrap_or_default();
     secret::find_in(&mut machine, cx);
     let nodes = node::nodes(spec, (uuid, &machine), &network, cx);
@@ -97,7 +99,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
         registries,
         patches,
         machine,
-        addons: Vec::new(),
+        addons: addons.into_iter().map(|draft| draft.addon).collect(),
         nodes,
         lacks: cx.lacks.clone(),
     })
