@@ -7,6 +7,7 @@
     reason = "helpers of tests"
 )]
 
+mod addons;
 mod cards;
 mod diagnostics;
 mod examples;

@@ -1,0 +1,251 @@
+//! Add-ons: what comes out of them, and what is said of every way to get one wrong.
+
+use std::io::{self, Error, ErrorKind};
+use std::path::Path;
+
+use daedal_inventory::{
+    Addon, AddonSource, Diagnostic, Files, Loaded, ManifestSource, PodSecurity, SecretRef, Source, load,
+};
+
+const HOME: &str = include_str!("../../../examples/home/cluster.yaml");
+
+/// What lies beside the inventory.
+struct Beside;
+
+impl Files for Beside {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        let text = match path.to_str().unwrap_or_default() {
+            "values/app.yaml" => "replicas: 2\nadmin: {user: root}\n",
+            "values/list.yaml" => "- a\n",
+            "values/two.yaml" => "a: 1\n---\nb: 2\n",
+            "values/sops.yaml" => "a: ENC[canary]\nsops: {version: 3.9.0}\n",
+            "values/broken.yaml" => "a: canary\nb: [\n",
+            "manifests/b.yaml" | "one.yaml" => "apiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n",
+            "manifests/a.yml" => "---\napiVersion: v1\nkind: List\nitems: []\n",
+            "nameless.yaml" => "apiVersion: v1\nkind: Secret\nstringData: {a: canary}\n",
+            "kindless.yaml" => "apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n---\na: canary\n",
+            "nothing.yaml" => "# canary\n",
+            "./charts/app/Chart.yaml" => "name: app\n",
+            _ => return Err(Error::new(ErrorKind::NotFound, "no such file")),
+        };
+        Ok(text.to_owned())
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let names: &[&str] = match folder.to_str().unwrap_or_default() {
+            "manifests" => &["b.yaml", "a.yml", "README.md"],
+            "empty" => &["README.md"],
+            _ => return Err(Error::new(ErrorKind::NotFound, "no such folder")),
+        };
+        Ok(names.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    fn is_encrypted(&self, path: &Path) -> Option<bool> {
+        Some(path.extension().is_some_and(|extension| extension == "age"))
+    }
+}
+
+/// The example with add-ons and more of `spec`, each on a line of its own.
+fn with(addons: &str, more: &str) -> Result<Loaded, Vec<Diagnostic>> {
+    let at = HOME.find("  pools:").expect("pools");
+    let text = format!("{}  addons:\n{addons}{more}{}", &HOME[..at], &HOME[at..]);
+    load(&[Source { name: "cluster.yaml".to_owned(), text }], &Beside)
+        .map_err(|found| found.iter().cloned().collect())
+}
+
+fn addon(written: &str) -> Addon {
+    let loaded =
+        with(&format!("    - {written}\n"), "").unwrap_or_else(|found| panic!("{written}: {found:#?}"));
+    loaded.cluster.addons.into_iter().next().expect("an add-on")
+}
+
+/// What is said, each as `line of the add-ons:column code: message help`.
+fn told<'d>(found: impl Iterator<Item = &'d Diagnostic>) -> String {
+    let first = HOME[..HOME.find("  pools:").expect("pools")].lines().count() + 1;
+    let line = |d: &Diagnostic| {
+        let place = d.place.as_ref().expect("a place");
+        let file = if place.file == "cluster.yaml" { String::new() } else { format!("{}:", place.file) };
+        let line = if file.is_empty() { place.line - first } else { place.line };
+        let help = d.help.as_deref().expect("a suggestion");
+        format!("  {file}{line}:{} {}: {}\n      {help}\n", place.column, d.code, d.message)
+    };
+    found.map(line).collect()
+}
+
+/// Every way to be wrong, and what is said of it.
+const WRONG: &[&str] = &[
+    "- celium\n",
+    "- my-app\n",
+    "- {name: my-app, vlaues: {}}\n",
+    "- cilium\n- {name: cilium}\n",
+    "- My_App\n",
+    "- {name: this-name-goes-on-and-on-and-on-and-on-until-helm-refuses, manifests: [one.yaml]}\n",
+    "- {chart: cilium}\n",
+    "- {name: app, chart: app, repo: 'https://charts.example.org'}\n",
+    "- {name: app, chart: app, repo: 'https://charts.example.org', version: ^1.2}\n",
+    "- {name: app, chart: app, repo: 'https://charts.example.org', version: latest}\n",
+    "- {name: app, chart: app, repo: 'https://me:canary@charts.example.org', version: 1.2.3}\n",
+    "- {name: app, chart: app, repo: 'ftp://charts.example.org', version: 1.2.3}\n",
+    "- {name: app, chart: app, version: 1.2.3}\n",
+    "- {name: app, chart: cilum, version: 1.2.3}\n",
+    "- {name: app, repo: 'https://charts.example.org'}\n",
+    "- {name: app, chart: 'a b', repo: 'https://charts.example.org', version: 1.2.3}\n",
+    "- {name: app, chart: 'oci://ghcr.io/team/app', repo: 'https://charts.example.org', version: 1.2.3}\n",
+    "- {name: app, chart: 'oci://ghcr.io/team/app:1.2.3', version: 1.2.3}\n",
+    "- {name: app, chart: 'https://example.org/app-1.2.3.tgz', version: 1.2.3}\n",
+    "- {name: app, chart: ./charts/app, version: 1.2.3}\n",
+    "- {name: app, chart: ./charts/none}\n",
+    "- {name: app, chart: ../charts/app}\n",
+    "- {name: app, chart: app-1.2.3.tgz, repo: 'https://charts.example.org'}\n",
+    "- {name: cilium, namespace: My_Space}\n",
+    "- {name: cilium, timeout: soon}\n",
+    "- {name: cilium, timeout: 300}\n",
+    "- {name: cilium, wait: yes}\n",
+    "- {name: cilium, podSecurity: priviledged}\n",
+    "- {name: cilium, values: [a]}\n",
+    "- {name: cilium, valuesFrom: [../values.yaml]}\n",
+    "- {name: cilium, valuesFrom: [/etc/values.yaml, ~/values.yaml]}\n",
+    "- {name: cilium, valuesFrom: [values/none.yaml]}\n",
+    "- {name: cilium, valuesFrom: [values/list.yaml]}\n",
+    "- {name: cilium, valuesFrom: [values/two.yaml]}\n",
+    "- {name: cilium, valuesFrom: [values/sops.yaml]}\n",
+    "- {name: cilium, valuesFrom: [values/broken.yaml]}\n",
+    "- {name: cilium, valuesFrom: [values/app.yaml.age]}\n",
+    "- {name: cilium, secrets: {admin.password: canary}}\n",
+    "- {name: cilium, secrets: {'admin password': {env: PASSWORD}}}\n",
+    "- {name: cilium, secrets: {admin.password: {env: not-a-name}}}\n",
+    "- {name: app, manifests: [one.yaml], values: {a: b}, secrets: {a: {env: A}}, version: 1.2.3}\n",
+    "- {name: app, manifests: []}\n",
+    "- {name: app, manifests: [none.yaml]}\n",
+    "- {name: app, manifests: [none/]}\n",
+    "- {name: app, manifests: [empty]}\n",
+    "- {name: app, manifests: [../one.yaml]}\n",
+    "- {name: app, manifests: [nothing.yaml]}\n",
+    "- {name: app, manifests: [nameless.yaml]}\n",
+    "- {name: app, manifests: [kindless.yaml]}\n",
+    "- {name: app, manifests: [values/broken.yaml]}\n",
+    "- {name: app, manifests: ['https://example.org/crds.yaml']}\n",
+    "- {name: app, manifests: [{url: 'https://example.org/crds.yaml'}]}\n",
+    "- {name: app, manifests: [{url: 'https://example.org/crds.yaml', sha256: abc}]}\n",
+    "- {name: app, manifests: [{url: 'example.org/crds.yaml', sha256: 9781b39c24f3f651bd6d6e41b561e04e4904bbdb6d4f8c7a6009df3a702dcd65}]}\n",
+    "- {name: app, manifests: [{inline: 'kind: Secret'}]}\n",
+    "- {name: app, manifests: [{inline: 'a: [canary'}]}\n",
+    "- {name: app, manifests: [{inline: 'a: b', url: 'https://example.org/crds.yaml'}]}\n",
+    "- {name: cilium, manifests: [{url: 'https://example.org/crds.yaml', sha256: 9781b39c24f3f651bd6d6e41b561e04e4904bbdb6d4f8c7a6009df3a702dcd65}]}\n",
+    "- {name: app, manifests: [one.yaml], after: [app]}\n",
+    "- {name: a, manifests: [one.yaml], after: [b]}\n- {name: b, manifests: [one.yaml], after: [c]}\n- {name: c, manifests: [one.yaml], after: [b]}\n",
+    "- {name: a, manifests: [one.yaml], after: [B1]}\n- {name: b1, manifests: [one.yaml], after: [cilium, else]}\n",
+    "- cilium\n- {name: other, manifests: [one.yaml], network: true}\n",
+    "- {name: cilium, after: [app]}\n- {name: app, chart: ./charts/app}\n",
+];
+
+#[test]
+fn every_way_to_be_wrong() {
+    let mut all = String::new();
+    for addons in WRONG {
+        let indented: String = addons.lines().map(|line| format!("    {line}\n")).collect();
+        let Err(found) = with(&indented, "") else { panic!("accepted: {addons}") };
+        assert!(!found.iter().any(|d| d.code == "internal"), "{addons}: {found:#?}");
+        all += &format!("{addons}{}\n", told(found.iter()));
+    }
+    let said: String = all.lines().filter(|line| line.starts_with("  ")).collect();
+    assert!(!said.contains("canary"), "a secret is shown:\n{said}");
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn an_entry_of_the_catalogue_is_complete_by_its_name() {
+    let cilium = addon("cilium");
+    assert_eq!(cilium, addon("{name: cilium}"));
+    assert_eq!(cilium.entry.as_deref(), Some("cilium"));
+    assert_eq!((cilium.namespace.as_str(), cilium.network, cilium.wait), ("kube-system", true, true));
+    let AddonSource::Chart { chart, repo, .. } = &cilium.source else { panic!("{:?}", cilium.source) };
+    assert_eq!((chart.as_str(), repo.as_str()), ("cilium", "https://helm.cilium.io"));
+    assert!(cilium.values[0].text.contains("mode: kubernetes"), "{:?}", cilium.values);
+}
+
+#[test]
+fn what_is_declared_wins_over_the_catalogue() {
+    let cilium = addon(
+        "{name: cilium, version: 1.16.5, namespace: network, timeout: 1h, podSecurity: restricted, wait: false, force: true, \
+         repo: 'oci://registry.lan/charts/', values: {operator: {replicas: 1}, list: [a, 0x10, 1.5, true, 'no', ]}, valuesFrom: [values/app.yaml]}",
+    );
+    let expected = AddonSource::Chart {
+        chart: "cilium".to_owned(),
+        repo: "oci://registry.lan/charts".to_owned(),
+        version: "1.16.5".to_owned(),
+    };
+    assert_eq!(cilium.source, expected);
+    assert_eq!(cilium.entry.as_deref(), Some("cilium"));
+    assert_eq!((cilium.namespace.as_str(), cilium.timeout), ("network", 3600));
+    assert_eq!(
+        (cilium.pod_security, cilium.wait, cilium.force),
+        (Some(PodSecurity::Restricted), false, true)
+    );
+    let file = cilium.values.iter().position(|text| text.origin == "values/app.yaml").expect("the file");
+    let own = cilium.values.iter().position(|text| text.origin == "spec.addons[0].values").expect("the own");
+    assert!(file < own && own + 1 == cilium.values.len(), "{:?}", cilium.values);
+    let own: serde_json::Value = serde_json::from_str(&cilium.values[own].text).expect("JSON");
+    assert_eq!(own, serde_json::json!({"operator": {"replicas": 1}, "list": ["a", 16, 1.5, true, "no"]}));
+}
+
+#[test]
+fn charts_come_from_repositories_registries_and_folders() {
+    let source = |written: &str| addon(written).source;
+    let chart = |chart: &str, repo: &str, version: &str| AddonSource::Chart {
+        chart: chart.to_owned(),
+        repo: repo.to_owned(),
+        version: version.to_owned(),
+    };
+    assert_eq!(
+        source("{name: web, chart: app, repo: 'https://charts.example.org/', version: v1.2.3-rc.1}"),
+        chart("app", "https://charts.example.org", "v1.2.3-rc.1")
+    );
+    assert_eq!(
+        source("{name: web, chart: 'oci://ghcr.io/team/charts/app', version: 1.2.3}"),
+        chart("app", "oci://ghcr.io/team/charts", "1.2.3")
+    );
+    assert_eq!(
+        source("{name: web, chart: ./charts/app/}"),
+        AddonSource::Local { path: "./charts/app".to_owned() }
+    );
+    assert_eq!(source("{name: web, chart: app-1.tgz}"), AddonSource::Local { path: "app-1.tgz".to_owned() });
+    let web = addon("{name: web, chart: ./charts/app}");
+    assert_eq!((web.namespace.as_str(), web.entry, web.timeout), ("web", None, 300));
+    // A chart of the catalogue under another name is what the catalogue knows.
+    assert_eq!(addon("{name: net, chart: cilium, version: 1.16.5}").entry.as_deref(), Some("cilium"));
+    // The same name from elsewhere is not.
+    let own = addon("{name: net, chart: cilium, repo: 'https://charts.example.org', version: 1.16.5}");
+    assert_eq!((own.entry, own.network, own.values), (None, false, Vec::new()));
+}
+
+#[test]
+fn manifests_are_files_folders_addresses_and_texts() {
+    let app = addon(
+        "{name: app, manifests: [one.yaml, manifests/, {url: 'https://example.org/a.yaml', sha256: \
+         9781B39C24F3F651BD6D6E41B561E04E4904BBDB6D4F8C7A6009DF3A702DCD65}, {inline: '{apiVersion: v1, kind: Namespace, metadata: {name: x}}'}]}",
+    );
+    let AddonSource::Manifests(list) = app.source else { panic!("{:?}", app.source) };
+    let origins: Vec<&str> = list
+        .iter()
+        .map(|source| match source {
+            ManifestSource::Text(text) => text.origin.as_str(),
+            ManifestSource::Url { sha256, .. } => sha256.as_str(),
+        })
+        .collect();
+    let digest = "9781b39c24f3f651bd6d6e41b561e04e4904bbdb6d4f8c7a6009df3a702dcd65";
+    assert_eq!(
+        origins,
+        ["one.yaml", "manifests/a.yml", "manifests/b.yaml", digest, "spec.addons[0].manifests[3].inline"]
+    );
+    let cilium = addon("{name: cilium, manifests: [one.yaml]}");
+    assert!(matches!(cilium.source, AddonSource::Chart { .. }));
+    assert_eq!(cilium.extra.iter().map(|text| text.origin.as_str()).collect::<Vec<_>>(), ["one.yaml"]);
+}
+
+#[test]
+fn secret_values_are_references() {
+    let app =
+        addon("{name: app, chart: ./charts/app, secrets: {'auth.clients[0].secret': {env: CLIENT_SECRET}}}");
+    assert_eq!(app.secret_values["auth.clients[0].secret"], SecretRef::Env("CLIENT_SECRET".to_owned()));
+}
