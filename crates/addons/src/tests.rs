@@ -39,6 +39,7 @@ impl Case {
             source,
             values: Vec::new(),
             secret_values: BTreeMap::new(),
+            kept_values: BTreeMap::new(),
             extra: Vec::new(),
             pod_security: None,
             network: false,

@@ -26,6 +26,9 @@ pub struct Addon {
     /// Values that are secrets, by their dotted path in the values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secret_values: BTreeMap<String, SecretRef>,
+    /// Values that the store keeps, by their dotted path in the values: what each is called there. It is YAML.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept_values: BTreeMap<String, String>,
     /// Objects that come with it besides those of its source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<AddonText>,

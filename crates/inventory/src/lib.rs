@@ -42,7 +42,7 @@ mod yaml;
 
 pub use addon::{Addon, AddonSource, AddonText, ManifestSource, PodSecurity};
 pub use base::tidy;
-pub use catalogue::{Entry, EntrySource, Need, catalogue};
+pub use catalogue::{DataValues, Entry, EntrySource, Need, catalogue, catalogue_table};
 pub use cluster::*;
 pub use diagnostic::{Diagnostic, Diagnostics, Place, Related, Severity};
 pub use import::{Imported, Shape, import};

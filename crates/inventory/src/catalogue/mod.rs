@@ -59,13 +59,25 @@ pub enum EntrySource {
         /// Address and SHA-256 of each.
         files: &'static [(&'static str, &'static str)],
     },
+    /// A file of a release whose digest nobody published: the inventory names it.
+    Release {
+        /// What is installed by it.
+        version: &'static str,
+        /// Its address.
+        url: &'static str,
+    },
+    /// Nothing: Talos brings it.
+    Talos,
 }
 
 impl EntrySource {
-    /// The version.
+    /// The version; none of what Talos brings.
     pub fn version(&self) -> &'static str {
         match self {
-            Self::Chart { version, .. } | Self::Manifests { version, .. } => version,
+            Self::Chart { version, .. } | Self::Manifests { version, .. } | Self::Release { version, .. } => {
+                version
+            }
+            Self::Talos => "",
         }
     }
 }
@@ -83,10 +95,28 @@ pub enum Need {
     ServingCertificates,
     /// A system extension.
     Extension(&'static str),
-    /// A volume for data, mounted in the kubelet.
-    DataVolume(&'static str),
+    /// A volume for data with a name, mounted in the kubelet, and how the chart is told of it.
+    DataVolume(&'static str, DataValues),
+    /// An account on Proxmox: how its user ends, and what its config is called in the store where a command of Daedal makes it.
+    ProxmoxAccount {
+        /// The user is `CLUSTER-SUFFIX@pve`, the token `SUFFIX`.
+        suffix: &'static str,
+        /// The config's name in the store.
+        kept: Option<&'static str>,
+    },
+    /// Values that are secrets, by their paths.
+    Secrets(&'static [&'static str]),
     /// That the parts of the control plane can be asked for their metrics.
     Metrics,
+}
+
+/// How a chart is told where its data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataValues {
+    /// As Longhorn is.
+    Longhorn,
+    /// As the local path provisioner is.
+    LocalPath,
 }
 
 /// Every entry, by name.
@@ -99,7 +129,55 @@ pub(crate) fn entry(name: &str) -> Option<&'static Entry> {
     catalogue().find(|entry| entry.name == name)
 }
 
+/// The table of all entries, in Markdown.
+pub fn catalogue_table() -> String {
+    let mut table = String::from("| name | what | version | namespace | on Talos |\n|---|---|---|---|---|\n");
+    for entry in catalogue() {
+        let version = entry.source.version();
+        let security =
+            entry.pod_security.map(|security| format!(" ({})", security.label())).unwrap_or_default();
+        let retired = entry.retired.map(|why| format!("**Retired.** {why} ")).unwrap_or_default();
+        let row = [
+            format!("`{}`", entry.name),
+            entry.about.to_owned(),
+            version.to_owned(),
+            format!("{}{security}", entry.namespace),
+            format!("{retired}{}", entry.talos),
+        ];
+        table += &format!("| {} |\n", row.join(" | "));
+    }
+    table
+}
+
 /// The entry whose chart has a name.
 pub(crate) fn by_chart(name: &str) -> Option<&'static Entry> {
     catalogue().find(|entry| matches!(entry.source, EntrySource::Chart { chart, .. } if chart == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_is_complete() {
+        let names: Vec<&str> = catalogue().map(|entry| entry.name).collect();
+        assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+        for entry in catalogue() {
+            let is_talos = matches!(entry.source, EntrySource::Talos);
+            assert_eq!(entry.source.version().is_empty(), is_talos, "{entry:?}");
+            assert_eq!(entry.namespace.is_empty(), is_talos, "{entry:?}");
+            assert!(!entry.about.is_empty() && !entry.about.ends_with('.'), "{entry:?}");
+            assert!(entry.talos.is_empty() || entry.talos.ends_with('.'), "{entry:?}");
+            assert!(entry.retired.is_none_or(|why| why.ends_with('.')), "{entry:?}");
+            assert!(entry.after.iter().all(|name| names.contains(name)), "{entry:?}");
+            let (documents, problems) = crate::yaml::parse(entry.values, 0);
+            assert!(problems.is_empty() && documents.len() <= 1, "{entry:?}");
+            if let EntrySource::Manifests { files, .. } = entry.source {
+                for (url, sha256) in files {
+                    assert!(url.starts_with("https://") && url.contains(entry.source.version()), "{url}");
+                    assert!(hex::decode(sha256).is_ok_and(|bytes| bytes.len() == 32), "{url}");
+                }
+            }
+        }
+    }
 }

@@ -84,6 +84,13 @@ pub(crate) struct AddonSettings {
     pub(crate) force: Option<bool>,
 }
 
+impl AddonSettings {
+    /// Whether nothing says what it is made of but its name.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.chart.is_none() && self.manifests.is_none()
+    }
+}
+
 /// Where manifests are.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]

@@ -154,6 +154,9 @@ pub(crate) struct Spec {
     pub(crate) patches: Option<Vec<Patch>>,
     /// What is installed in the cluster: names of entries of the catalogue (docs/addons.md), charts and manifests.
     pub(crate) addons: Option<Vec<Addon>>,
+    /// Whether controller manager, scheduler, etcd and kube-proxy can be asked for metrics from other machines; by default only with an
+    /// add-on that does so.
+    pub(crate) monitoring: Option<bool>,
     /// Which findings of `daedal check` are accepted.
     pub(crate) lint: Option<Lint>,
 }

@@ -46,7 +46,7 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     cx.has_vault = spec.vault.is_some();
     cx.vault = vault::vault(spec.vault.as_ref(), &at, cx);
     let tags = tags(spec, cx);
-    let talos = machine::talos(&spec.talos, &at, cx);
+    let mut talos = machine::talos(&spec.talos, &at, cx);
     let proxmox = proxmox::proxmox(&spec.proxmox, &at, cx);
     let reach = reach::reach(spec.reach.as_ref(), &at, cx);
     let store = store::store(spec.store.as_ref(), &at, cx);
@@ -55,20 +55,32 @@ pub(crate) fn resolve(document: &Document, cx: &mut Context<'_>) -> Option<Clust
     let network = network::network(&spec.network, &at, cx);
     let boot = boot::boot(spec, &at, cx);
     options::cluster(spec, &at, cx);
-    let addons = addon::addons(spec, &at, cx);
+    let mut addons = addon::addons(spec, &at, cx);
+    addon::extensions(&addons, (spec, boot.as_ref()), &mut talos, cx);
     let mut machine = spec.machine.clone().unwrap_or_default();
     secret::find_in(&mut machine, cx);
-    let nodes = node::nodes(spec, (uuid, &machine), &network, cx);
+    let mut nodes = node::nodes(spec, (uuid, &machine), &network, cx);
     if let Some(boot) = &boot {
         boot::clashes(boot, spec.proxmox.hosts.len(), &nodes, &at, cx);
     }
+    addon::volumes(&mut addons, spec, talos.as_ref(), &mut nodes, cx);
     fits::check(spec, boot.as_ref(), &nodes, cx);
     let pin = placement::pins(spec, &nodes, cx);
     let names = nodes.iter().map(|node| node.name.as_str());
     let outputs = outputs::outputs(spec.outputs.as_ref(), names, &at, cx);
-    let kubernetes = machine::kubernetes(spec, &network, &nodes, cx);
+    let mut kubernetes = machine::kubernetes(spec, &network, &nodes, cx);
     let registries = secret::registries(spec, cx);
-    let patches = patch::patches(spec.patches.as_deref(), &at, cx);
+    let mut patches = patch::patches(spec.patches.as_deref(), &at, cx);
+    let around = addon::Around {
+        spec,
+        name: &document.metadata.name,
+        talos: talos.as_ref(),
+        proxmox: proxmox.as_ref(),
+        nodes: &nodes,
+        kubernetes: kubernetes.as_mut(),
+        patches: &mut patches,
+    };
+    addon::follow(&mut addons, around, cx);
     let control_planes = nodes.iter().filter(|n| n.role == Role::ControlPlane).count();
     let ha = quorum(spec, control_planes, cx);
     if cx.failed() {

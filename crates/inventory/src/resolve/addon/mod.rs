@@ -1,13 +1,21 @@
 //! Add-ons: where each is, with which values, in which order, or everything that is wrong with it.
 
+mod accounts;
 mod manifests;
+mod needs;
 mod order;
 mod source;
 mod values;
+mod volumes;
+
+pub(crate) use needs::{Around, follow};
+pub(crate) use volumes::{extensions, volumes};
+
+use std::collections::BTreeMap;
 
 use super::{Context, Refusal, name};
-use crate::addon::{Addon, AddonSource};
-use crate::catalogue::{self, Entry};
+use crate::addon::{Addon, AddonSource, PodSecurity};
+use crate::catalogue::{self, Entry, EntrySource};
 use crate::document;
 use crate::path::Path;
 use crate::suggest::nearest;
@@ -25,7 +33,7 @@ pub(crate) struct Draft {
     pub(crate) index: usize,
 }
 
-/// The add-ons as far as they could be resolved, in the order of the document.
+/// The add-ons as far as they could be resolved, in the order of the document, without those that Talos brings.
 pub(crate) fn addons(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>) -> Vec<Draft> {
     let at = at.key("addons");
     let listed = spec.addons.as_deref().unwrap_or_default();
@@ -44,11 +52,42 @@ pub(crate) fn addons(spec: &document::Spec, at: &Path<'_>, cx: &mut Context<'_>)
         }
         let default = document::AddonSettings { name: name.to_owned(), ..Default::default() };
         let settings = written.settings().unwrap_or(&default);
+        if catalogue::entry(name).is_some_and(|entry| matches!(entry.source, EntrySource::Talos))
+            && settings.is_bare()
+        {
+            needs::of_talos(name, spec, &name_at, cx);
+            continue;
+        }
         drafts.extend(addon(settings, index, (&at, &name_at), cx));
     }
     order::check(listed, &drafts, &at, cx);
     order::settle(&mut drafts);
+    namespaces(&mut drafts, &at, cx);
     drafts
+}
+
+/// Gives add-ons of one namespace the same pod security.
+fn namespaces(drafts: &mut [Draft], at: &Path<'_>, cx: &mut Context<'_>) {
+    let mut known: BTreeMap<String, (PodSecurity, String)> = BTreeMap::new();
+    for draft in drafts.iter() {
+        let Some(security) = draft.addon.pod_security else { continue };
+        let (namespace, name) = (&draft.addon.namespace, &draft.addon.name);
+        match known.get(namespace) {
+            Some((other, whose)) if *other != security => {
+                let message = format!(
+                    "`{name}` and `{whose}` share the namespace `{namespace}`, with different pod security: {} and {}.",
+                    security.label(),
+                    other.label()
+                );
+                let help = "Give both the same `podSecurity`, or namespaces of their own.";
+                cx.error("addon", &at.index(draft.index), message, help);
+            }
+            _ => drop(known.insert(namespace.clone(), (security, name.clone()))),
+        }
+    }
+    for draft in drafts {
+        draft.addon.pod_security = known.get(&draft.addon.namespace).map(|(security, _)| *security);
+    }
 }
 
 /// Whether a name can be that of a release.
@@ -98,6 +137,7 @@ fn addon(
         source,
         values,
         secret_values,
+        kept_values: BTreeMap::new(),
         extra,
         pod_security: written.pod_security.or(entry.and_then(|entry| entry.pod_security)),
         network: written.network.unwrap_or(entry.is_some_and(|entry| entry.network)),

@@ -142,6 +142,18 @@ fn without_chart(
             };
             AddonSource::Manifests(files.iter().map(of).collect())
         }
+        EntrySource::Release { version, url } => {
+            if written.manifests.as_ref().is_some_and(|manifests| !manifests.is_empty()) {
+                return Some(Found { source: None, entry: Some(entry) });
+            }
+            let message = format!("`{}` {version} has no chart, and its manifest is not named.", entry.name);
+            let help = format!(
+                "Add `manifests: [{{url: \"{url}\", sha256: …}}]` with what `curl -sL URL | sha256sum` prints."
+            );
+            cx.error("addon", name_at, message, help);
+            return None;
+        }
+        EntrySource::Talos => return None,
     };
     Some(Found { source: Some(source), entry: Some(entry) })
 }
@@ -149,7 +161,7 @@ fn without_chart(
 fn without_repo(chart: &str, at: &Path<'_>, cx: &mut Context<'_>) {
     let charts = catalogue::catalogue().filter_map(|entry| match entry.source {
         EntrySource::Chart { chart, .. } => Some(chart),
-        EntrySource::Manifests { .. } => None,
+        _ => None,
     });
     let known: Vec<&str> = charts.collect();
     let help = match nearest(chart, &known) {

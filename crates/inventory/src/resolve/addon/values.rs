@@ -12,7 +12,7 @@ use crate::document::{AddonSettings, ValuesFile};
 use crate::path::{Path, first_word};
 use crate::resolve::{Context, reference};
 use crate::secret::SecretRef;
-use crate::yaml::{self, Span, Value};
+use crate::yaml::{self, Node, Span, Value};
 
 /// Where the values of the catalogue come from, as messages say it.
 pub(crate) const CATALOGUE: &str = "the catalogue";
@@ -160,6 +160,19 @@ fn is_path(text: &str) -> bool {
     text.split('.').all(part)
 }
 
+/// What the values say of a path; the last that says something wins.
+pub(crate) fn said(values: &[AddonText], path: &[&str]) -> Option<String> {
+    values.iter().rev().find_map(|text| {
+        let (documents, _) = yaml::parse(&text.text, 0);
+        let root = documents.first()?;
+        let node = path.iter().try_fold(root, |node: &Node, key| node.get(key).map(|entry| &entry.value))?;
+        match &node.value {
+            Value::Scalar { text, .. } if !node.is_null() => Some(text.clone()),
+            _ => None,
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,5 +185,14 @@ mod tests {
         for bad in ["", "a.", ".a", "a[]", "a[x]", "[0]", "a[0", "a b", "a[0]b"] {
             assert!(!is_path(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_last_values_win() {
+        let text = |text: &str| AddonText { origin: String::new(), text: text.to_owned() };
+        let values = [text("a: {b: one}\nc: yes"), text("{\"a\": {\"b\": \"two\"}}"), text("a: {d: 1}")];
+        assert_eq!(said(&values, &["a", "b"]).as_deref(), Some("two"));
+        assert_eq!(said(&values, &["c"]).as_deref(), Some("yes"));
+        assert_eq!(said(&values, &["a"]), None);
     }
 }
