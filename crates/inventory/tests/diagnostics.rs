@@ -90,7 +90,7 @@ refuses! {
     key_unknown_and_nothing_near: "environment: lab" => "flavour: lab";
     key_in_another_case: "version: v1.35.0" => "version: v1.35.0, pod_subnets: [10.1.0.0/16]";
     key_unknown_at_the_top: "kind: Cluster" => "kind: Cluster\nstatus: {}";
-    key_not_supported_yet: "environment: lab" => "pools: [{disks: []}]";
+    key_not_supported_yet: "disk: 60GiB" => "disk: 60GiB, disks: []";
     key_given_twice: "environment: lab" => "environment: lab\n  environment: prod";
     key_missing: "cidr: 10.0.0.0/24, " => "";
     key_empty: "environment: lab" => "environment: lab\n  pools:", "  pools:\n    -" => "  x:\n    -";

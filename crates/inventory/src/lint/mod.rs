@@ -2,6 +2,7 @@
 //!
 //! Findings never make an inventory unusable. Their ids are those of [`rules`]; an inventory accepts some with `lint.ignore`.
 
+mod addons;
 mod patches;
 mod rules;
 
@@ -27,6 +28,7 @@ pub(crate) fn lint<'a>(document: &Document, cluster: &Cluster, cx: &'a Context<'
     registries(cluster, &at, &mut lint);
     manifests(cluster, &at, &mut lint);
     disks(cluster, &at, &mut lint);
+    addons::addons(spec, cluster, &at, &mut lint);
     if cluster.outputs.are_plain() {
         lint.found(
             "plain-outputs",
@@ -149,6 +151,14 @@ fn secrets(spec: &document::Spec, at: &Path<'_>, cx: &Context<'_>, lint: &mut Li
         let at = s3_at.key("credentials");
         look(s3.credentials.access_key_id.file.as_ref(), &at.key("accessKeyId"));
         look(s3.credentials.secret_access_key.file.as_ref(), &at.key("secretAccessKey"));
+    }
+    let addons = at.key("addons");
+    for (i, addon) in spec.addons.iter().flatten().enumerate() {
+        let addon_at = addons.index(i);
+        let secrets = addon.settings().and_then(|settings| settings.secrets.as_ref());
+        for (path, secret) in secrets.into_iter().flatten() {
+            look(secret.file.as_ref(), &addon_at.key("secrets").key(path));
+        }
     }
     for (host, registry) in spec.registries.iter().flatten() {
         let registries = at.key("registries");

@@ -72,6 +72,21 @@ pub(crate) const LINTS: &[Rule] = &[
         "A patch turns off role-based access control of the Talos API.",
         "Every client certificate can then do everything. Remove `machine.features.rbac: false`.",
     ),
+    warning(
+        "retired-addon",
+        "An add-on is no longer maintained.",
+        "Nobody mends its faults. The message names what is used instead.",
+    ),
+    warning(
+        "forced-addon",
+        "An add-on takes over fields that other managers own (`force: true`).",
+        "Both will change them in turn. Remove `force` once the fields are taken over.",
+    ),
+    warning(
+        "secret-in-values",
+        "A secret probably stands in the values of an add-on.",
+        "An inventory is shared and kept in version control. Name it under `secrets`, and change it, as it may have been seen.",
+    ),
     note(
         "plain-outputs",
         "kubeconfig, talosconfig and machine configs are written unencrypted.",
@@ -123,6 +138,11 @@ pub(crate) const LINTS: &[Rule] = &[
         "root-ssh",
         "The way to the nodes is an SSH login as root.",
         "Port forwarding needs no privileges: use a user of its own.",
+    ),
+    warning(
+        "addon-incomplete",
+        "An add-on lacks something that it needs to work well.",
+        "The message says what.",
     ),
     warning(
         "endpoint",
