@@ -9,6 +9,7 @@
 //! ```
 
 mod addon;
+mod addons_lock;
 mod base;
 mod boot;
 mod catalogue;
@@ -41,6 +42,7 @@ mod visible;
 mod yaml;
 
 pub use addon::{Addon, AddonSource, AddonText, ManifestSource, PodSecurity};
+pub use addons_lock::{ADDONS_LOCK, AddonsLock, LockError, LockedChart};
 pub use base::tidy;
 pub use catalogue::{DataValues, Entry, EntrySource, Need, catalogue, catalogue_table};
 pub use cluster::*;
