@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use daedal_inventory::{
-    Cluster, Node, Reach, SecretRef, SecretsPlace, Ssh, SshKey, StorePlace, TlsTrust, VaultServer,
+    Addon, AddonSource, Cluster, EntrySource, ManifestSource, Node, Reach, SecretRef, SecretsPlace, Ssh,
+    SshKey, StorePlace, TlsTrust, VaultServer, catalogue,
 };
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -127,6 +128,34 @@ impl Policy {
         }
     }
 
+    /// Charts and manifests come from the catalogue's places, or from those that are listed.
+    fn addon(&self, addon: &Addon, folders: &[PathBuf]) {
+        let known =
+            catalogue().find(|entry| addon.entry.as_deref() == Some(entry.name)).map(|entry| entry.source);
+        match &addon.source {
+            AddonSource::Chart { repo, .. } => {
+                if !matches!(known, Some(EntrySource::Chart { repo: known, .. }) if known == repo) {
+                    self.endpoint(&format!("the chart of the add-on {}", addon.name), repo);
+                }
+            }
+            AddonSource::Local { path } => {
+                self.inside(&format!("the chart of the add-on {}", addon.name), Path::new(path), folders);
+            }
+            AddonSource::Manifests(list) => {
+                for source in list {
+                    let ManifestSource::Url { url, .. } = source else { continue };
+                    let of_entry = |files: &[(&str, &str)]| files.iter().any(|(known, _)| known == url);
+                    if !matches!(known, Some(EntrySource::Manifests { files, .. }) if of_entry(files)) {
+                        self.endpoint(&format!("a manifest of the add-on {}", addon.name), url);
+                    }
+                }
+            }
+        }
+        for (path, reference) in &addon.secret_values {
+            self.secret(&format!("`{path}` of the add-on {}", addon.name), reference, folders);
+        }
+    }
+
     /// Looks at everything that a command would read or contact for this inventory.
     pub fn look(&self, cluster: &Cluster, folders: &[PathBuf]) {
         let proxmox = &cluster.proxmox;
@@ -155,6 +184,9 @@ impl Policy {
         }
         if let StorePlace::Vault(place) = &cluster.store {
             self.vault(&place.server, folders);
+        }
+        for addon in &cluster.addons {
+            self.addon(addon, folders);
         }
         match &cluster.reach {
             Reach::Direct => {}
@@ -213,6 +245,7 @@ fn origin(url: &str) -> Option<String> {
     let port = url.port_or_known_default().or(match url.scheme() {
         "socks5" | "socks5h" => Some(1080),
         "ssh" => Some(22),
+        "oci" => Some(443),
         _ => None,
     })?;
     Some(format!("{}://{host}:{port}", url.scheme()))
@@ -221,6 +254,36 @@ fn origin(url: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn add_ons_come_from_places_that_are_known_or_listed() {
+        let home = include_str!("../../../examples/home/cluster.yaml");
+        let home = home.split("\n  addons:").next().unwrap_or(home);
+        let digest = "ab".repeat(32);
+        let addons = format!(
+            "  addons:\n    - cilium\n    - gateway-api\n    - {{name: web, chart: web, repo: 'https://charts.lan', version: 1.0.0}}\n    \
+             - {{name: api, chart: 'oci://registry.lan/charts/api', version: 1.0.0, secrets: {{a.b: {{env: API_KEY}}}}}}\n    \
+             - {{name: crds, manifests: [{{url: 'https://raw.example.org/a.yaml', sha256: {digest}}}]}}\n  pools:"
+        );
+        let text = home.replace("  pools:", &addons);
+        let source = daedal_inventory::Source { name: "cluster.yaml".into(), text };
+        let loaded =
+            daedal_inventory::load(&[source], &|_: &Path| Err(std::io::ErrorKind::NotFound.into())).unwrap();
+        let policy = Policy::default();
+        policy.look(&loaded.cluster, &[]);
+        let failure = policy.verdict(Path::new("cluster.yaml")).unwrap_err();
+        let of_addons: Vec<&String> =
+            failure.causes.iter().filter(|cause| cause.contains("add-on")).collect();
+        assert_eq!(
+            of_addons,
+            [
+                "a manifest of the add-on crds (https://raw.example.org:443) is not in `untrusted.endpoints`",
+                "the chart of the add-on api (oci://registry.lan:443) is not in `untrusted.endpoints`",
+                "the chart of the add-on web (https://charts.lan:443) is not in `untrusted.endpoints`",
+            ]
+        );
+        assert!(failure.causes.iter().any(|cause| cause.contains("API_KEY")), "{:?}", failure.causes);
+    }
 
     #[test]
     fn origins_are_compared_as_a_whole() {
