@@ -483,3 +483,32 @@ fn what_deserves_a_second_look_is_said() {
     assert!(!said.contains("canary"), "{said}");
     insta::assert_snapshot!(said);
 }
+
+const MANUAL: &str = include_str!("../../../docs/addons.md");
+
+#[test]
+fn the_examples_of_the_manual_load() {
+    let blocks: Vec<&str> =
+        MANUAL.split("```yaml\naddons:\n").skip(1).filter_map(|b| b.split("```").next()).collect();
+    assert_eq!(blocks.len(), MANUAL.matches("```yaml").count());
+    for block in blocks {
+        let indented: String = block.lines().map(|line| format!("  {line}\n")).collect();
+        let loaded = with(&indented, "").unwrap_or_else(|found| panic!("{block}: {}", told(found.iter())));
+        assert!(!loaded.cluster.addons.is_empty());
+    }
+}
+
+#[test]
+fn the_manual_has_the_table_of_the_catalogue() {
+    let table = daedal_inventory::catalogue_table();
+    let (before, rest) = MANUAL.split_once("## The catalogue\n").expect("the heading");
+    let at = rest.find("| name |").unwrap_or(rest.len());
+    let end = rest[at..].find("\n\n").map_or(rest.len(), |end| at + end + 1);
+    let page = format!("{before}## The catalogue\n{}{table}{}", &rest[..at], &rest[end..]);
+    if std::env::var_os("INSTA_UPDATE").is_some_and(|v| v == "always") {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/addons.md");
+        std::fs::write(path, &page).expect("written");
+        return;
+    }
+    assert!(page == MANUAL, "run the test with INSTA_UPDATE=always");
+}
