@@ -40,6 +40,7 @@ impl Case {
             values: Vec::new(),
             secret_values: BTreeMap::new(),
             kept_values: BTreeMap::new(),
+            policies: None,
             extra: Vec::new(),
             pod_security: None,
             network: false,

@@ -35,6 +35,9 @@ pub struct Addon {
     /// What pods in its namespace may do, where it is other than usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_security: Option<PodSecurity>,
+    /// Which network policies its namespace gets, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<Policies>,
     /// Whether nodes become Ready by it: it brings the pod network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub network: bool,
@@ -95,6 +98,14 @@ pub struct AddonText {
     pub origin: String,
     /// The YAML.
     pub text: String,
+}
+
+/// Network policies of an add-on's namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Policies {
+    /// Its pods are reached from their own namespace, and from elsewhere only where they offer something.
+    Baseline,
 }
 
 /// What Kubernetes lets pods of a namespace do: its pod security standards.

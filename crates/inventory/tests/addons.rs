@@ -2,14 +2,19 @@
 
 use std::io::{self, Error, ErrorKind};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use daedal_inventory::{
-    Addon, AddonSource, Cluster, Cni, Diagnostic, Files, Loaded, ManifestSource, PodSecurity, Role,
+    Addon, AddonSource, Cluster, Cni, Diagnostic, Files, Loaded, ManifestSource, PodSecurity, Policies, Role,
     SecretRef, Source, load,
 };
 use serde_json::{Value, json};
 
-const HOME: &str = include_str!("../../../examples/home/cluster.yaml");
+/// The example without add-ons of its own.
+static HOME: LazyLock<&str> = LazyLock::new(|| {
+    let home = include_str!("../../../examples/home/cluster.yaml");
+    home.split("\n  addons:").next().unwrap_or(home)
+});
 
 /// What lies beside the inventory.
 struct Beside;
@@ -139,6 +144,8 @@ const WRONG: &[&str] = &[
     "- {name: a, manifests: [one.yaml], after: [B1]}\n- {name: b1, manifests: [one.yaml], after: [cilium, else]}\n",
     "- cilium\n- {name: other, manifests: [one.yaml], network: true}\n",
     "- {name: cilium, after: [app]}\n- {name: app, chart: ./charts/app}\n",
+    "- {name: traefik, policies: baseline}\n",
+    "- cilium\n- {name: traefik, policies: strict}\n",
     "- {name: rabbitmq-operator}\n",
     "- proxmox-csi\n",
     "- {name: gateway-api, version: v1.5.1}\n",
@@ -511,4 +518,12 @@ fn the_manual_has_the_table_of_the_catalogue() {
         return;
     }
     assert!(page == MANUAL, "run the test with INSTA_UPDATE=always");
+}
+
+/// Mission: E19 — network policies are asked for by add-on, and refused where nothing enforces them
+#[test]
+fn network_policies_are_asked_for_where_they_are_enforced() {
+    let enforced = cluster(&["cilium", "{name: traefik, policies: baseline}"], "");
+    let policies: Vec<_> = enforced.addons.iter().map(|addon| addon.policies).collect();
+    assert_eq!(policies, [None, Some(Policies::Baseline)]);
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{SecretRef, pattern};
-use crate::addon::PodSecurity;
+use crate::addon::{PodSecurity, Policies};
 
 /// An add-on: the name of an entry of the catalogue, or settings.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -70,6 +70,9 @@ pub(crate) struct AddonSettings {
     pub(crate) manifests: Option<Vec<Manifests>>,
     /// Pod Security Standard that the namespace enforces; the catalogue's, else the cluster's default (`baseline`).
     pub(crate) pod_security: Option<PodSecurity>,
+    /// Network policies of its namespace: `baseline` lets its pods be reached from their own namespace, and from elsewhere only where
+    /// they offer a service; none by default. Needs a pod network that enforces them, such as Cilium.
+    pub(crate) policies: Option<Policies>,
     /// Whether it brings the pod network, so that nodes become Ready by it; the catalogue's, else false by default.
     pub(crate) network: Option<bool>,
     /// Names of the add-ons that must be ready before this one is installed.

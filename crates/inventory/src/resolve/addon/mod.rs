@@ -140,6 +140,7 @@ fn addon(
         kept_values: BTreeMap::new(),
         extra,
         pod_security: written.pod_security.or(entry.and_then(|entry| entry.pod_security)),
+        policies: written.policies,
         network: written.network.unwrap_or(entry.is_some_and(|entry| entry.network)),
         after: order::after(written, entry),
         wait: written.wait.unwrap_or(entry.is_none_or(|entry| entry.wait)),

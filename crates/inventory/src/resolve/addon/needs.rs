@@ -62,6 +62,7 @@ pub(crate) fn follow(addons: &mut [Draft], mut around: Around<'_, '_>, cx: &mut 
             kube_proxy(draft, kubernetes, spec, &at, cx);
         }
     }
+    policies(addons, around.kubernetes.as_deref(), &at, cx);
     // Two of its pods cannot run on one node, and it would wait for the second one.
     if around.nodes.len() == 1 {
         for draft in addons.iter_mut().filter(|draft| draft.needs(Need::KubeProxyReplacement)) {
@@ -140,6 +141,20 @@ fn network(
         cx.error("cni", &at.key("cni"), message, help);
     }
     kubernetes.cni = Cni::None;
+}
+
+/// Network policies that nothing enforces are an error: whoever asks for them relies on them.
+fn policies(addons: &[Draft], kubernetes: Option<&Kubernetes>, at: &Path<'_>, cx: &mut Context<'_>) {
+    let Some(kubernetes) = kubernetes.filter(|kubernetes| kubernetes.cni == Cni::Flannel) else { return };
+    if !kubernetes.cni_manifests.is_empty() {
+        return;
+    }
+    let addons_at = at.key("addons");
+    for draft in addons.iter().filter(|draft| draft.addon.policies.is_some()) {
+        let at = addons_at.index(draft.index);
+        let help = "Add a pod network that does, such as `- cilium`, or remove `policies`.";
+        cx.error("addon", &at.key("policies"), "Flannel does not enforce network policies.", help);
+    }
 }
 
 /// Whether the add-on or kube-proxy forwards to services: never both, never none.
