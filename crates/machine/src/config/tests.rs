@@ -1,5 +1,6 @@
 //! What Talos is told of one node, whole.
 
+mod addons;
 mod roles;
 mod whole;
 

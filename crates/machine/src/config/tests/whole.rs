@@ -122,7 +122,7 @@ pub(super) fn assert_none(talos: &str, config: &MachineConfig, places: &[Place])
     }
 }
 
-fn configs(cluster: &Cluster) -> [MachineConfig; 2] {
+pub(super) fn configs(cluster: &Cluster) -> [MachineConfig; 2] {
     ["cp-1", "w-1"].map(|name| judged(cluster, cluster.node(name).unwrap(), &secrets()).unwrap().config)
 }
 
