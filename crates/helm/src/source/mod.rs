@@ -142,6 +142,12 @@ pub struct Fetched {
     pub chart: Chart,
     /// Why nobody could be asked for a newer one, when the chart is one that was kept.
     pub stale: Option<String>,
+    /// SHA-256 of its archive, as lower-case hex.
+    pub sha256: String,
+}
+
+fn sha256(archive: &[u8]) -> String {
+    hex::encode(sha2::Sha256::digest(archive))
 }
 
 /// Fetches charts and keeps them.
@@ -176,7 +182,11 @@ impl<'a> Fetcher<'a> {
     pub async fn chart(&self, reference: &Reference) -> Result<Fetched, Error> {
         let kept = self.cache.find(&reference.key());
         if let Some(archive) = kept.as_ref().filter(|_| reference.is_exact()) {
-            return Ok(Fetched { chart: Chart::from_archive(archive)?, stale: None });
+            return Ok(Fetched {
+                chart: Chart::from_archive(archive)?,
+                stale: None,
+                sha256: sha256(archive),
+            });
         }
         let fetched = match reference {
             Reference::Repository { url, name, version } => {
@@ -188,10 +198,11 @@ impl<'a> Fetcher<'a> {
             (Ok(archive), _) => {
                 let chart = Chart::from_archive(&archive)?;
                 self.cache.keep(&reference.key(), &archive)?;
-                Ok(Fetched { chart, stale: None })
+                Ok(Fetched { chart, stale: None, sha256: sha256(&archive) })
             }
             (Err(error @ Error::Unreachable { .. }), Some(archive)) => {
-                Ok(Fetched { chart: Chart::from_archive(&archive)?, stale: Some(error.to_string()) })
+                let (chart, sha256) = (Chart::from_archive(&archive)?, sha256(&archive));
+                Ok(Fetched { chart, stale: Some(error.to_string()), sha256 })
             }
             (Err(error), _) => Err(error),
         }
