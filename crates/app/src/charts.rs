@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use daedal_dial::{Direct, Target, Trust, TrustError};
+use daedal_dial::{Dialer, Direct, Target, Trust, TrustError};
 use daedal_helm::{Fetch, Pending, Request, Response};
 use http::header::{ACCEPT, AUTHORIZATION, HOST, LOCATION, USER_AGENT, WWW_AUTHENTICATE};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -16,15 +16,21 @@ use url::Url;
 const PATIENCE: Duration = Duration::from_secs(120);
 const MAX_REDIRECTS: usize = 5;
 
-/// HTTPS from this machine, trusting what the system trusts.
+/// HTTPS, by default from this machine and trusting what the system trusts.
 pub struct Https {
+    dialer: Dialer,
     tls: Arc<ClientConfig>,
 }
 
 impl Https {
     /// A transport with the system's trust.
     pub fn new() -> Result<Self, TrustError> {
-        Ok(Self { tls: Trust::System.client_config()? })
+        Self::through(Arc::new(Direct), &Trust::System)
+    }
+
+    /// A transport over some network, with another trust.
+    pub fn through(dialer: Dialer, trust: &Trust) -> Result<Self, TrustError> {
+        Ok(Self { dialer, tls: trust.client_config()? })
     }
 
     async fn exchange(&self, mut request: Request) -> Result<Response, String> {
@@ -78,7 +84,7 @@ impl Https {
 
     async fn connect(&self, url: &Url) -> io::Result<http1::SendRequest<Full<Bytes>>> {
         let tls = (url.scheme() == "https").then(|| self.tls.clone());
-        daedal_dial::http1(&Direct, &Target::from(url), tls).await
+        daedal_dial::http1(&*self.dialer, &Target::from(url), tls).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use daedal_dial::{Routes, Trust};
-use daedal_engine::{Effects, Entropy, HostFiles, Limits, Parts, Site, SystemClock};
+use daedal_engine::{AddonFiles, Effects, Entropy, HostFiles, Limits, Parts, Site, SystemClock};
 use daedal_image_factory::Factory;
 use daedal_inventory::{Cluster, Reach};
 use daedal_proxmox::{Client, Observer, Token};
@@ -25,6 +25,8 @@ pub struct Access {
     pub host_files: Option<Arc<dyn HostFiles>>,
     /// The secret of the declared token.
     pub token_secret: String,
+    /// Where charts and manifests of add-ons come from.
+    pub addons: Arc<dyn AddonFiles>,
     /// Parallelism and patience.
     pub limits: Limits,
     /// Whoever watches the calls to Proxmox.
@@ -105,7 +107,7 @@ impl Session {
     /// A session of a declared cluster. Nothing is asked of anybody yet.
     pub fn connect(sites: &Sites, cluster: Cluster, access: Access, keeping: Keeping) -> Result<Self, Error> {
         let (site, proxmox) = sites.of(&cluster, &access)?;
-        let Access { routes, factory_trust, limits, host_files, .. } = access;
+        let Access { routes, factory_trust, limits, host_files, addons, .. } = access;
         let Keeping { store, outputs, author, seed } = keeping;
         let engine = site.engine(Parts {
             proxmox,
@@ -119,6 +121,7 @@ impl Session {
             entropy: Entropy::from_seed(seed),
             new_secrets: Parts::generated_secrets(),
             effects: Effects::default(),
+            addons,
             limits,
         });
         Ok(Self::new(cluster, engine, store))
@@ -148,6 +151,7 @@ mod tests {
             factory_trust: Trust::Insecure,
             host_files: None,
             token_secret: token_secret.to_owned(),
+            addons: Arc::new(daedal_engine::NoFiles),
             limits: Limits::default(),
             observer: Arc::new(CallCounter::new()),
         }

@@ -66,12 +66,13 @@ impl Session {
         let (engine, cluster) = (&self.engine, &self.cluster);
         Ok(match intent {
             Intent::Phase(Phase::Generate) => engine.observe_kept(cluster).await?,
-            Intent::Apply | Intent::Phase(_) | Intent::Saved(_) | Intent::Restore(_) | Intent::Remove(_) => {
+            Intent::Apply | Intent::Phase(_) | Intent::Saved(_) | Intent::Restore(_) => {
                 engine.observe(cluster).await?
             }
+            Intent::Remove(_) => engine.observe_machines(cluster).await?,
             Intent::Destroy { without_secrets } => {
                 let mut world = match without_secrets {
-                    false => engine.observe(cluster).await?,
+                    false => engine.observe_machines(cluster).await?,
                     true => engine.observe_with(cluster, None).await?,
                 };
                 engine.look_at_guards(&mut world).await;

@@ -13,6 +13,7 @@
 //!
 //! Invariants: it reads no environment and prints nothing. What it finds is typed; whoever shows it makes the words.
 
+mod addons;
 mod approval;
 mod charts;
 mod connect;
@@ -27,6 +28,7 @@ mod overlap;
 mod session;
 mod survey;
 
+pub use addons::{AddonParts, ReadSecret};
 pub use approval::{Answers, Approver, Question, Refusal, has_problems};
 pub use charts::Https;
 pub use connect::{Access, Keeping, Sites};

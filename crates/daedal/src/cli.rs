@@ -280,6 +280,19 @@ pub enum Command {
     /// Third phase of apply: etcd is bootstrapped, the API server answers, every node is Ready.
     #[command(after_long_help = "Examples:\n  daedal bootstrap\n  daedal bootstrap --yes")]
     Bootstrap(PhaseArgs),
+    /// Fourth phase of apply: every add-on is in the cluster, and ready; list, show and compare add-ons.
+    #[command(args_conflicts_with_subcommands = true)]
+    #[command(
+        after_long_help = "Examples:\n  daedal addons --yes\n  daedal addons list\n  daedal addons diff policies"
+    )]
+    Addons {
+        /// Looking at add-ons.
+        #[command(subcommand)]
+        command: Option<crate::commands::addons::AddonsCommand>,
+        /// How the phase is carried out.
+        #[command(flatten)]
+        args: Box<PhaseArgs>,
+    },
     /// Destroy the cluster and create it again, empty, with the same secrets, VMIDs, MACs and addresses.
     #[command(after_long_help = "Examples:\n  daedal recreate\n  daedal recreate --confirm home")]
     Recreate {

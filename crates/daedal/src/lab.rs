@@ -1,13 +1,13 @@
 //! Finds the lab that runs for a folder, or starts one as a process of its own, and makes its datacenter fit the inventory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use daedal_inventory::options::HostnameFrom;
-use daedal_inventory::{Arch, BootConfig, Cluster, Host, Reach, Ssh, SshKey, SshServer};
+use daedal_inventory::{Addon, AddonSource, Arch, BootConfig, Cluster, Host, Reach, Ssh, SshKey, SshServer};
 use daedal_lab::proxmox::{DatacenterSpec, HostSpec, ImageSpec, StorageSpec, TokenSpec, UserSpec, VmSpec};
 use daedal_lab::{Dhcp, Handle, HandleError, SystemImage, Wanted, files};
 
@@ -95,7 +95,7 @@ async fn reach(options: &LabOptions, cluster: &Cluster, beside: &[Cluster], exte
         datacenter: datacenter(cluster, &token_secret),
         beside: beside.iter().map(|cluster| datacenter(cluster, &token_secret)).collect(),
         factories: vec![cluster.talos.factory.clone()],
-        charts: Vec::new(),
+        charts: chart_places(cluster),
         reservations: reservations(cluster),
         anywhere: anywhere(cluster),
         names: host_names(cluster),
@@ -125,6 +125,16 @@ fn unkept(options: &LabOptions, error: HandleError) -> Failure {
         )),
         error => trouble(&error, &options.lab_dir),
     }
+}
+
+/// Where the charts of add-ons are.
+fn chart_places(cluster: &Cluster) -> Vec<String> {
+    let place = |addon: &Addon| match &addon.source {
+        AddonSource::Chart { repo, .. } => Some(repo.clone()),
+        AddonSource::Local { .. } | AddonSource::Manifests(_) => None,
+    };
+    let places: BTreeSet<String> = cluster.addons.iter().filter_map(place).collect();
+    places.into_iter().collect()
 }
 
 /// Whether nodes get their first address from the network.

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use daedal_app::{Access, Keeping};
-use daedal_dial::{Dialer, Refused, Routes, Trust};
-use daedal_engine::{Limits, NotInFactory, Outputs};
+use daedal_app::{Access, AddonParts, Keeping};
+use daedal_dial::{Dialer, Direct, Refused, Routes, Trust};
+use daedal_engine::{Limits, NoFiles, NotInFactory, Outputs};
 use daedal_inventory::{Cluster, Reach, TlsTrust};
 use daedal_planner::{PlanError, WhyNoRestore, World};
 use daedal_store::{Keyring, Lock, Owner, Store};
@@ -106,7 +106,8 @@ impl Session {
             Some(link) if cluster.boot.by_snippet() => ssh::open(&link.by_ssh(), &folder, store.keys())?,
             _ => ssh.clone(),
         };
-        let access = Access { host_files: to_host.map(ssh::files), ..access };
+        let addons = Arc::new(addon_parts(target, &folder, store.keys(), link.as_ref().map(|_| &access)));
+        let access = Access { host_files: to_host.map(ssh::files), addons, ..access };
         let outputs = outputs_folder(target, &folder, &cluster.name);
         let keeping = Keeping { store, outputs, author: author(), seed: rand::random() };
         let app = daedal_app::Session::connect(&target.sites, cluster, access, keeping);
@@ -139,6 +140,12 @@ impl Session {
 
     /// Looks at the world.
     pub async fn observe(&self) -> Outcome<World> {
+        self.log_in().await?;
+        self.engine.observe_machines(&self.cluster).await.map_err(|e| engine_failure(&e))
+    }
+
+    /// Looks at the world with what add-ons there are.
+    pub async fn observe_addons(&self) -> Outcome<World> {
         self.log_in().await?;
         self.engine.observe(&self.cluster).await.map_err(|e| engine_failure(&e))
     }
@@ -257,9 +264,34 @@ impl Link {
             factory_trust: Trust::Ca(self.ca_pem.clone()),
             host_files: None,
             token_secret: self.token_secret.clone(),
+            addons: Arc::new(NoFiles),
             limits: Limits::of_a_lab(),
             observer,
         }
+    }
+}
+
+/// Where the parts of add-ons come from: charts are kept with the stores, or with the lab.
+fn addon_parts(target: &cli::Target, folder: &Path, keys: &Keyring, lab: Option<&Access>) -> AddonParts {
+    let (dialer, trust): (Dialer, Trust) = match lab {
+        Some(access) => (access.routes.factory.clone(), access.factory_trust.clone()),
+        None => (Arc::new(Direct), Trust::System),
+    };
+    let cache = match target.lab {
+        true => target.lab_options.lab_dir.join("charts"),
+        false => folder.join(".daedal").join("charts"),
+    };
+    let (beside, keys) = (folder.to_owned(), keys.clone());
+    AddonParts {
+        folder: folder.to_owned(),
+        cache,
+        secrets: Arc::new(move |reference, what| {
+            secrets::read(reference, what, &beside, &keys).map_err(|failure| failure.message)
+        }),
+        dialer,
+        trust,
+        // Charts of a lab are others, under the same names.
+        locks: lab.is_none(),
     }
 }
 
@@ -278,6 +310,7 @@ fn no_access(routes: Routes, observer: Arc<Silence>) -> Access {
         host_files: None,
         // No call carries it anywhere.
         token_secret: "unused".to_owned(),
+        addons: Arc::new(NoFiles),
         limits: Limits::default(),
         observer,
     }
@@ -305,7 +338,8 @@ fn live_access(
             })?;
     let limits = Limits::default();
     let host_files = None;
-    Ok(Access { routes, proxmox_trust, factory_trust, host_files, token_secret, limits, observer })
+    let addons = Arc::new(NoFiles);
+    Ok(Access { routes, proxmox_trust, factory_trust, host_files, token_secret, addons, limits, observer })
 }
 
 /// A declared trust, with the certificate that it names.

@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod addons;
 mod at_rest;
 mod canaries;
 mod ci_templates;

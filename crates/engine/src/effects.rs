@@ -88,6 +88,12 @@ pub enum EffectKind {
     SetBackupJob,
     /// A role, user, token, pool or grant changes.
     SetAccount,
+    /// It is recorded of which kinds the objects of an add-on are.
+    RecordAddon,
+    /// An object of an add-on is applied.
+    ApplyObject,
+    /// An object that an add-on no longer has, or the record of one, is deleted.
+    DeleteObject,
 }
 
 /// One mutating call about to be made: what kind, and on what.

@@ -14,6 +14,7 @@ use daedal_talos_config::SecretsBundle;
 use jiff::Timestamp;
 use rand::rngs::StdRng;
 
+use crate::addons::{AddonFiles, Releases};
 use crate::addresses;
 use crate::clock::Clock;
 use crate::effects::{EffectKind, Effects};
@@ -55,6 +56,8 @@ pub struct Parts {
     pub new_secrets: NewSecrets,
     /// The point every mutating call passes.
     pub effects: Effects,
+    /// Where charts and manifests of add-ons come from.
+    pub addons: Arc<dyn AddonFiles>,
     /// Parallelism and patience; what is per host and storage, the [`Site`] keeps.
     pub limits: Limits,
 }
@@ -74,6 +77,7 @@ pub struct Engine {
     pub(crate) parts: Parts,
     pub(crate) outputs: Outputs,
     configs: Arc<SharedConfigs>,
+    pub(crate) releases: Releases,
 }
 
 impl Engine {
@@ -84,7 +88,7 @@ impl Engine {
 
     pub(crate) fn on(site: Site, parts: Parts) -> Self {
         let outputs = Outputs::new(&parts.outputs, parts.store.keys().clone());
-        Self { site, parts, outputs, configs: Arc::default() }
+        Self { site, parts, outputs, configs: Arc::default(), releases: Releases::default() }
     }
 
     /// The files that the cluster's users get.
@@ -136,6 +140,11 @@ impl Engine {
     pub async fn status(&self, cluster: &Cluster) -> Result<StatusReport, Error> {
         // Without secrets the nodes cannot be asked; Proxmox can, and what it says is worth knowing.
         let (world, _) = self.look_lacking(cluster).await?;
+        let secrets = match world.secrets_stored {
+            true => self.stored_secrets().await.ok().flatten(),
+            false => None,
+        };
+        let world = self.look_at_addons(cluster, world, secrets.as_ref()).await;
         let mut report = StatusReport::of(cluster, &world);
         report.compare(daedal_planner::plan_apply(cluster, &self.images(cluster), &world));
         report.credentials = self.outputs.credentials(self.parts.clock.now()).await;

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use daedal_planner::FieldConflict;
+
 use crate::effects::Refused;
 
 pub use kind::ErrorKind;
@@ -339,6 +341,54 @@ pub enum Error {
         /// Which node.
         node: String,
     },
+    /// An add-on could not be rendered.
+    #[error("add-on {addon} could not be rendered: {why}")]
+    AddonNotRendered {
+        /// Which.
+        addon: String,
+        /// Why.
+        why: String,
+    },
+    /// Somebody else looks after an object of an add-on; it was not touched.
+    #[error("{object} of add-on {addon} belongs to {owner}, and was not touched")]
+    AddonOwned {
+        /// Which add-on.
+        addon: String,
+        /// The object.
+        object: String,
+        /// Whose it is.
+        owner: String,
+    },
+    /// Others own fields of an object of an add-on; it was not touched.
+    #[error("{object} of add-on {addon} has fields that others own: {}", owned(conflicts))]
+    AddonConflict {
+        /// Which add-on.
+        addon: String,
+        /// The object.
+        object: String,
+        /// The fields, and who owns them.
+        conflicts: Vec<FieldConflict>,
+    },
+    /// Kubernetes refuses an object of an add-on.
+    #[error("Kubernetes refuses {object} of add-on {addon}: {why}")]
+    AddonRefused {
+        /// Which add-on.
+        addon: String,
+        /// The object.
+        object: String,
+        /// In its own words.
+        why: String,
+        /// Whether a field that cannot be changed is the reason.
+        immutable: bool,
+    },
+    /// The record of what is in an add-on cannot be used.
+    #[error("the record of add-on {addon} cannot be used")]
+    AddonSet {
+        /// Which.
+        addon: String,
+        /// Why.
+        source: daedal_addons::Error,
+    },
     /// The run is being stopped; not a failure.
     #[error("the run is being stopped")]
     Stopped,
@@ -379,6 +429,11 @@ fn proxmox_words(error: &daedal_proxmox::Error) -> &'static str {
 
 fn at(address: Option<IpAddr>) -> String {
     address.map_or_else(|| "there".to_owned(), |address| format!("on {address}"))
+}
+
+fn owned(conflicts: &[FieldConflict]) -> String {
+    let one = |conflict: &FieldConflict| format!("{} ({})", conflict.field, conflict.manager);
+    conflicts.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn more(checks: usize) -> String {

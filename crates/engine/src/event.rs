@@ -19,6 +19,9 @@ pub struct StepRef {
     pub id: StepId,
     /// Node it is about.
     pub node: Option<String>,
+    /// Add-on it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addon: Option<String>,
     /// What it does, as the plan's `do` names it.
     pub action: &'static str,
     /// The same in words, such as `creating the VM`.
@@ -29,12 +32,18 @@ impl StepRef {
     /// What an event about a step says of it.
     pub fn of(step: &Step) -> Self {
         let action = &step.action;
-        Self { id: step.id, node: step.node.clone(), action: action.code(), stage: stage(action) }
+        let addon = action.addon().map(|(addon, _)| addon.to_owned());
+        Self { id: step.id, node: step.node.clone(), addon, action: action.code(), stage: stage(action) }
+    }
+
+    /// The node or the add-on that it is about.
+    pub fn of_whom(&self) -> Option<&str> {
+        self.node.as_deref().or(self.addon.as_deref())
     }
 
     /// Whose stage it is, as people read it: `cp-1: creating the VM`.
     pub fn subject(&self) -> String {
-        subject(self.node.as_deref(), self.stage)
+        subject(self.of_whom(), self.stage)
     }
 }
 

@@ -26,6 +26,7 @@
 
 mod account;
 mod account_script;
+mod addons;
 mod addresses;
 mod backup;
 mod clock;
@@ -57,6 +58,7 @@ mod unreached;
 
 pub use account::{AccountReport, Accounts};
 pub use account_script::commands as account_commands;
+pub use addons::{AddonFiles, NoFiles};
 pub use addresses::found_addresses;
 pub use backup::{Backup, Kept};
 pub use clock::{Clock, FixedClock, SystemClock};
@@ -83,5 +85,7 @@ pub use report::{Report, StepReport, StepState};
 pub use routes::{RouteError, routes};
 pub use run::Run;
 pub use site::Site;
-pub use status::{NodeStatus, Side as StatusSide, StatusReport, Unasked, vm_word};
+pub use status::{
+    AddonState, AddonStatus, NodeStatus, Side as StatusSide, StatusReport, Unasked, addon_statuses, vm_word,
+};
 pub use templates::TemplateList;

@@ -50,6 +50,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Patience with one request to an API server: a list may be long.
+    pub(crate) fn request(&self) -> Duration {
+        3 * self.call_timeout
+    }
+
     /// For peers on this very machine, as those of a lab are: each answers or refuses at once, and is slow only because the
     /// machine is busy.
     pub fn of_a_lab() -> Self {

@@ -108,7 +108,7 @@ impl Engine {
     pub async fn live_checks(&self, cluster: &Cluster) -> LiveReport {
         let mut report = LiveReport::default();
         let proxmox = &self.parts.proxmox;
-        let mut world = match self.observe(cluster).await {
+        let mut world = match self.observe_machines(cluster).await {
             Ok(world) => world,
             Err(error) => {
                 let what = CheckSubject::Proxmox(cluster.proxmox.endpoint.clone());

@@ -42,6 +42,9 @@ pub struct StepReport {
     pub id: StepId,
     /// Node it is about.
     pub node: Option<String>,
+    /// Add-on it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addon: Option<String>,
     /// Host it loads.
     pub host: Option<String>,
     /// What it does, as the plan's `do` names it.
@@ -109,9 +112,14 @@ fn maybe_seconds<S: serde::Serializer>(duration: &Option<Duration>, to: S) -> Re
 }
 
 impl StepReport {
+    /// The node or the add-on that it is about.
+    pub fn of_whom(&self) -> Option<&str> {
+        self.node.as_deref().or(self.addon.as_deref())
+    }
+
     /// Whose stage it is, as people read it: `cp-1: creating the VM`.
     pub fn subject(&self) -> String {
-        subject(self.node.as_deref(), self.stage)
+        subject(self.of_whom(), self.stage)
     }
 }
 
@@ -124,6 +132,7 @@ impl Report {
             .map(|step| StepReport {
                 id: step.id,
                 node: step.node.clone(),
+                addon: step.action.addon().map(|(addon, _)| addon.to_owned()),
                 host: step.host.clone(),
                 action: step.action.code(),
                 stage: stage(&step.action),
@@ -198,6 +207,7 @@ mod tests {
         StepReport {
             id,
             node: None,
+            addon: None,
             host: None,
             action: "x",
             stage: "x",

@@ -3,8 +3,9 @@
 use daedal_inventory::{Cluster, Node, Role};
 use daedal_machine::access::Credential;
 use daedal_planner::{
-    Advice, Aspect, Command, EtcdView, Fix, GuestView, Hindrance, Likeness, NodeView, Ownership, Plan,
-    PlanError, TalosView, Unobserved, Unreached, World, readiness, storage_warnings,
+    AddonOwner, AddonView, AddonsView, Advice, Aspect, Command, EtcdView, Fix, GuestView, Hindrance,
+    Likeness, NodeView, ObjectState, Ownership, Plan, PlanError, TalosView, Unobserved, Unreached, World,
+    readiness, storage_warnings,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,6 +42,9 @@ pub struct StatusReport {
     /// What could not be seen.
     #[serde(rename = "blind")]
     pub unobserved: Vec<Unobserved>,
+    /// The add-ons, declared ones and those that are left.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addons: Vec<AddonStatus>,
     /// The client certificates in the output files.
     pub credentials: Vec<Credential>,
 }
@@ -129,6 +133,7 @@ impl StatusReport {
             healthy: all([
                 nodes_healthy,
                 if kubernetes.is_some() { None } else { endpoint_answers },
+                addons_healthy(world),
                 // What could not be compared may differ.
                 if cluster.lacks.is_empty() { Some(true) } else { None },
             ]),
@@ -137,6 +142,7 @@ impl StatusReport {
             as_declared: None,
             storages: storage_warnings(cluster, world),
             unobserved: world.unobserved.iter().cloned().chain(unproven).collect(),
+            addons: addon_statuses(cluster, world),
             credentials: Vec::new(),
         }
     }
@@ -174,6 +180,108 @@ impl StatusReport {
         }
         let seen = !plan.unseen && self.unasked.is_empty();
         self.as_declared = if plan.finds_no_difference() { seen.then_some(true) } else { Some(false) };
+    }
+}
+
+/// One add-on's row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AddonStatus {
+    /// Its name.
+    pub addon: String,
+    /// The chart that it is made of, with its version.
+    pub chart: Option<String>,
+    /// How many objects it has.
+    pub objects: usize,
+    /// Who looks after it.
+    pub owner: AddonOwner,
+    /// What of it is in the cluster.
+    pub state: AddonState,
+    /// Whether all of it is ready; nothing if that could not be seen, or it is not there.
+    pub ready: Option<bool>,
+    /// The first object that is not, and why.
+    pub unready: Option<String>,
+}
+
+/// What of an add-on is in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", tag = "is")]
+pub enum AddonState {
+    /// All of it, as declared.
+    AsDeclared,
+    /// Nothing.
+    Absent,
+    /// Some of it is missing, or other than declared.
+    Differs {
+        /// So many objects.
+        objects: usize,
+    },
+    /// Somebody else looks after it.
+    Owned,
+    /// It could not be rendered.
+    NotRendered {
+        /// Why.
+        why: String,
+    },
+    /// Nobody could ask.
+    NotSeen,
+    /// It is left of an earlier inventory.
+    Former,
+}
+
+/// A row for every add-on.
+pub fn addon_statuses(cluster: &Cluster, world: &World) -> Vec<AddonStatus> {
+    let none = AddonsView::default();
+    let seen = world.addons.as_ref().unwrap_or(&none);
+    let declared = cluster.addons.iter().map(|addon| {
+        let view = seen.declared.get(&addon.name);
+        let of = |such: fn(&ObjectState) -> bool| {
+            view.map_or(0, |view| view.objects.iter().filter(|one| such(&one.state)).count())
+        };
+        let absent = of(|state| *state == ObjectState::Absent);
+        let as_declared = of(|state| *state == ObjectState::AsDeclared);
+        let objects = view.map_or(0, |view| view.objects.len());
+        let extra = view.map_or(0, |view| view.extra.len());
+        let state = match view {
+            Some(AddonView { unrendered: Some(why), .. }) => AddonState::NotRendered { why: why.clone() },
+            Some(view) if view.owner.is_some() => AddonState::Owned,
+            Some(_) if seen.told && objects == as_declared && extra == 0 => AddonState::AsDeclared,
+            Some(_) if seen.told && objects == absent && extra == 0 => AddonState::Absent,
+            Some(_) if seen.told => AddonState::Differs { objects: objects - as_declared + extra },
+            _ => AddonState::NotSeen,
+        };
+        let there = seen.told && objects > absent && !matches!(state, AddonState::NotRendered { .. });
+        let unready = view.filter(|_| there).and_then(AddonView::unready);
+        AddonStatus {
+            addon: addon.name.clone(),
+            chart: view
+                .and_then(|view| view.chart.as_ref())
+                .map(|(name, version)| format!("{name} {version}")),
+            objects,
+            owner: view.and_then(|view| view.owner.clone()).map(|(owner, _)| owner).unwrap_or_default(),
+            state,
+            ready: there.then_some(unready.is_none()),
+            unready: unready.map(|(id, why)| format!("{id}: {why}")),
+        }
+    });
+    let former = seen.former.iter().map(|(name, view)| AddonStatus {
+        addon: name.clone(),
+        chart: None,
+        objects: view.objects.len(),
+        owner: AddonOwner::Daedal,
+        state: AddonState::Former,
+        ready: None,
+        unready: None,
+    });
+    declared.chain(former).collect()
+}
+
+/// Whether the add-ons that are in the cluster are ready; nothing if nobody could ask.
+fn addons_healthy(world: &World) -> Option<bool> {
+    match &world.addons {
+        Some(seen) if seen.told => Some(seen.declared.values().all(|view| view.unready().is_none())),
+        Some(seen) if !seen.declared.is_empty() => None,
+        _ => Some(true),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::difference::{Remedy, Stays};
 use crate::fix::{self, Fix};
 use crate::phase::{Missing, Phase};
-use crate::world::{Aspect, Likeness, ObjectKind};
+use crate::world::{AddonOwner, Aspect, FieldConflict, Likeness, ObjectKind};
 
 pub use parts::{
     Died, GuestName, MediaHidden, NotEvicted, StorageFault, StorageUse, TemplateObstacle, UnlistedRisk,
@@ -244,6 +244,20 @@ advice! {
     FirewallStays = "firewall-stays" { node: String }
     /// Our IP set is used by a rule of others.
     IpSetStays = "ip-set-stays" { node: String }
+
+    // Add-ons.
+    /// An add-on could not be rendered.
+    AddonNotRendered = "addon-not-rendered" { addon: String, why: String }
+    /// Somebody else looks after an add-on.
+    AddonOwned = "addon-owned" { addon: String, owner: AddonOwner, object: String }
+    /// Others own fields of an object, and want them otherwise.
+    AddonConflict = "addon-conflict" { addon: String, object: String, conflicts: Vec<FieldConflict> }
+    /// Kubernetes refuses an object.
+    AddonRefused = "addon-refused" { addon: String, object: String, why: String, immutable: bool }
+    /// Objects of an add-on stay although nothing asks for them any more.
+    AddonObjectsStay = "addon-objects-stay" { addon: String, objects: Vec<String> }
+    /// Add-ons are rendered for a cluster that does not exist yet.
+    AddonsAssumed = "addons-assumed" { version: String }
 }
 
 impl Advice {

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use daedal_addons::ObjectId;
 use daedal_inventory::Cluster;
 use daedal_machine::vm::Options;
 use serde::Serialize;
@@ -11,7 +12,8 @@ use crate::digest;
 use crate::mark::SecretsId;
 use crate::names;
 use crate::world::{
-    ConfigView, DryRun, EtcdView, GuestView, ImagePin, NodeView, Ownership, TalosView, VmConfig, World,
+    AddonsView, ConfigView, DryRun, EtcdView, GuestView, ImagePin, NodeView, ObjectState, Ownership,
+    TalosView, VmConfig, World,
 };
 
 #[derive(Serialize)]
@@ -30,6 +32,25 @@ struct Basis<'w> {
     image_pins: &'w [ImagePin],
     endpoint_answers: bool,
     outputs_current: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    addons: Option<Addons<'w>>,
+}
+
+/// What is in the cluster of add-ons, but for how ready it is.
+#[derive(Serialize)]
+struct Addons<'w> {
+    told: bool,
+    declared: Vec<(&'w str, Vec<(&'w ObjectId, &'w str, &'w ObjectState)>, &'w [ObjectId], bool)>,
+    former: Vec<(&'w str, &'w [ObjectId])>,
+}
+
+fn addons(view: &AddonsView) -> Addons<'_> {
+    let declared = view.declared.iter().map(|(name, view)| {
+        let objects = view.objects.iter().map(|one| (&one.id, one.digest.as_str(), &one.state));
+        (name.as_str(), objects.collect(), &view.extra[..], view.owner.is_some())
+    });
+    let former = view.former.iter().map(|(name, view)| (name.as_str(), &view.objects[..]));
+    Addons { told: view.told, declared: declared.collect(), former: former.collect() }
 }
 
 #[derive(Serialize)]
@@ -93,6 +114,7 @@ pub(crate) fn basis(cluster: &Cluster, world: &World) -> String {
         image_pins: &world.image_pins,
         endpoint_answers: world.endpoint_answers,
         outputs_current: world.outputs_current,
+        addons: world.addons.as_ref().map(addons),
     })
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::names;
-use crate::plan::{Action, Fate, Impact, Plan, Purpose, Step};
+use crate::plan::{Action, Fate, Impact, ObjectChange, Plan, Purpose, Step};
 use crate::world::ObjectKind;
 
 /// Everything that a plan does, counted.
@@ -27,6 +27,8 @@ pub struct Counts {
     pub firewalls: FirewallCounts,
     /// Objects that Proxmox keeps for the datacenter.
     pub objects: ObjectCounts,
+    /// Objects of add-ons in Kubernetes.
+    pub addons: ObjectCounts,
     /// What is not as declared and stays so.
     pub differences: usize,
 }
@@ -95,7 +97,7 @@ pub struct PartCounts {
     pub delete: usize,
 }
 
-/// Objects that Proxmox keeps for the datacenter: of high availability, and backup jobs.
+/// Objects: those that Proxmox keeps for the datacenter (high availability, backup jobs), or those of add-ons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectCounts {
@@ -129,8 +131,25 @@ pub fn counts(plan: &Plan) -> Counts {
         marks: plan.steps.iter().filter(|step| matches!(step.action, Action::RestoreMark { .. })).count(),
         firewalls: firewalls(plan),
         objects: objects(plan, |_| true),
+        addons: addon_objects(plan),
         differences: plan.differences.len(),
     }
+}
+
+fn addon_objects(plan: &Plan) -> ObjectCounts {
+    let mut counts = ObjectCounts::default();
+    for step in &plan.steps {
+        match &step.action {
+            Action::ApplyAddon { objects, .. } => {
+                let made = objects.iter().filter(|object| object.change == ObjectChange::Create).count();
+                counts.create += made;
+                counts.change += objects.len() - made;
+            }
+            Action::PruneAddon { objects, .. } => counts.remove += objects.len(),
+            _ => {}
+        }
+    }
+    counts
 }
 
 fn firewalls(plan: &Plan) -> FirewallCounts {

@@ -33,6 +33,8 @@ pub enum Phase {
     Provision,
     /// etcd is bootstrapped, the API server answers, the nodes are Ready.
     Bootstrap,
+    /// The add-ons are in the cluster, and ready.
+    Addons,
 }
 
 impl fmt::Display for Phase {
@@ -41,6 +43,7 @@ impl fmt::Display for Phase {
             Self::Generate => "generate",
             Self::Provision => "provision",
             Self::Bootstrap => "bootstrap",
+            Self::Addons => "addons",
         })
     }
 }
@@ -60,6 +63,21 @@ pub enum Missing {
     Config,
     /// A node does not answer.
     Answer,
+    /// The API server does not answer.
+    Endpoint,
+    /// A node is not Ready.
+    Ready,
+}
+
+impl Missing {
+    /// The phase that does it.
+    fn phase(self) -> Phase {
+        match self {
+            Self::Secrets => Phase::Generate,
+            Self::Vm | Self::Start | Self::Config | Self::Answer => Phase::Provision,
+            Self::Endpoint | Self::Ready => Phase::Bootstrap,
+        }
+    }
 }
 
 /// The phase of an action; none where every phase does it.
@@ -69,6 +87,10 @@ pub(crate) fn of(action: &Action) -> Option<Phase> {
         Action::WriteOutputs => None,
         Action::Bootstrap { .. } | Action::AwaitEtcd | Action::AwaitEndpoint | Action::AwaitReady => {
             Some(Phase::Bootstrap)
+        }
+        // Without a network no node becomes Ready.
+        action if let Some((_, network)) = action.addon() => {
+            Some(if network { Phase::Bootstrap } else { Phase::Addons })
         }
         _ => Some(Phase::Provision),
     }
@@ -90,6 +112,7 @@ fn phases(steps: &[Step]) -> Vec<Option<Phase>> {
     }
     let phase = |(at, step): (usize, &Step)| match of(&step.action) {
         None => None,
+        Some(Phase::Addons) => Some(Phase::Addons),
         Some(_) if born[at] => Some(Phase::Bootstrap),
         Some(Phase::Bootstrap) if guards[at] => Some(Phase::Provision),
         own => own,
@@ -208,12 +231,15 @@ impl<'a> Limit<'a> {
             Phase::Bootstrap if own.is_none() && self.world.outputs_current => {}
             Phase::Bootstrap => match own {
                 Some(Phase::Generate) => {}
+                Some(Phase::Addons) => self.leave(own),
                 // A node that is up is bootstrapped as it is, whatever is to be changed about its VM.
                 Some(Phase::Provision) if self.is_up_or_none(step) => self.pass(step),
                 Some(Phase::Provision) => {}
                 _ if self.is_idle(step) => self.pass(step),
                 _ => self.take(step),
             },
+            // Those that bring the network, too: they are kept as declared.
+            Phase::Addons if step.action.addon().is_some() => self.take(step),
             phase => match its {
                 Some(its) if its > phase => self.leave(own),
                 Some(its) if its < phase => {}
@@ -260,8 +286,16 @@ impl<'a> Limit<'a> {
             Err(lacking) => {
                 self.held_up.extend(step.node.clone());
                 let unmet = lacking.iter().filter(|need| self.phases[need.id as usize] < Some(self.phase));
-                let nodes: Vec<&String> = unmet.filter_map(|need| need.node.as_ref()).collect();
-                nodes.into_iter().for_each(|node| self.lacks(node));
+                let unmet: Vec<&Step> = unmet.copied().collect();
+                for need in unmet {
+                    match &need.node {
+                        Some(node) => self.lacks(node),
+                        None if need.action == Action::AwaitEndpoint => {
+                            self.missing.entry(String::new()).or_insert(Missing::Endpoint);
+                        }
+                        None => {}
+                    }
+                }
             }
         }
     }
@@ -284,11 +318,14 @@ impl<'a> Limit<'a> {
         if !self.is_up(node) {
             let what = missing_of(&self.plan.steps, node);
             self.missing.entry(node.to_owned()).or_insert(what);
+        } else if self.phase == Phase::Addons {
+            self.missing.entry(node.to_owned()).or_insert(Missing::Ready);
         }
     }
 
     fn leave(&mut self, own: Option<Phase>) {
         let (phase, after) = match own {
+            Some(Phase::Addons) => (Phase::Addons, None),
             // The same phase, once more.
             Some(own) if own <= self.phase => (own, Some(Phase::Bootstrap)),
             _ => (Phase::Bootstrap, None),
@@ -329,15 +366,17 @@ fn is_difference(note: &Note) -> bool {
 /// What a phase has to say: which earlier one is not done, and to which one something is left.
 fn told(plan: &Plan, without_secrets: bool, missing: &BTreeMap<String, Missing>, left: &[Left]) -> Vec<Note> {
     let lacks = |nodes: Vec<String>, what: Missing| {
-        let phase = if what == Missing::Secrets { Phase::Generate } else { Phase::Provision };
-        let advice = Advice::PhaseMissing { cluster: plan.cluster.clone(), nodes, what, phase };
+        let advice = Advice::PhaseMissing { cluster: plan.cluster.clone(), nodes, what, phase: what.phase() };
         Note { level: Level::Problem, advice }
     };
     if without_secrets {
         return vec![lacks(Vec::new(), Missing::Secrets)];
     }
     let mut notes = Vec::new();
-    for what in [Missing::Vm, Missing::Start, Missing::Config, Missing::Answer] {
+    if missing.values().any(|what| *what == Missing::Endpoint) {
+        notes.push(lacks(Vec::new(), Missing::Endpoint));
+    }
+    for what in [Missing::Vm, Missing::Start, Missing::Config, Missing::Answer, Missing::Ready] {
         let of_it = |node: &&PlannedNode| missing.get(&node.name) == Some(&what);
         let nodes: Vec<String> = plan.nodes.iter().filter(of_it).map(|node| node.name.clone()).collect();
         if !nodes.is_empty() {
@@ -362,8 +401,10 @@ fn missing_of(steps: &[Step], node: &str) -> Missing {
         Missing::Start
     } else if does(|action| matches!(action, Action::GiveConfig { .. })) {
         Missing::Config
-    } else {
+    } else if does(|action| matches!(action, Action::AwaitApi)) {
         Missing::Answer
+    } else {
+        Missing::Ready
     }
 }
 

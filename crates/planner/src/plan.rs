@@ -14,7 +14,7 @@ use crate::phase::Phase;
 use crate::world::World;
 use crate::{basis, digest};
 
-pub use action::{Action, CloneOf, DocumentChange, FieldChange, Recovery};
+pub use action::{Action, CloneOf, DocumentChange, FieldChange, ObjectChange, PlannedObject, Recovery};
 pub use daedal_machine::RunningVersions;
 
 /// Version of the plan format.
@@ -310,7 +310,12 @@ impl Plan {
     pub fn touches_cluster(&self) -> bool {
         // Objects that guard VMs are on no host.
         let anything = self.purpose != Purpose::Apply && !self.is_empty();
-        anything || self.steps.iter().any(|step| step.node.is_some() || step.host.is_some())
+        anything || self.touches_machines() || self.steps.iter().any(|step| step.action.addon().is_some())
+    }
+
+    /// Whether it changes nodes or hosts.
+    pub fn touches_machines(&self) -> bool {
+        self.steps.iter().any(|step| step.node.is_some() || step.host.is_some())
     }
 
     /// Whether there is nothing to do.

@@ -1,5 +1,6 @@
 //! What was observed of the world, and what could not be. Plain data; only the engine's `observe` makes one for real.
 
+mod addons;
 mod guards;
 mod guests;
 mod nodes;
@@ -16,6 +17,9 @@ use crate::generation::Generation;
 use crate::mark::SecretsId;
 use crate::names;
 
+pub use addons::{
+    AddonObject, AddonOwner, AddonView, AddonsView, FieldConflict, FormerAddonView, ObjectState, Readiness,
+};
 pub use guards::{
     AvailabilityView, BackupStorage, BackupView, FirewallView, FirewallsView, ObjectKind, ObjectOptions,
     Objects, VmRule, object_differs, object_has,
@@ -108,6 +112,9 @@ pub struct World {
     /// A VM whose mark is to be restored, where the purpose needs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_mark: Option<Box<LostMarkView>>,
+    /// The add-ons, where somebody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addons: Option<AddonsView>,
     /// What could not be observed.
     #[serde(rename = "blind")]
     pub unobserved: Vec<Unobserved>,

@@ -7,6 +7,7 @@ use daedal_machine::guards::IP_SET;
 use daedal_machine::size;
 use daedal_planner::{Action, Content, Impact, PlannedNode, Step, object_has};
 
+use crate::addons;
 use crate::layout::Style;
 
 /// A short phrase for what a step does, such as `create VM 300`.
@@ -67,6 +68,9 @@ pub fn action(action: &Action) -> String {
         Action::RestoreMark { vmid, .. } => format!("restore the mark of VM {vmid}"),
         Action::DeleteMedia { .. } => "delete the config medium".to_owned(),
         Action::WriteOutputs => "write the output files".to_owned(),
+        Action::ApplyAddon { .. } | Action::AwaitAddon { .. } | Action::PruneAddon { .. } => {
+            addons::phrase(action).unwrap_or_default()
+        }
         Action::Cordon => "let no new pods come to it".to_owned(),
         Action::Drain => "evict its pods".to_owned(),
         Action::LeaveEtcd { .. } => "let it leave etcd".to_owned(),
@@ -161,8 +165,11 @@ pub(super) fn mark(step: &Step) -> (&'static str, Style) {
         | Action::AwaitApi
         | Action::AwaitEtcd
         | Action::AwaitEndpoint
-        | Action::AwaitReady => ("·", Style::Plain),
-        Action::EjectMedia { .. } | Action::DeleteMedia { .. } => ("-", Style::Plain),
+        | Action::AwaitReady
+        | Action::AwaitAddon { .. } => ("·", Style::Plain),
+        Action::EjectMedia { .. } | Action::DeleteMedia { .. } | Action::PruneAddon { .. } => {
+            ("-", Style::Plain)
+        }
         Action::CreateSecrets
         | Action::RegisterSchematic { .. }
         | Action::PinImage { .. }
@@ -173,6 +180,7 @@ pub(super) fn mark(step: &Step) -> (&'static str, Style) {
         | Action::StartVm { .. }
         | Action::GiveConfig { .. }
         | Action::Bootstrap { .. }
+        | Action::ApplyAddon { .. }
         | Action::WriteOutputs => ("+", Style::Green),
     }
 }

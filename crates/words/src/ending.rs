@@ -199,6 +199,12 @@ fn phase_done(plan: &Plan, phase: Phase) -> String {
             "No changes: cluster {cluster} is provisioned ({nodes} answer over mutual TLS), but not as declared: {differences} \
              (see Warnings)."
         ),
+        (Phase::Addons, _) => match plan.unseen {
+            true => {
+                format!("No changes: what could be seen of the add-ons of cluster {cluster} is as declared.")
+            }
+            false => format!("No changes: the add-ons of cluster {cluster} are as declared."),
+        },
         (Phase::Bootstrap, _) => {
             let members = voting(plan.quorum.after);
             let ready = match plan.notes.iter().any(|note| note.advice == Advice::NoCni {}) {
@@ -268,10 +274,15 @@ pub fn summary(plan: &Plan) -> String {
         Some(Phase::Bootstrap) => parts.push(format!("{} to wait for", nodes(vms.change))),
         _ => {}
     }
-    if plan.purpose.concerns_nodes() && !matches!(plan.phase, Some(Phase::Generate | Phase::Bootstrap)) {
+    if plan.purpose.concerns_nodes()
+        && !matches!(plan.phase, Some(Phase::Generate | Phase::Bootstrap | Phase::Addons))
+    {
         parts.push(format!("{} to create, {} to change, {} to destroy", vms.create, vms.change, vms.destroy));
     }
     parts.extend(counted(plan).map(|(things, verb, _)| format!("{things} to {verb}")));
+    if parts.is_empty() {
+        parts.push("add-ons to wait for".to_owned());
+    }
     if vms.blocked > 0 {
         parts.push(format!("{} blocked", vms.blocked));
     }
@@ -289,7 +300,7 @@ pub fn outcome(plan: &Plan) -> String {
 
 /// What a plan does besides VMs being made, changed and destroyed: how many of what, what is done to them, and has been.
 fn counted(plan: &Plan) -> impl Iterator<Item = (String, &'static str, &'static str)> {
-    let Counts { vms, templates, files, volumes, firewalls, marks, .. } = counts(plan);
+    let Counts { vms, templates, files, volumes, firewalls, marks, addons, .. } = counts(plan);
     let mut all = vec![
         (vms.restart, "VM", "restart", "restarted"),
         (templates.create, "template", "create", "created"),
@@ -308,6 +319,11 @@ fn counted(plan: &Plan) -> impl Iterator<Item = (String, &'static str, &'static 
         (firewalls.sets.create, "IP set", "create", "created"),
         (firewalls.sets.change, "IP set", "change", "changed"),
         (firewalls.sets.delete, "IP set", "delete", "deleted"),
+    ]);
+    all.extend([
+        (addons.create, "object", "create", "created"),
+        (addons.change, "object", "change", "changed"),
+        (addons.remove, "object", "remove", "removed"),
     ]);
     for kind in [ObjectKind::HaResource, ObjectKind::HaRule, ObjectKind::HaGroup, ObjectKind::BackupJob] {
         let of_kind = objects(plan, |one| one == kind);

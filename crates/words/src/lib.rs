@@ -4,6 +4,7 @@
 //! [`stage`] a step; [`difference`] what stays other than declared. Types carry codes and values, and only here are they words.
 
 mod action;
+mod addons;
 mod advice;
 mod config;
 mod difference;
@@ -27,6 +28,7 @@ use daedal_planner::{
 use layout::{Paint, Style, wrap};
 
 pub use action::action;
+pub use addons::owner;
 pub use advice::{Told, about, died_half_way, free, remedy, sentence};
 pub use difference::{difference, remedy_of};
 pub use ending::{differing, left_for, left_out, not_seen, outcome, summary};
@@ -84,6 +86,7 @@ pub fn render_calling(plan: &Plan, options: RenderOptions, call: &dyn Fn(&Comman
     page.notes();
     page.hosts();
     page.steps();
+    page.addons();
     page.consequences();
     page.left_out();
     page.summary();
@@ -126,6 +129,7 @@ impl<'p> Page<'p> {
             Purpose::Apply if *phase == Some(Phase::Generate) => "generate secrets and outputs of",
             Purpose::Apply if *phase == Some(Phase::Provision) => "provision",
             Purpose::Apply if *phase == Some(Phase::Bootstrap) => "bootstrap",
+            Purpose::Apply if *phase == Some(Phase::Addons) => "apply the add-ons of",
             Purpose::Apply => "apply",
             Purpose::Destroy => "destroy",
             Purpose::Remove => "remove nodes from",
@@ -200,6 +204,7 @@ impl<'p> Page<'p> {
         for step in &self.plan.steps {
             match step.node.as_deref().filter(|name| listed.contains(name)) {
                 Some(node) => by_node.entry(node).or_default().push(step),
+                None if step.action.addon().is_some() => {}
                 None => general.push(step),
             }
         }

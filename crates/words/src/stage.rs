@@ -1,5 +1,6 @@
 //! What steps are called while they run.
 
+use daedal_addons::Stage;
 use daedal_planner::{Action, ObjectKind};
 
 /// What a person calls this step while it runs.
@@ -45,6 +46,11 @@ pub fn stage(action: &Action) -> &'static str {
         Action::RestoreMark { .. } => "restoring the mark",
         Action::DeleteMedia { .. } => "deleting the config media",
         Action::WriteOutputs => "writing the outputs",
+        Action::ApplyAddon { stage: Stage::Definitions, .. } => "applying its definitions",
+        Action::ApplyAddon { stage: Stage::Customs, .. } => "applying its custom objects",
+        Action::ApplyAddon { .. } => "applying its objects",
+        Action::AwaitAddon { .. } => "becoming ready",
+        Action::PruneAddon { .. } => "removing its former objects",
         Action::Cordon => "keeping new pods away",
         Action::Drain => "evicting its pods",
         Action::LeaveEtcd { .. } => "leaving etcd",

@@ -195,14 +195,34 @@ impl Ended<'_> {
             .filter(|node| !self.saw_ready(node))
             .collect();
         match &unready[..] {
-            [] => format!("is up: {nodes} Ready"),
-            _ if cluster.kubernetes.cni == Cni::None => {
+            [] => format!("is up: {nodes} Ready{}", self.addons(cluster)),
+            _ if cluster.kubernetes.cni == Cni::None && !cluster.addons.iter().any(|addon| addon.network) => {
                 format!("is up: {nodes}, Ready once a CNI is installed")
             }
             names => {
                 let ready = cluster.nodes.len() - names.len();
                 format!("is up: {ready} of {nodes} Ready, not awaited: {}", names.join(", "))
             }
+        }
+    }
+
+    /// How many add-ons are there, to go on a sentence with.
+    fn addons(&self, cluster: &Cluster) -> String {
+        let all = cluster.addons.len();
+        let view = |name: &str| self.found.addons.as_ref().and_then(|addons| addons.declared.get(name));
+        let awaited = |name: &str| {
+            let awaits =
+                |step: &Step| matches!(&step.action, Action::AwaitAddon { addon, .. } if addon == name);
+            self.steps().any(awaits)
+        };
+        let ready = cluster.addons.iter().filter(|addon| {
+            let was = view(&addon.name).is_some_and(|view| view.is_as_declared() && view.unready().is_none());
+            was || awaited(&addon.name)
+        });
+        match (all, ready.count()) {
+            (0, _) => String::new(),
+            (all, ready) if all == ready => format!(", {} ready", count(all, "add-on")),
+            (all, ready) => format!(", {ready} of {} ready", count(all, "add-on")),
         }
     }
 

@@ -193,7 +193,7 @@ impl<'a> Canvas<'a> {
             .iter()
             .filter_map(|step| {
                 Some(Bar {
-                    subject: step.node.clone().unwrap_or_else(|| "cluster".to_owned()),
+                    subject: step.of_whom().unwrap_or("cluster").to_owned(),
                     label: step.stage.to_owned(),
                     start: step.start?,
                     end: step.end?,

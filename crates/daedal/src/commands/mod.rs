@@ -1,6 +1,7 @@
 //! The commands, one per file.
 
 mod account;
+pub(crate) mod addons;
 mod apply;
 mod approval;
 pub(crate) mod backup;
@@ -100,6 +101,10 @@ pub async fn run(cli: Cli, color: bool) -> Outcome<ExitCode> {
         }
         Command::Provision(args) => phases(Phase::Provision, args, format, color).await,
         Command::Bootstrap(args) => phases(Phase::Bootstrap, args, format, color).await,
+        Command::Addons { command: Some(command), .. } => {
+            Box::pin(addons::run(&command, format, color)).await
+        }
+        Command::Addons { command: None, args } => phases(Phase::Addons, *args, format, color).await,
         Command::Recreate { target, many, confirm, onto, full } => {
             let options = &recreate::Options { confirm, onto, full };
             let run = |target: Target| async move {

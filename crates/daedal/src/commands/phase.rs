@@ -96,6 +96,7 @@ pub async fn run(target: &Target, options: &Options, format: Format, color: bool
                     }
                     text
                 }
+                Phase::Addons => apply::summary(&session, target, &ended).await,
             });
         }
     }

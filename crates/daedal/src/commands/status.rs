@@ -5,7 +5,7 @@ use daedal_inventory::Reach;
 use daedal_planner::Hindrance;
 
 use crate::cli::{Format, Target};
-use crate::commands::apply;
+use crate::commands::{addons, apply};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::session::{Session, engine_failure};
@@ -173,6 +173,9 @@ fn render(status: &StatusReport, renewal: &str, list: &str) -> String {
         .collect();
     let mut text =
         table::render(&["NODE", "HOST", "VMID", "ADDRESS", "VM", "TALOS", "ETCD", "KUBERNETES"], &rows);
+    if !status.addons.is_empty() {
+        text.push_str(&format!("\n{}", addons::listed(&status.addons)));
+    }
     let verdict = console::wrapped(&format!("{} {}", endpoint(status), verdict(status)), 0);
     text.push_str(&format!("\n{verdict}\n"));
     for (nodes, difference) in differences(status) {
@@ -290,6 +293,7 @@ mod tests {
             as_declared: Some(true),
             storages: Vec::new(),
             unobserved: Vec::new(),
+            addons: Vec::new(),
             credentials: vec![credential("talosconfig", true), credential("kubeconfig", false)],
         };
         let text = render(&status, "renew it: daedal apply", "daedal node list");

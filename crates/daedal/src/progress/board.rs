@@ -59,7 +59,8 @@ impl Board {
     pub fn new(plan: &Plan) -> Self {
         let mut rows: Vec<Row> = Vec::new();
         for step in &plan.steps {
-            let name = step.node.as_deref().unwrap_or(SHARED);
+            let addon = step.action.addon().map(|(addon, _)| addon);
+            let name = step.node.as_deref().or(addon).unwrap_or(SHARED);
             match rows.iter_mut().find(|row| row.name == name) {
                 Some(row) => row.steps += 1,
                 None => rows.push(Row {
@@ -80,7 +81,7 @@ impl Board {
     }
 
     fn row(&mut self, of: &StepRef) -> Option<&mut Row> {
-        let name = of.node.as_deref().unwrap_or(SHARED);
+        let name = of.of_whom().unwrap_or(SHARED);
         self.rows.iter_mut().find(|row| row.name == name)
     }
 
@@ -275,7 +276,7 @@ mod tests {
     }
 
     fn starting(id: StepId, node: &str) -> StepRef {
-        StepRef { id, node: Some(node.to_owned()), action: "startVm", stage: "starting the VM" }
+        StepRef { id, node: Some(node.to_owned()), addon: None, action: "startVm", stage: "starting the VM" }
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Log {
         Some(match event {
             Event::RunStarted { cluster, steps, .. } => format!("{cluster}: {}", count(*steps, "step")),
             Event::StepStarted { of } => {
-                let who = of.node.as_ref().map(|node| format!("{node}: ")).unwrap_or_default();
+                let who = of.of_whom().map(|whom| format!("{whom}: ")).unwrap_or_default();
                 let running = Running { who, stage: of.stage, waits_for: None, since: now, said: now };
                 self.running.insert(of.id, running);
                 of.subject()
@@ -169,7 +169,13 @@ mod tests {
     }
 
     fn booting(id: StepId) -> StepRef {
-        StepRef { id, node: Some(format!("cp-{id}")), action: "awaitApi", stage: "booting Talos" }
+        StepRef {
+            id,
+            node: Some(format!("cp-{id}")),
+            addon: None,
+            action: "awaitApi",
+            stage: "booting Talos",
+        }
     }
 
     /// A wait as the engine tells it: of a task, always with no time passed.

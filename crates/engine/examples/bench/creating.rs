@@ -191,6 +191,7 @@ fn engine(
         entropy: Entropy::from_seed([7; 32]),
         new_secrets: Arc::new(move |_, _| Ok(secrets.clone())),
         effects: Effects::default(),
+        addons: Arc::new(daedal_engine::NoFiles),
         limits: Limits::default(),
     }))
 }

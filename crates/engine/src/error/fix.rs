@@ -58,6 +58,13 @@ impl Error {
             Self::Machine(daedal_machine::Error::SharedAddress { patch: Some(_), .. }) => Some(
                 "give each node its own by a patch under the node, or make it of `${node.address}`".into(),
             ),
+            Self::AddonConflict { addon, .. } => Some(
+                format!("let the other manager give them up, or take them: `force: true` at add-on {addon}")
+                    .into(),
+            ),
+            Self::AddonRefused { immutable: true, object, .. } => {
+                Some(format!("delete {object}, and run again: it is made anew").into())
+            }
             Self::Maintenance { .. } => Some("run again: the config media will be attached again".into()),
             _ => None,
         }

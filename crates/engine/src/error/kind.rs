@@ -52,11 +52,16 @@ impl Error {
             Self::NotOurs { .. }
             | Self::OtherAuthority { .. }
             | Self::OtherCluster { .. }
-            | Self::Unproven { .. } => ErrorKind::NotOurs,
+            | Self::Unproven { .. }
+            | Self::AddonOwned { .. }
+            | Self::AddonConflict { .. }
+            | Self::AddonSet { .. } => ErrorKind::NotOurs,
             Self::Changed { .. } | Self::ConfigMoved { .. } | Self::Gone { .. } => ErrorKind::Changed,
             Self::StuckCreate { .. } => ErrorKind::Stuck,
             Self::Deadline { .. } | Self::ApiNotReady { .. } => ErrorKind::Timeout,
             Self::ConfigRefused { .. }
+            | Self::AddonNotRendered { .. }
+            | Self::AddonRefused { .. }
             | Self::Machine(
                 Machine::InvalidConfig { .. }
                 | Machine::MachineConfig { .. }

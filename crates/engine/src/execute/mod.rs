@@ -1,5 +1,6 @@
 //! Executes a plan: every step finds out what is already done, and reads the world again where it cannot know.
 
+mod addons;
 mod change;
 mod claim;
 mod cluster;
@@ -39,6 +40,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::OnceCell;
 
+use self::addons::Apply;
 use self::claim::Claim;
 use self::host_limits::HostLimits;
 use self::install::Install;
@@ -251,6 +253,14 @@ impl<'a> Executor<'a> {
             Action::RestoreMark { .. } => self.restore_mark(step).await,
             Action::DeleteMedia { volid } => self.delete_media(step, &self.medium(volid)).await,
             Action::WriteOutputs => self.write_outputs().await,
+            Action::ApplyAddon { addon, stage, objects, force, .. } => {
+                let apply = Apply { addon, stage: *stage, objects, force: *force };
+                Box::pin(self.apply_addon(step, apply)).await
+            }
+            Action::AwaitAddon { addon, .. } => Box::pin(self.await_addon(step, addon)).await,
+            Action::PruneAddon { addon, objects, gone, .. } => {
+                Box::pin(self.prune_addon(step, addon, objects, *gone)).await
+            }
             Action::Cordon => self.cordon(step).await,
             Action::Drain => self.drain(step).await,
             Action::LeaveEtcd { member, address } => self.leave_etcd(step, member, Some(address)).await,
@@ -489,7 +499,8 @@ fn is_of_a_peer(error: &Error, action: &Action) -> bool {
 
 /// Whether a run changes VMs, whose marks tell of it.
 fn writes_marks(plan: &Plan) -> bool {
-    plan.purpose == Purpose::Apply && plan.phase != Some(Phase::Bootstrap) && plan.touches_cluster()
+    let of_machines = !matches!(plan.phase, Some(Phase::Bootstrap | Phase::Addons));
+    plan.purpose == Purpose::Apply && of_machines && plan.touches_machines()
 }
 
 /// Whether a new etcd begins with a snapshot.

@@ -268,7 +268,7 @@ impl Executor<'_> {
     }
 
     /// A client of the first API server that is ready.
-    async fn api_server(&self) -> Result<kube::Client, Error> {
+    pub(super) async fn api_server(&self) -> Result<kube::Client, Error> {
         let (kubernetes, limits) = (self.kubernetes().await?, &self.engine.parts.limits);
         let began = tokio::time::Instant::now();
         loop {
@@ -318,7 +318,7 @@ fn leaves(pod: &Pod) -> bool {
 }
 
 /// What is worth another try, in words; what the API server will not do is an error.
-fn refusal(what: &'static str, error: kube::Error) -> Result<String, Error> {
+pub(super) fn refusal(what: &'static str, error: kube::Error) -> Result<String, Error> {
     match &error {
         kube::Error::Api(status) if matches!(status.code, 400..=408 | 410..=428) => {
             Err(Error::Kubernetes { what: what.to_owned(), source: Box::new(error) })

@@ -43,7 +43,7 @@ impl Engine {
             | Purpose::Destroy
             | Purpose::Remove
             | Purpose::PruneTemplates
-            | Purpose::PruneVolumes => self.observe(cluster).await,
+            | Purpose::PruneVolumes => self.observe_machines(cluster).await,
         }
     }
 

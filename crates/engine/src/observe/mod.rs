@@ -26,6 +26,7 @@ use daedal_talos_config::SecretsBundle;
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 
+use crate::addons;
 use crate::addresses;
 use crate::engine::{Engine, secrets_id};
 use crate::error::{Error, chain};
@@ -65,6 +66,14 @@ impl Engine {
     pub async fn observe(&self, cluster: &Cluster) -> Result<World, Error> {
         let secrets = self.stored_secrets().await?;
         let id = secrets.as_ref().map(secrets_id);
+        let world = self.look(cluster, secrets.clone(), id).await?;
+        Ok(self.look_at_addons(cluster, world, secrets.as_ref()).await)
+    }
+
+    /// The same but for add-ons, which are neither fetched nor asked for.
+    pub async fn observe_machines(&self, cluster: &Cluster) -> Result<World, Error> {
+        let secrets = self.stored_secrets().await?;
+        let id = secrets.as_ref().map(secrets_id);
         self.look(cluster, secrets, id).await
     }
 
@@ -98,6 +107,19 @@ impl Engine {
         };
         let id = secrets.as_ref().map(secrets_id);
         Ok((self.look_knowing(cluster, secrets, id, kept, unobserved).await?, unread))
+    }
+
+    pub(crate) async fn look_at_addons(
+        &self,
+        cluster: &Cluster,
+        mut world: World,
+        secrets: Option<&SecretsBundle>,
+    ) -> World {
+        let unobserved = UnobservedList::default();
+        let located = &*cluster.located(&world.addresses);
+        world.addons = Box::pin(addons::look(self, located, &world, secrets, &unobserved)).await;
+        world.unobserved.extend(unobserved.take());
+        world
     }
 
     /// Looks at what is kept here alone, the store and the outputs: neither Proxmox nor a node is asked.
@@ -251,8 +273,8 @@ impl Engine {
         world.known = kept.known;
         world.addresses = self.find(cluster, &world).await;
         let cluster = &*cluster.located(&world.addresses);
-        if let Some(secrets) = secrets {
-            self.look_inside(cluster, &mut world, &secrets, &unobserved).await;
+        if let Some(secrets) = &secrets {
+            self.look_inside(cluster, &mut world, secrets, &unobserved).await;
         }
         world.unobserved = unobserved.take();
         Ok(world)

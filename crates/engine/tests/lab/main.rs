@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::large_futures)]
 
 mod access;
+mod addons;
 mod arm;
 mod authority;
 mod backup;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use daedal_dial::{Dialer, Routes, Target};
 use daedal_engine::{
     AccountReport, Accounts, Clock, Effect, EffectKind, Effects, Engine, Entropy, Gate, HostFiles, Limits,
-    Parts, Report, Run, StepState, Verdict,
+    NoFiles, Parts, Report, Run, StepState, Verdict,
 };
 use daedal_inventory::{Cluster, Source, load};
 use daedal_lab::proxmox::{Datacenter, DatacenterSpec, HostSpec, TokenSpec};
@@ -274,6 +274,7 @@ impl Bench {
             entropy: Entropy::from_seed([7; 32]),
             new_secrets: Arc::new(|_, _| Ok(secrets().clone())),
             effects,
+            addons: Arc::new(NoFiles),
             limits: Limits::default(),
         }
     }

@@ -2,6 +2,7 @@
 
 use daedal_inventory::{Cni, Node, Role};
 
+use super::addons::Ground;
 use super::{Planner, Track};
 use crate::advice::Advice;
 use crate::bootstrap::{self, Verdict};
@@ -106,9 +107,26 @@ impl<'w> Planner<'w> {
             for at in workers {
                 self.await_api(&survey.nodes[at], at, first);
             }
-            self.await_ready(survey, &joined, endpoint);
         }
+        let ground = self.ground(&verdict, endpoint, expected);
+        let (network, brought) = self.network_addons(ground, endpoint);
+        let mut ready = network.clone();
+        if expected {
+            ready.extend(self.await_ready(survey, &joined, endpoint, (&network, brought)));
+        }
+        let after: Vec<_> = ready.into_iter().map(Some).chain([endpoint]).collect();
+        self.other_addons(ground, &after);
         quorum
+    }
+
+    /// What is known of the cluster that add-ons are for.
+    fn ground(&self, verdict: &Verdict, endpoint: Option<StepId>, expected: bool) -> Ground {
+        match &self.world.addons {
+            Some(addons) if addons.told => Ground::Told,
+            _ if !expected || endpoint.is_none() => Ground::Silent,
+            _ if matches!(verdict, Verdict::Here(_)) && self.recover.is_none() => Ground::New,
+            _ => Ground::Later,
+        }
     }
 
     fn await_endpoint(&mut self, after: Option<StepId>) -> StepId {
@@ -194,8 +212,10 @@ impl<'w> Planner<'w> {
         survey: &Survey<'w>,
         joined: &[Option<StepId>],
         endpoint: Option<StepId>,
-    ) {
+        (network, brought): (&[StepId], bool),
+    ) -> Vec<StepId> {
         let mut unready = false;
+        let mut awaited = Vec::new();
         for (at, surveyed) in survey.nodes.iter().enumerate() {
             let track = &self.tracks[at];
             // Of a node that nothing is done about, nothing is expected either.
@@ -204,7 +224,7 @@ impl<'w> Planner<'w> {
                 continue;
             }
             unready = true;
-            if self.cluster.kubernetes.cni == Cni::None {
+            if self.cluster.kubernetes.cni == Cni::None && !brought {
                 continue;
             }
             let reason = match surveyed.view.ready {
@@ -215,12 +235,16 @@ impl<'w> Planner<'w> {
                 None => "Kubernetes does not know it yet",
             };
             let subject = Subject { node: Some(&surveyed.node.name), host: None };
-            let needs = [track.api, joined[at], endpoint];
-            self.graph.add(subject, Action::AwaitReady, reason, needs);
+            let needs =
+                [track.api, joined[at], endpoint].into_iter().chain(network.iter().copied().map(Some));
+            let needs: Vec<_> = needs.collect();
+            awaited.push(self.graph.add(subject, Action::AwaitReady, reason, needs));
         }
-        if unready && self.cluster.kubernetes.cni == Cni::None {
+        let declared = self.cluster.addons.iter().any(|addon| addon.network);
+        if unready && self.cluster.kubernetes.cni == Cni::None && !declared {
             self.notes.info(Advice::NoCni {});
         }
+        awaited
     }
 
     pub(super) fn bootstrap(

@@ -1,5 +1,6 @@
 //! `plan_apply`: what must happen so that the world becomes what the inventory says.
 
+pub(crate) mod addons;
 mod config;
 mod existing;
 mod life;
@@ -14,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 use daedal_inventory::{BootConfig, BootFrom, Cluster, Host, Node, Role};
 use daedal_machine::vm::Change;
 
+use self::addons::AddonSteps;
 use self::config::NewConfig;
 use crate::advice::Advice;
 use crate::bootstrap::{self, Voters};
@@ -108,6 +110,7 @@ fn plan(
         unprovable: Vec::new(),
         templates: HashMap::new(),
         recover,
+        addons: AddonSteps::default(),
     };
     planner.general_notes(&survey);
     planner.upgrades(images, &survey);
@@ -300,6 +303,7 @@ struct Planner<'w> {
     templates: HashMap<(Role, String), Option<template::Ready>>,
     /// What a new etcd begins with.
     recover: Option<&'w Recovery>,
+    addons: AddonSteps,
 }
 
 impl<'w> Planner<'w> {

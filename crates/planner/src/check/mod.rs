@@ -1,6 +1,7 @@
 //! The checker: judges any plan against cluster and world, however it was made. It shares definitions with the planner
 //! (names, digests) but none of its reasoning, and runs in tests and before anything moves.
 
+mod addons;
 mod etcd;
 mod files;
 mod firewall;
@@ -58,6 +59,8 @@ pub enum Rule {
     Phase,
     /// Secrets are stored before they are used, and never made anew under a living cluster.
     Secrets,
+    /// Add-ons are applied as they are rendered.
+    Addons,
 }
 
 impl fmt::Display for Finding {
@@ -310,6 +313,13 @@ impl<'a> Checker<'a> {
                 self.vouched(step, "The API server is awaited before a control plane that runs it");
             }
             Action::AwaitReady => self.await_ready(step),
+            Action::ApplyAddon { addon, stage, objects, .. } => {
+                self.apply_addon(step, addon, *stage, objects);
+            }
+            Action::AwaitAddon { addon, .. } => self.await_addon(step, addon),
+            Action::PruneAddon { addon, objects, gone, .. } => {
+                self.prune_addon(step, addon, objects, *gone);
+            }
             Action::Cordon | Action::Drain | Action::ForgetNode => self.of_kubernetes(step),
             Action::LeaveEtcd { .. } | Action::RemoveMember { .. } => self.leaves(step),
         }
@@ -370,12 +380,15 @@ impl<'a> Checker<'a> {
         let files = matches!(step.action, Action::CreateSecrets | Action::WriteOutputs);
         let bootstraps = matches!(step.action, Action::Bootstrap { .. });
         let awaits = matches!(step.action, Action::AwaitEtcd | Action::AwaitEndpoint | Action::AwaitReady);
+        let addon = step.action.addon().map(|(_, network)| network);
+        let outputs = step.action == Action::WriteOutputs;
         let fits = match self.plan.phase {
             None => true,
             Some(_) if self.plan.purpose != Purpose::Apply => false,
             Some(Phase::Generate) => files,
-            Some(Phase::Provision) => step.action != Action::CreateSecrets && !bootstraps,
-            Some(Phase::Bootstrap) => bootstraps || awaits || step.action == Action::WriteOutputs,
+            Some(Phase::Provision) => step.action != Action::CreateSecrets && !bootstraps && addon.is_none(),
+            Some(Phase::Bootstrap) => bootstraps || awaits || outputs || addon == Some(true),
+            Some(Phase::Addons) => outputs || addon.is_some(),
         };
         self.demand(fits, Rule::Phase, step, "The step is of another phase");
     }
@@ -438,6 +451,7 @@ impl<'a> Checker<'a> {
         let latest = joins.iter().rfind(|id| **id < step.id).or(joins.last());
         let votes = latest.is_none_or(|id| self.after_all(step, &[*id]));
         self.demand(votes, Rule::Order, step, "Readiness is awaited before the node votes in etcd");
+        self.network_before(step);
     }
 
     /// The declared node a step is about; a finding if there is none.

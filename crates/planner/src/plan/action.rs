@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use daedal_addons::{ObjectId, Stage};
 use daedal_inventory::Role;
 use daedal_machine::RunningVersions;
 use daedal_machine::vm::Change;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::names::Content;
-use crate::world::{ObjectKind, ObjectOptions, VmRule};
+use crate::world::{FieldConflict, ObjectKind, ObjectOptions, VmRule};
 
 /// The typed steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -276,6 +277,44 @@ pub enum Action {
     },
     /// Write talosconfig, kubeconfig, machine configs and machines.json.
     WriteOutputs,
+    /// Apply the objects of one stage of an add-on, in order. Where the stage defines what later ones need, wait for that.
+    ApplyAddon {
+        /// The add-on.
+        addon: String,
+        /// The stage.
+        stage: Stage,
+        /// What is applied.
+        objects: Vec<PlannedObject>,
+        /// Whether nodes become Ready by it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        network: bool,
+        /// Whether fields are taken from others.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        force: bool,
+    },
+    /// Wait until the objects of an add-on are ready.
+    AwaitAddon {
+        /// The add-on.
+        addon: String,
+        /// Whether nodes become Ready by it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        network: bool,
+        /// Seconds until they must be.
+        timeout: u64,
+    },
+    /// Delete objects that an add-on no longer has, unless somebody else took them over, and record what is in its set.
+    PruneAddon {
+        /// The add-on.
+        addon: String,
+        /// What is deleted, in this order.
+        objects: Vec<ObjectId>,
+        /// Whether nothing is left of it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        gone: bool,
+        /// Whether nodes become Ready by it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        network: bool,
+    },
     /// Let no new pods come to the node.
     Cordon,
     /// Evict the node's pods, and wait until they are gone. Pods of daemon sets and static pods stay.
@@ -345,6 +384,9 @@ impl Action {
             Self::RestoreMark { .. } => "restoreMark",
             Self::DeleteMedia { .. } => "deleteMedia",
             Self::WriteOutputs => "writeOutputs",
+            Self::ApplyAddon { .. } => "applyAddon",
+            Self::AwaitAddon { .. } => "awaitAddon",
+            Self::PruneAddon { .. } => "pruneAddon",
             Self::Cordon => "cordon",
             Self::Drain => "drain",
             Self::LeaveEtcd { .. } => "leaveEtcd",
@@ -364,8 +406,49 @@ impl Action {
                 | Self::AwaitEtcd
                 | Self::AwaitEndpoint
                 | Self::AwaitReady
+                | Self::AwaitAddon { .. }
         )
     }
+
+    /// The add-on that it is about, and whether nodes become Ready by that.
+    pub fn addon(&self) -> Option<(&str, bool)> {
+        match self {
+            Self::ApplyAddon { addon, network, .. }
+            | Self::AwaitAddon { addon, network, .. }
+            | Self::PruneAddon { addon, network, .. } => Some((addon, *network)),
+            _ => None,
+        }
+    }
+}
+
+/// An object that is applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedObject {
+    /// What it is called.
+    pub id: ObjectId,
+    /// Digest of what it is to be.
+    pub digest: String,
+    /// What becomes of it.
+    pub change: ObjectChange,
+}
+
+/// What becomes of an object of an add-on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", tag = "is")]
+pub enum ObjectChange {
+    /// It is made.
+    Create,
+    /// It is there, and changed.
+    Change {
+        /// What changes, in words for people: secrets are marks.
+        fields: Vec<FieldChange>,
+        /// Fields that are taken from others.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        taken: Vec<FieldConflict>,
+    },
+    /// Nobody could see whether it is there: it is made, or changed.
+    Ensure,
 }
 
 /// A snapshot that a new etcd begins with.

@@ -1,6 +1,7 @@
 //! The planner's stories and laws.
 
 mod accounts;
+mod addons;
 mod configs;
 mod counting;
 mod folding;

@@ -436,6 +436,50 @@ impl Sim {
             | Action::AwaitReady => {
                 return self.life(plan, step);
             }
+            Action::ApplyAddon { .. } | Action::AwaitAddon { .. } | Action::PruneAddon { .. } => {
+                return self.addon(step);
+            }
+        }
+        true
+    }
+
+    /// What is done about an add-on, by an API server that answers.
+    fn addon(&mut self, step: &Step) -> bool {
+        if !self.world.endpoint_answers {
+            return false;
+        }
+        let seen = self.world.addons.as_mut().expect("add-ons that were looked at");
+        if !seen.told {
+            seen.told = true;
+            let all = seen.declared.values_mut().flat_map(|view| &mut view.objects);
+            all.for_each(|object| object.state = ObjectState::Absent);
+        }
+        match &step.action {
+            Action::ApplyAddon { addon, stage, objects, .. } => {
+                let view = seen.declared.get_mut(addon).unwrap();
+                let earlier = |object: &&AddonObject| object.stage < *stage;
+                assert!(
+                    view.objects.iter().filter(earlier).all(|object| object.state != ObjectState::Absent)
+                );
+                for planned in objects {
+                    let object = view.objects.iter_mut().find(|object| object.id == planned.id).unwrap();
+                    object.state = ObjectState::AsDeclared;
+                }
+                view.recorded = true;
+            }
+            Action::AwaitAddon { addon, .. } => {
+                let view = seen.declared.get_mut(addon).unwrap();
+                view.objects.iter_mut().for_each(|object| object.readiness = Readiness::Ready);
+            }
+            Action::PruneAddon { addon, gone: true, .. } => {
+                seen.former.remove(addon);
+            }
+            Action::PruneAddon { addon, objects, .. } => {
+                let view = seen.declared.get_mut(addon).unwrap();
+                view.extra.retain(|id| !objects.contains(id));
+                (view.recorded, view.surplus) = (true, false);
+            }
+            _ => unreachable!(),
         }
         true
     }

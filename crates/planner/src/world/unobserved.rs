@@ -100,6 +100,10 @@ pub enum Aspect {
     Etcd,
     /// The API server.
     Kubernetes,
+    /// What of the add-ons is in the cluster.
+    Addons,
+    /// An add-on.
+    Addon(String),
 }
 
 impl Aspect {
@@ -145,6 +149,8 @@ impl fmt::Display for Aspect {
             Self::MachineConfig(node) => write!(f, "machine config of {node}"),
             Self::Etcd => f.write_str("etcd"),
             Self::Kubernetes => f.write_str("Kubernetes"),
+            Self::Addons => f.write_str("add-ons"),
+            Self::Addon(addon) => write!(f, "add-on {addon}"),
         }
     }
 }

@@ -29,6 +29,12 @@ pub fn about(advice: &Advice) -> String {
         | Advice::NoVmYet { nodes } => some_of(nodes),
         Advice::SignaturesNotChecked {} => "talos.secureBoot".to_owned(),
         Advice::NoCni {} => "kubernetes.cni".to_owned(),
+        Advice::AddonNotRendered { addon, .. }
+        | Advice::AddonOwned { addon, .. }
+        | Advice::AddonConflict { addon, .. }
+        | Advice::AddonRefused { addon, .. }
+        | Advice::AddonObjectsStay { addon, .. } => format!("add-on {addon}"),
+        Advice::AddonsAssumed { .. } => "add-ons".to_owned(),
         Advice::EtcdInDoubt { .. } | Advice::EvenMembers { .. } => "etcd".to_owned(),
         Advice::SecretsUnused { .. } | Advice::SecretsMixed { .. } => "secrets".to_owned(),
         Advice::HostUnusable { host, .. }

@@ -146,7 +146,25 @@ pub(super) fn of(advice: &Advice) -> Option<Fix> {
         Advice::DatacenterFirewall {} => {
             "on a host: pvesh set /cluster/firewall/options --enable 1; or Datacenter → Firewall → Options".into()
         }
+        Advice::AddonConflict { .. } => {
+            "let the other manager give them up, or take them with `force: true` at this add-on".into()
+        }
+        Advice::AddonRefused { immutable: true, object, .. } => {
+            format!("delete {object}, and run again: it is made anew").into()
+        }
+        Advice::AddonObjectsStay { objects, .. } => {
+            let delete = |object: &String| {
+                let (kind, name) = object.split_once(' ').unwrap_or(("object", object));
+                format!("kubectl delete {} {name}", kind.to_lowercase())
+            };
+            let commands: Vec<String> = objects.iter().take(3).map(delete).collect();
+            format!("if they are to go: {}", commands.join("; ")).into()
+        }
         Advice::NoControlPlane { .. }
+        | Advice::AddonNotRendered { .. }
+        | Advice::AddonOwned { .. }
+        | Advice::AddonRefused { .. }
+        | Advice::AddonsAssumed { .. }
         | Advice::NoCni {}
         | Advice::EvenMembers { .. }
         | Advice::StoppedGuests { .. }

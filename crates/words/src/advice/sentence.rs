@@ -7,7 +7,7 @@ use daedal_planner::{
     UnlistedRisk, VmidTaken, some_of,
 };
 
-use crate::difference;
+use crate::{addons, difference};
 
 /// What an earlier phase has not done for so many nodes.
 fn phase_missing(nodes: usize, what: Missing) -> &'static str {
@@ -21,6 +21,9 @@ fn phase_missing(nodes: usize, what: Missing) -> &'static str {
         (Missing::Config, _) => "They wait for their machine configs.",
         (Missing::Answer, 1) => "It does not answer over mutual TLS.",
         (Missing::Answer, _) => "They do not answer over mutual TLS.",
+        (Missing::Endpoint, _) => "Its API server does not answer.",
+        (Missing::Ready, 1) => "It is not Ready.",
+        (Missing::Ready, _) => "They are not Ready.",
     }
 }
 
@@ -59,6 +62,24 @@ pub(super) fn of(advice: &Advice) -> String {
              node's SMBIOS uuid. The node's key is verified only from then on."
                 .to_owned()
         }
+        Advice::AddonNotRendered { why, .. } => format!("It is left as it is, because it cannot be rendered: {why}."),
+        Advice::AddonOwned { owner, object, .. } => {
+            format!("It is left alone: {object} belongs to {}.", addons::owner(owner))
+        }
+        Advice::AddonConflict { object, conflicts, .. } => format!(
+            "{object} is left as it is: other managers own fields that it would change: {}.",
+            addons::conflicts(conflicts)
+        ),
+        Advice::AddonRefused { object, why, .. } => {
+            format!("{object} is left as it is, because Kubernetes refuses the declared one: {}.", why.trim_end_matches('.'))
+        }
+        Advice::AddonObjectsStay { objects, .. } => format!(
+            "No longer part of it, and not removed, because everything in them would be lost: {}.",
+            some_of(objects)
+        ),
+        Advice::AddonsAssumed { version } => format!(
+            "The cluster does not exist yet: charts are rendered for Kubernetes {version} and what it serves by itself."
+        ),
         Advice::NoCni {} => "Nodes stay NotReady until an add-on brings a network (`cni: none`), so this plan does not \
                              wait for them."
             .to_owned(),
