@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::secret::SecretRef;
+use crate::yaml;
 
 /// An add-on with nothing left to decide. Its values hold no secret: those are referred to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,9 +27,9 @@ pub struct Addon {
     /// Values that are secrets, by their dotted path in the values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secret_values: BTreeMap<String, SecretRef>,
-    /// Values that the store keeps, by their dotted path in the values: what each is called there. It is YAML.
+    /// Values that the store keeps, by their dotted path in the values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub kept_values: BTreeMap<String, String>,
+    pub kept_values: BTreeMap<String, KeptValue>,
     /// Objects that come with it besides those of its source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<AddonText>,
@@ -51,6 +52,36 @@ pub struct Addon {
     /// Whether fields that others own are taken from them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
+}
+
+/// A value that the store keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptValue {
+    /// What the file is called in the store; it is YAML.
+    pub name: String,
+    /// Where the value is in it, such as `clusters[0].token_secret`.
+    pub key: String,
+    /// The command that keeps it there.
+    pub command: String,
+}
+
+impl KeptValue {
+    /// The value in a text of this name; none if there is no text at its place.
+    pub fn of(&self, text: &str) -> Option<String> {
+        let (documents, problems) = yaml::parse(text, 0);
+        let root = documents.first().filter(|_| problems.is_empty())?;
+        let steps =
+            self.key.split('.').flat_map(|part| part.split('[').map(|step| step.trim_end_matches(']')));
+        let found = steps.into_iter().try_fold(root, |node, step| match &node.value {
+            yaml::Value::Seq(items) => items.get(step.parse::<usize>().ok()?),
+            _ => node.get(step).map(|entry| &entry.value),
+        })?;
+        match &found.value {
+            yaml::Value::Scalar { text, .. } if !found.is_null() => Some(text.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// What an add-on is made of.
@@ -127,6 +158,25 @@ impl PodSecurity {
             Self::Privileged => "privileged",
             Self::Baseline => "baseline",
             Self::Restricted => "restricted",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_values_are_found_by_their_keys() {
+        let text = "clusters:\n  - {\"url\":\"https://a:8006\",\"insecure\":false,\"token_secret\":\"s\"}\n";
+        let of = |key: &str| {
+            let kept = KeptValue { name: "ccm.yaml".into(), key: key.into(), command: String::new() };
+            kept.of(text)
+        };
+        assert_eq!(of("clusters[0].token_secret").as_deref(), Some("s"));
+        assert_eq!(of("clusters[0].url").as_deref(), Some("https://a:8006"));
+        for missing in ["clusters", "clusters[1].url", "clusters.url", "clusters[0].else", "url", ""] {
+            assert_eq!(of(missing), None, "{missing}");
         }
     }
 }

@@ -41,7 +41,7 @@ mod versions;
 mod visible;
 mod yaml;
 
-pub use addon::{Addon, AddonSource, AddonText, ManifestSource, PodSecurity, Policies};
+pub use addon::{Addon, AddonSource, AddonText, KeptValue, ManifestSource, PodSecurity, Policies};
 pub use addons_lock::{ADDONS_LOCK, AddonsLock, LockError, LockedChart};
 pub use base::tidy;
 pub use catalogue::{DataValues, Entry, EntrySource, Need, catalogue, catalogue_table};

@@ -449,7 +449,11 @@ fn longhorn_gets_its_extensions_and_its_disks() {
 #[test]
 fn add_ons_log_in_to_proxmox_with_what_the_store_keeps_or_a_secret() {
     let ccm = addon("proxmox-ccm");
-    assert_eq!(ccm.kept_values["config"], "ccm.yaml");
+    let kept: Vec<(&str, &str)> =
+        ccm.kept_values.iter().map(|(path, kept)| (path.as_str(), kept.name.as_str())).collect();
+    let paths = ["region", "token_id", "token_secret", "url"].map(|key| format!("config.clusters[0].{key}"));
+    assert_eq!(kept, paths.each_ref().map(|path| (path.as_str(), "ccm.yaml")));
+    assert_eq!(ccm.kept_values[&paths[2]].key, "clusters[0].token_secret");
     let secret = "secrets: {'config.clusters[0].token_secret': {env: TOKEN}}";
     let own = cluster(
         &[&format!("{{name: proxmox-ccm, {secret}}}"), &format!("{{name: proxmox-csi, {secret}}}")],

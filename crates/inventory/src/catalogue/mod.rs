@@ -101,8 +101,8 @@ pub enum Need {
     ProxmoxAccount {
         /// The user is `CLUSTER-SUFFIX@pve`, the token `SUFFIX`.
         suffix: &'static str,
-        /// The config's name in the store.
-        kept: Option<&'static str>,
+        /// The config's name in the store, and the command.
+        kept: Option<(&'static str, &'static str)>,
     },
     /// Values that are secrets, by their paths.
     Secrets(&'static [&'static str]),

@@ -221,7 +221,10 @@ pub(super) const ENTRIES: &[Entry] = &[
         source: chart("proxmox-cloud-controller-manager", SERGELOGVINOV, "0.2.27"),
         namespace: "kube-system",
         values: include_str!("values/proxmox-ccm.yaml"),
-        needs: &[Need::ExternalCloudProvider, Need::ProxmoxAccount { suffix: "ccm", kept: Some("ccm.yaml") }],
+        needs: &[
+            Need::ExternalCloudProvider,
+            Need::ProxmoxAccount { suffix: "ccm", kept: Some(("ccm.yaml", "daedal proxmox ccm")) },
+        ],
         talos: "Kubelets leave it to make nodes known (`cloud-provider=external`). Its account is that of `daedal proxmox ccm`.",
         ..PLAIN
     },

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::Draft;
+use crate::addon::KeptValue;
 use crate::catalogue::Need;
 use crate::cluster::{Proxmox, TlsTrust};
 use crate::path::Path;
@@ -30,11 +31,15 @@ pub(super) fn config(
         return;
     }
     let has_secret = draft.addon.secret_values.contains_key(SECRET);
-    if let (Some(kept), false) = (kept, has_secret) {
-        draft.addon.kept_values.insert("config".to_owned(), kept.to_owned());
-        return;
-    }
-    if !has_secret {
+    if let (Some((name, command)), false) = (kept, has_secret) {
+        // Whoever made the account said which token it is, and where Proxmox answered.
+        for key in ["url", "token_id", "token_secret", "region"] {
+            let key = format!("clusters[0].{key}");
+            let path = format!("config.{key}");
+            let kept = KeptValue { name: name.to_owned(), key, command: command.to_owned() };
+            draft.addon.kept_values.insert(path, kept);
+        }
+    } else if !has_secret {
         let addons_at = at.key("addons");
         let message = format!("`{}` needs an API token of Proxmox.", draft.addon.name);
         let help = format!(
