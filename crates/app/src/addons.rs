@@ -8,9 +8,11 @@ use std::sync::Arc;
 use daedal_dial::{Dialer, Trust};
 use daedal_engine::{AddonFiles, chain};
 use daedal_helm::{Cache, Chart, Fetch, Fetched, Fetcher, Reference, Request};
-use daedal_inventory::{ADDONS_LOCK, Addon, AddonSource, AddonsLock, LockedChart, SecretRef};
+use daedal_inventory::{ADDONS_LOCK, Addon, AddonSource, AddonsLock, KeptValue, LockedChart, SecretRef};
+use daedal_store::Store;
 use futures::future::BoxFuture;
 use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
 
 use crate::charts::Https;
 
@@ -29,6 +31,10 @@ pub struct AddonParts {
     pub cache: PathBuf,
     /// How secrets are read.
     pub secrets: ReadSecret,
+    /// The store, which keeps some of the values.
+    pub store: Store,
+    /// Held while the lock file is changed.
+    pub locking: Arc<Mutex<()>>,
     /// How servers are reached.
     pub dialer: Dialer,
     /// How servers prove themselves.
@@ -48,9 +54,23 @@ impl AddonParts {
         Https::through(self.dialer.clone(), &self.trust).map_err(|error| chain(&error))
     }
 
+    /// A value that a command of ours keeps in the store.
+    async fn kept(&self, path: &str, kept: &KeptValue, addon: &str) -> Result<String, String> {
+        let found = self.store.kept(&kept.name).await.map_err(|error| chain(&error))?;
+        let value = found.and_then(|found| kept.of(std::str::from_utf8(found.expose()).ok()?));
+        value.ok_or_else(|| {
+            format!(
+                "the value {path} of add-on {addon} is missing: `{}` keeps it in {} of the store",
+                kept.command, kept.name
+            )
+        })
+    }
+
     /// Refuses a chart whose content is another than when it was first fetched, and keeps the content of one that is new.
     async fn lock(&self, chart: LockedChart) -> Result<(), String> {
         let path = self.folder.join(ADDONS_LOCK);
+        // Charts are fetched side by side, and each writes the whole file.
+        let _alone = self.locking.lock().await;
         let mut lock = match tokio::fs::read_to_string(&path).await {
             Ok(text) => AddonsLock::read(&text).map_err(|error| chain(&error))?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => AddonsLock::default(),
@@ -161,14 +181,16 @@ impl AddonFiles for AddonParts {
     }
 
     fn secrets<'a>(&'a self, addon: &'a Addon) -> BoxFuture<'a, Result<BTreeMap<String, String>, String>> {
-        if let Some(name) = addon.kept_values.values().next() {
-            let why = format!("its values need {name} of the store, which add-ons cannot be given yet");
-            return Box::pin(std::future::ready(Err(why)));
-        }
-        let read = addon.secret_values.iter().map(|(path, reference)| {
-            let what = format!("the value {path} of add-on {}", addon.name);
-            Ok((path.clone(), (self.secrets)(reference, &what)?))
-        });
-        Box::pin(std::future::ready(read.collect()))
+        Box::pin(async move {
+            let read = addon.secret_values.iter().map(|(path, reference)| {
+                let what = format!("the value {path} of add-on {}", addon.name);
+                Ok((path.clone(), (self.secrets)(reference, &what)?))
+            });
+            let mut secrets: BTreeMap<String, String> = read.collect::<Result<_, String>>()?;
+            for (path, kept) in &addon.kept_values {
+                secrets.insert(path.clone(), self.kept(path, kept, &addon.name).await?);
+            }
+            Ok(secrets)
+        })
     }
 }

@@ -106,7 +106,7 @@ impl Session {
             Some(link) if cluster.boot.by_snippet() => ssh::open(&link.by_ssh(), &folder, store.keys())?,
             _ => ssh.clone(),
         };
-        let addons = Arc::new(addon_parts(target, &folder, store.keys(), link.as_ref().map(|_| &access)));
+        let addons = Arc::new(addon_parts(target, &folder, &store, link.as_ref().map(|_| &access)));
         let access = Access { host_files: to_host.map(ssh::files), addons, ..access };
         let outputs = outputs_folder(target, &folder, &cluster.name);
         let keeping = Keeping { store, outputs, author: author(), seed: rand::random() };
@@ -272,7 +272,7 @@ impl Link {
 }
 
 /// Where the parts of add-ons come from: charts are kept with the stores, or with the lab.
-fn addon_parts(target: &cli::Target, folder: &Path, keys: &Keyring, lab: Option<&Access>) -> AddonParts {
+fn addon_parts(target: &cli::Target, folder: &Path, store: &Store, lab: Option<&Access>) -> AddonParts {
     let (dialer, trust): (Dialer, Trust) = match lab {
         Some(access) => (access.routes.factory.clone(), access.factory_trust.clone()),
         None => (Arc::new(Direct), Trust::System),
@@ -281,8 +281,10 @@ fn addon_parts(target: &cli::Target, folder: &Path, keys: &Keyring, lab: Option<
         true => target.lab_options.lab_dir.join("charts"),
         false => folder.join(".daedal").join("charts"),
     };
-    let (beside, keys) = (folder.to_owned(), keys.clone());
+    let (beside, keys) = (folder.to_owned(), store.keys().clone());
     AddonParts {
+        store: store.clone(),
+        locking: Arc::default(),
         folder: folder.to_owned(),
         cache,
         secrets: Arc::new(move |reference, what| {
