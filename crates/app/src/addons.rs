@@ -194,3 +194,89 @@ impl AddonFiles for AddonParts {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use daedal_dial::Direct;
+    use daedal_inventory::{KeptValue, ManifestSource};
+    use daedal_store::{Keyring, SecretBytes};
+
+    use super::*;
+
+    fn parts(folder: &Path) -> AddonParts {
+        let keys = Keyring::in_file(folder.join("key.txt"));
+        AddonParts {
+            folder: folder.to_owned(),
+            cache: folder.join("charts"),
+            secrets: Arc::new(|_, what| Err(format!("{what} was asked for"))),
+            store: Store::in_folder(folder.join("store"), "home", "uuid", keys),
+            locking: Arc::default(),
+            dialer: Arc::new(Direct),
+            trust: Trust::System,
+            locks: true,
+        }
+    }
+
+    fn addon() -> Addon {
+        let kept = KeptValue {
+            name: "ccm.yaml".into(),
+            key: "clusters[0].token_secret".into(),
+            command: "daedal proxmox ccm".into(),
+        };
+        Addon {
+            name: "proxmox-ccm".into(),
+            entry: None,
+            namespace: "kube-system".into(),
+            source: AddonSource::Manifests(Vec::<ManifestSource>::new()),
+            values: Vec::new(),
+            secret_values: BTreeMap::new(),
+            kept_values: [("config.clusters[0].token_secret".to_owned(), kept)].into(),
+            extra: Vec::new(),
+            pod_security: None,
+            policies: None,
+            network: false,
+            after: Vec::new(),
+            wait: true,
+            timeout: 300,
+            force: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn values_that_the_store_keeps_are_given_or_missed_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let parts = parts(folder.path());
+        let missed = parts.secrets(&addon()).await.unwrap_err();
+        assert!(missed.contains("`daedal proxmox ccm` keeps it in ccm.yaml"), "{missed}");
+        parts.store.ensure_key().await.unwrap();
+        let config = "clusters: [{token_id: a, token_secret: s3cret}]\n";
+        parts.store.keep("ccm.yaml", &SecretBytes::new(config.into())).await.unwrap();
+        let given = parts.secrets(&addon()).await.unwrap();
+        assert_eq!(given["config.clusters[0].token_secret"], "s3cret");
+    }
+
+    #[tokio::test]
+    async fn charts_that_are_locked_side_by_side_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let parts = parts(folder.path());
+        let chart = |number: usize, digit: &str| LockedChart {
+            chart: format!("chart-{number}"),
+            version: "1.0.0".into(),
+            repo: "https://charts.test".into(),
+            sha256: digit.repeat(64),
+        };
+        let locked: Vec<_> = (0..20)
+            .map(|number| {
+                let (parts, chart) = (parts.clone(), chart(number, "a"));
+                tokio::spawn(async move { parts.lock(chart).await })
+            })
+            .collect();
+        for one in locked {
+            one.await.unwrap().unwrap();
+        }
+        let text = std::fs::read_to_string(folder.path().join(ADDONS_LOCK)).unwrap();
+        assert_eq!(AddonsLock::read(&text).unwrap().charts().len(), 20, "{text}");
+        let other = parts.lock(chart(3, "b")).await.unwrap_err();
+        assert!(other.contains("chart-3") && other.contains("another content"), "{other}");
+    }
+}
