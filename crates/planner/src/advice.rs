@@ -254,6 +254,8 @@ advice! {
     AddonConflict = "addon-conflict" { addon: String, object: String, conflicts: Vec<FieldConflict> }
     /// Kubernetes refuses an object.
     AddonRefused = "addon-refused" { addon: String, object: String, why: String, immutable: bool }
+    /// The chart of an add-on has hooks, which are not run.
+    AddonHooksNotRun = "addon-hooks-not-run" { addon: String, hooks: Vec<String> }
     /// Objects of an add-on stay although nothing asks for them any more.
     AddonObjectsStay = "addon-objects-stay" { addon: String, objects: Vec<String> }
     /// Add-ons are rendered for a cluster that does not exist yet.

@@ -95,6 +95,7 @@ fn unasked(releases: &Releases<'_>) -> AddonsView {
         Err(why) => AddonView { unrendered: Some(why.clone()), ..AddonView::default() },
         Ok(release) => AddonView {
             chart: chart(release),
+            hooks: hooks(release),
             objects: release.objects.iter().map(|one| object(one, ObjectState::NotSeen, None)).collect(),
             ..AddonView::default()
         },
@@ -105,6 +106,10 @@ fn unasked(releases: &Releases<'_>) -> AddonsView {
 
 fn chart(release: &Release) -> Option<(String, String)> {
     release.chart.as_ref().map(|chart| (chart.name.clone(), chart.version.clone()))
+}
+
+fn hooks(release: &Release) -> Vec<ObjectId> {
+    release.hooks.iter().map(|hook| hook.id.clone()).collect()
 }
 
 fn object(one: &Object, state: ObjectState, live: Option<&Value>) -> AddonObject {
@@ -262,6 +267,7 @@ async fn declared(
     let written = parent.map(|parent| parent.members.clone());
     Ok(AddonView {
         chart: chart(release),
+        hooks: hooks(release),
         unrendered: None,
         objects: compared.into_iter().map(|(one, _)| one).collect(),
         extra: going(extra.into_iter().map(|(id, _)| id.clone()).collect()),

@@ -35,7 +35,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         source: chart("argo-cd", "oci://ghcr.io/argoproj/argo-helm", "10.1.1"),
         namespace: "argocd",
         timeout: 600,
-        talos: "A hook makes the password of its Redis before anything else.",
+        talos: "Its chart makes the password of its Redis by a hook, which is not run: create the Secret `argocd-redis` with the key `auth` first.",
         ..PLAIN
     },
     Entry {

@@ -118,6 +118,10 @@ impl<'w> Planner<'w> {
             self.addons.applied.push(step);
             last = vec![step];
         }
+        if !last.is_empty() && !view.hooks.is_empty() {
+            let hooks = view.hooks.iter().map(ToString::to_string).collect();
+            self.notes.warning(Advice::AddonHooksNotRun { addon: name(), hooks });
+        }
         let unready = !last.is_empty() || (ground == Ground::Told && view.unready().is_some());
         let mut done = last.clone();
         if addon.wait && unready && !blocked {

@@ -105,6 +105,22 @@ fn made(change: impl FnOnce(&mut AddonsView)) -> Sim {
 }
 
 #[test]
+fn hooks_that_are_not_run_are_told_whenever_objects_are_applied() {
+    let hook = object(Stage::Objects, "Job", "shop-init", ObjectState::NotSeen).id;
+    let told = |plan: &Plan| {
+        plan.notes
+            .iter()
+            .any(|note| matches!(&note.advice, Advice::AddonHooksNotRun { addon, .. } if addon == "shop"))
+    };
+    let mut world = world(false, &ObjectState::NotSeen);
+    for view in world.addons.iter_mut().flat_map(|addons| addons.declared.get_mut("shop")) {
+        view.hooks.push(hook.clone());
+    }
+    assert!(told(&Sim::new(&cluster(), &world).plan()));
+    assert!(!told(&Sim::made(&cluster(), &world).plan()), "there is nothing to apply");
+}
+
+#[test]
 fn what_nobody_could_see_is_neither_changed_nor_called_as_declared() {
     let sim = made(|addons| addons.told = false);
     let plan = sim.plan();

@@ -32,6 +32,9 @@ pub struct AddonView {
     pub unrendered: Option<String>,
     /// Its objects, in the order in which they are applied.
     pub objects: Vec<AddonObject>,
+    /// What its chart wants to be run before or after its objects are applied.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<ObjectId>,
     /// Objects of its set that it no longer has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<ObjectId>,

@@ -33,6 +33,7 @@ pub fn about(advice: &Advice) -> String {
         | Advice::AddonOwned { addon, .. }
         | Advice::AddonConflict { addon, .. }
         | Advice::AddonRefused { addon, .. }
+        | Advice::AddonHooksNotRun { addon, .. }
         | Advice::AddonObjectsStay { addon, .. } => format!("add-on {addon}"),
         Advice::AddonsAssumed { .. } => "add-ons".to_owned(),
         Advice::EtcdInDoubt { .. } | Advice::EvenMembers { .. } => "etcd".to_owned(),

@@ -164,6 +164,7 @@ pub(super) fn of(advice: &Advice) -> Option<Fix> {
         | Advice::AddonNotRendered { .. }
         | Advice::AddonOwned { .. }
         | Advice::AddonRefused { .. }
+        | Advice::AddonHooksNotRun { .. }
         | Advice::AddonsAssumed { .. }
         | Advice::NoCni {}
         | Advice::EvenMembers { .. }

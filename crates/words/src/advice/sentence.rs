@@ -73,6 +73,10 @@ pub(super) fn of(advice: &Advice) -> String {
         Advice::AddonRefused { object, why, .. } => {
             format!("{object} is left as it is, because Kubernetes refuses the declared one: {}.", why.trim_end_matches('.'))
         }
+        Advice::AddonHooksNotRun { hooks, .. } => format!(
+            "Its chart has hooks, which are not run: {}. What they make or check is left to you.",
+            some_of(hooks)
+        ),
         Advice::AddonObjectsStay { objects, .. } => format!(
             "No longer part of it, and not removed, because everything in them would be lost: {}.",
             some_of(objects)
