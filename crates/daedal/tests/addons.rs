@@ -49,7 +49,9 @@ fn code(lab: &Lab, home: &Changed, command_line: &[&str]) -> (Option<i32>, Strin
     (run.status.code(), format!("{}{}", text(&run.stdout), text(&run.stderr)))
 }
 
-/// Mission: M18 — add-ons of manifests are planned object by object, applied with the cluster, kept as declared, and removed.
+/// Add-ons are planned object by object, applied with the cluster, kept as declared, and removed.
+///
+/// Mission: I2 — add-ons are a phase of their own
 #[test]
 fn an_inventory_with_add_ons_is_applied_in_one_run_and_kept_so() {
     let lab = Lab::new();

@@ -104,6 +104,10 @@ fn careless_otherwise() -> Changed {
   reach: {ssh: {host: atlas.lan, user: root}}
   registryMirrors: {docker.io: {endpoints: ['http://mirror.lan']}}
   machine: {encryption: {state: [{nodeId: true}], ephemeral: [{nodeId: true}]}}
+  addons:
+    - ingress-nginx
+    - longhorn
+    - {name: web, chart: app, repo: 'https://charts.lan', version: 1.0.0, force: true, values: {adminPassword: x}}
 
   pools:";
     Changed::new(

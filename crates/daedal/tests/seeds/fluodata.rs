@@ -1,7 +1,7 @@
 //! The cluster on an internal network that only its Proxmox host sees: everything here goes through SSH on that host.
 //!
-//! Mission gap: F6 — nothing installs Cilium.
-//! Mission gap: F12 — nothing installs Argo CD.
+//! Mission gap: F6 — the example does not declare Cilium yet.
+//! Mission gap: F12 — nothing is handed over to Argo CD.
 
 use std::net::TcpListener;
 

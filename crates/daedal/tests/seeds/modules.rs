@@ -1,8 +1,8 @@
 //! The cluster of templates and ranges.
 //!
-//! Mission gap: M1 — the cloud-controller-manager is not installed yet, together or apart.
-//! Mission gap: M9 — the cloud-controller-manager itself is not installed.
-//! Mission gap: M18 — nothing is installed in the cluster.
+//! Mission gap: M1 — no test installs the cloud-controller-manager, together or apart.
+//! Mission gap: M9 — no test installs the cloud-controller-manager itself.
+//! Mission gap: M18 — no test installs the definitions of the Prometheus operator and Flux.
 //! Mission gap: M21 — running nodes are not upgraded to a new image or template.
 
 use serde_json::json;
