@@ -88,118 +88,181 @@ struct Finished {
 
 /// Runs the whole plan and reports. Never fails: failures are in the report.
 pub(crate) async fn run(worker: &dyn Worker, plan: &Plan, run: &Run, began: Timestamp) -> Report {
-    let origin = Instant::now();
-    let mut report = Report::blank(plan, began);
-    let mut unmet: Vec<usize> = plan.steps.iter().map(|step| step.needs.len()).collect();
-    let mut dependents: Vec<Vec<StepId>> = vec![Vec::new(); plan.steps.len()];
-    for step in &plan.steps {
-        for need in &step.needs {
-            if let Some(list) = dependents.get_mut(*need as usize) {
-                list.push(step.id);
-            }
-        }
-    }
     run.tell(Event::RunStarted {
         purpose: plan.purpose,
         cluster: plan.cluster.clone(),
         steps: plan.steps.len(),
         at: began,
     });
-
     let working = Mutex::new(BTreeMap::new());
-    let (mut gave_up, mut comebacks): (Vec<GaveUp>, BTreeMap<StepId, u32>) = Default::default();
-    let mut next_look = origin;
+    let mut walk = Walk::new(worker, plan, run, began);
     let mut in_flight = FuturesUnordered::new();
-    let mut ready: Vec<StepId> =
-        plan.steps.iter().filter(|step| step.needs.is_empty()).map(|s| s.id).collect();
     loop {
-        for id in ready.drain(..) {
-            let Some(step) = plan.steps.get(id as usize) else { continue };
-            if let Some(entry) = report.steps.get_mut(id as usize) {
-                entry.ready = Some(origin.elapsed());
-            }
+        for step in walk.begin() {
             in_flight.push(one(worker, step, run, &working));
         }
         let busy = !in_flight.is_empty();
-        if !busy && gave_up.is_empty() {
+        if !busy && walk.gave_up.is_empty() {
             break;
         }
-        let finished = tokio::select! {
+        tokio::select! {
             biased;
             () = run.abandon.cancelled() => {
-                report.cancelled = true;
+                walk.report.cancelled = true;
                 break;
             }
-            Some(finished) = in_flight.next(), if busy => finished,
-            back = back(worker, plan, &gave_up, next_look, run), if !gave_up.is_empty() => {
-                next_look = Instant::now() + LOOK_EVERY;
-                let (again, lost): (Vec<GaveUp>, Vec<GaveUp>) =
-                    gave_up.drain(..).partition(|one| back.contains(&one.id));
-                ready.extend(again.iter().map(|one| one.id));
-                if busy || !ready.is_empty() {
-                    gave_up = lost;
-                    continue;
-                }
-                // Nothing else is to be done, and nobody is back.
-                for one in lost {
-                    fail(one, plan, &dependents, &mut report, run);
-                }
-                continue;
-            }
-        };
-        let Some(entry) = report.steps.get_mut(finished.id as usize) else { continue };
-        entry.start = finished.start.map(|start| start.duration_since(origin));
-        entry.end = finished.start.map(|_| finished.end.duration_since(origin));
-        match finished.ended {
-            Ended::Done => entry.state = StepState::Done,
-            Ended::AlreadyDone => entry.state = StepState::AlreadyDone,
-            Ended::Stopped => {
-                entry.state = StepState::Left;
-                report.cancelled = true;
-            }
-            Ended::Failed { failure, peer } => {
-                worker.failed();
-                let took = finished.end.duration_since(finished.start.unwrap_or(finished.end));
-                let one = GaveUp { id: finished.id, failure, took };
-                let tries = comebacks.entry(finished.id).or_insert(0u32);
-                *tries += 1;
-                if peer && *tries <= COMEBACKS && !run.stop.is_cancelled() {
-                    tell_gave_up(plan, &one, run);
-                    gave_up.push(one);
-                } else {
-                    fail(one, plan, &dependents, &mut report, run);
-                }
-            }
-        }
-        if report.steps.get(finished.id as usize).is_some_and(|entry| entry.state.is_done()) {
-            for id in dependents.get(finished.id as usize).into_iter().flatten() {
-                if let Some(count) = unmet.get_mut(*id as usize) {
-                    *count -= 1;
-                    if *count == 0 {
-                        ready.push(*id);
-                    }
-                }
+            Some(finished) = in_flight.next(), if busy => walk.finished(finished),
+            back = back(worker, plan, &walk.gave_up, walk.next_look, run), if !walk.gave_up.is_empty() => {
+                walk.looked(&back, busy);
             }
         }
     }
     drop(in_flight);
-    for one in gave_up {
-        fail(one, plan, &dependents, &mut report, run);
-    }
-    // What was begun and not heard of again may or may not have happened.
-    for (id, start) in working.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        if let Some(entry) = report.steps.get_mut(id as usize) {
-            entry.start = Some(Instant::duration_since(&start, origin));
-            entry.end = Some(origin.elapsed());
-            entry.state = StepState::Abandoned;
+    walk.end(working.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A run in progress: what is known of its steps.
+struct Walk<'a> {
+    worker: &'a dyn Worker,
+    plan: &'a Plan,
+    run: &'a Run,
+    origin: Instant,
+    report: Report,
+    /// By step: which steps need it.
+    dependents: Vec<Vec<StepId>>,
+    /// By step: how many of its needs are not done.
+    unmet: Vec<usize>,
+    /// Steps that may begin.
+    ready: Vec<StepId>,
+    gave_up: Vec<GaveUp>,
+    comebacks: BTreeMap<StepId, u32>,
+    next_look: Instant,
+}
+
+impl<'a> Walk<'a> {
+    fn new(worker: &'a dyn Worker, plan: &'a Plan, run: &'a Run, began: Timestamp) -> Self {
+        let mut dependents: Vec<Vec<StepId>> = vec![Vec::new(); plan.steps.len()];
+        for step in &plan.steps {
+            for need in &step.needs {
+                if let Some(list) = dependents.get_mut(*need as usize) {
+                    list.push(step.id);
+                }
+            }
+        }
+        let origin = Instant::now();
+        Self {
+            worker,
+            plan,
+            run,
+            origin,
+            report: Report::blank(plan, began),
+            dependents,
+            unmet: plan.steps.iter().map(|step| step.needs.len()).collect(),
+            ready: plan.steps.iter().filter(|step| step.needs.is_empty()).map(|step| step.id).collect(),
+            gave_up: Vec::new(),
+            comebacks: BTreeMap::new(),
+            next_look: origin,
         }
     }
-    report.took = origin.elapsed();
-    report.find_critical_path();
-    let done = report.steps.iter().filter(|step| step.state.is_done()).count();
-    let failed = report.failures().count();
-    run.tell(Event::RunFinished { done, failed, left: plan.steps.len() - done - failed, took: report.took });
-    report
+
+    /// Takes the steps that may begin.
+    fn begin(&mut self) -> Vec<&'a Step> {
+        let mut steps = Vec::with_capacity(self.ready.len());
+        for id in self.ready.drain(..) {
+            let Some(step) = self.plan.steps.get(id as usize) else { continue };
+            if let Some(entry) = self.report.steps.get_mut(id as usize) {
+                entry.ready = Some(self.origin.elapsed());
+            }
+            steps.push(step);
+        }
+        steps
+    }
+
+    /// Notes how a step ended, and what may begin now.
+    fn finished(&mut self, finished: Finished) {
+        let Finished { id, start, end, ended } = finished;
+        let Some(entry) = self.report.steps.get_mut(id as usize) else { return };
+        entry.start = start.map(|start| start.duration_since(self.origin));
+        entry.end = start.map(|_| end.duration_since(self.origin));
+        match ended {
+            Ended::Done => entry.state = StepState::Done,
+            Ended::AlreadyDone => entry.state = StepState::AlreadyDone,
+            Ended::Stopped => {
+                entry.state = StepState::Left;
+                self.report.cancelled = true;
+            }
+            Ended::Failed { failure, peer } => {
+                let took = end.duration_since(start.unwrap_or(end));
+                self.failed(GaveUp { id, failure, took }, peer);
+            }
+        }
+        if self.report.steps.get(id as usize).is_some_and(|entry| entry.state.is_done()) {
+            self.release(id);
+        }
+    }
+
+    /// A step failed: for good, unless its peer may come back.
+    fn failed(&mut self, one: GaveUp, peer: bool) {
+        self.worker.failed();
+        let tries = self.comebacks.entry(one.id).or_insert(0u32);
+        *tries += 1;
+        if peer && *tries <= COMEBACKS && !self.run.stop.is_cancelled() {
+            tell_gave_up(self.plan, &one, self.run);
+            self.gave_up.push(one);
+        } else {
+            fail(one, self.plan, &self.dependents, &mut self.report, self.run);
+        }
+    }
+
+    /// What needed nothing but this step may begin.
+    fn release(&mut self, id: StepId) {
+        for id in self.dependents.get(id as usize).into_iter().flatten() {
+            if let Some(count) = self.unmet.get_mut(*id as usize) {
+                *count -= 1;
+                if *count == 0 {
+                    self.ready.push(*id);
+                }
+            }
+        }
+    }
+
+    /// Peers were looked for. Those that are back have their steps begun again; where nothing else is to be done and nobody is
+    /// back, the rest failed.
+    fn looked(&mut self, back: &[StepId], busy: bool) {
+        self.next_look = Instant::now() + LOOK_EVERY;
+        let (again, lost): (Vec<GaveUp>, Vec<GaveUp>) =
+            self.gave_up.drain(..).partition(|one| back.contains(&one.id));
+        self.ready.extend(again.iter().map(|one| one.id));
+        if busy || !self.ready.is_empty() {
+            self.gave_up = lost;
+            return;
+        }
+        for one in lost {
+            fail(one, self.plan, &self.dependents, &mut self.report, self.run);
+        }
+    }
+
+    /// Closes the report. What was begun and not heard of again may or may not have happened.
+    fn end(mut self, working: BTreeMap<StepId, Instant>) -> Report {
+        for one in std::mem::take(&mut self.gave_up) {
+            fail(one, self.plan, &self.dependents, &mut self.report, self.run);
+        }
+        let mut report = self.report;
+        for (id, start) in working {
+            if let Some(entry) = report.steps.get_mut(id as usize) {
+                entry.start = Some(start.duration_since(self.origin));
+                entry.end = Some(self.origin.elapsed());
+                entry.state = StepState::Abandoned;
+            }
+        }
+        report.took = self.origin.elapsed();
+        report.find_critical_path();
+        let done = report.steps.iter().filter(|step| step.state.is_done()).count();
+        let failed = report.failures().count();
+        let left = self.plan.steps.len() - done - failed;
+        self.run.tell(Event::RunFinished { done, failed, left, took: report.took });
+        report
+    }
 }
 
 /// One step from its turn to its end.
