@@ -36,11 +36,14 @@ struct Basis<'w> {
     addons: Option<Addons<'w>>,
 }
 
+/// An object of an add-on: what it is called, the digest of what it is to be, and what it is.
+type Seen<'w> = (&'w ObjectId, &'w str, &'w ObjectState);
+
 /// What is in the cluster of add-ons, but for how ready it is.
 #[derive(Serialize)]
 struct Addons<'w> {
     told: bool,
-    declared: Vec<(&'w str, Vec<(&'w ObjectId, &'w str, &'w ObjectState)>, &'w [ObjectId], bool)>,
+    declared: Vec<(&'w str, Vec<Seen<'w>>, &'w [ObjectId], bool)>,
     former: Vec<(&'w str, &'w [ObjectId])>,
 }
 

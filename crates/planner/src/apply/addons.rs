@@ -166,7 +166,7 @@ impl<'w> Planner<'w> {
     fn prune(&mut self, addon: &Addon, view: &AddonView, last: &[StepId], needs: &[Option<StepId>]) {
         let (goes, stays) = self.apart(&view.extra);
         let network = early(self.cluster).contains(addon.name.as_str());
-        self.kept(&addon.name, stays);
+        self.kept(&addon.name, &stays);
         // What was applied records its set before: nothing is left to say unless something went.
         let recorded = view.recorded || !last.is_empty() || view.objects.is_empty();
         if goes.is_empty() && !view.surplus && recorded {
@@ -189,7 +189,7 @@ impl<'w> Planner<'w> {
         let Some(AddonsView { told: true, former, .. }) = &self.world.addons else { return };
         for (name, view) in former {
             let (objects, stays) = self.apart(&view.objects);
-            self.kept(name, stays);
+            self.kept(name, &stays);
             let needs: Vec<_> = self.addons.applied.iter().copied().map(Some).collect();
             let impact = if objects.is_empty() { Impact::None } else { Impact::Destroy };
             let action = Action::PruneAddon { addon: name.clone(), objects, gone: true, network: false };
@@ -206,7 +206,7 @@ impl<'w> Planner<'w> {
         objects.iter().filter(|id| !has.contains(&key(id))).cloned().partition(|id| !stays(id))
     }
 
-    fn kept(&mut self, addon: &str, stays: Vec<ObjectId>) {
+    fn kept(&mut self, addon: &str, stays: &[ObjectId]) {
         if !stays.is_empty() {
             let objects = stays.iter().map(ToString::to_string).collect();
             self.notes.info(Advice::AddonObjectsStay { addon: addon.to_owned(), objects });
