@@ -50,7 +50,7 @@ pub async fn run(command: &AddonsCommand, format: Format, color: bool) -> Outcom
             match format {
                 Format::Json => console::json(&rows),
                 Format::Text if rows.is_empty() => {
-                    console::say("No add-ons are declared, and none are left.")
+                    console::say("No add-ons are declared, and none are left.");
                 }
                 Format::Text => console::result(&listed(&rows)),
             }
