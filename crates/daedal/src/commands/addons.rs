@@ -163,7 +163,7 @@ fn seen(world: &World, rows: &[AddonStatus]) -> Outcome {
     }
 }
 
-/// Add-ons as a table.
+/// Add-ons as a table, and below it why some are not as they should be: such sentences are too long for a column.
 pub fn listed(rows: &[AddonStatus]) -> String {
     let cells: Vec<Vec<String>> = rows
         .iter()
@@ -174,16 +174,32 @@ pub fn listed(rows: &[AddonStatus]) -> String {
                 row.objects.to_string(),
                 daedal_words::owner(&row.owner),
                 state(row),
-                match (&row.ready, &row.unready) {
-                    (Some(true), _) => "yes".to_owned(),
-                    (Some(false), Some(why)) => why.clone(),
-                    (Some(false), None) => "no".to_owned(),
-                    (None, _) => table::or_nothing(None),
+                match row.ready {
+                    Some(true) => "yes".to_owned(),
+                    Some(false) => "no".to_owned(),
+                    None => table::or_nothing(None),
                 },
             ]
         })
         .collect();
-    table::render(&["ADD-ON", "CHART", "OBJECTS", "OWNER", "STATE", "READY"], &cells)
+    let mut text = table::render(&["ADD-ON", "CHART", "OBJECTS", "OWNER", "STATE", "READY"], &cells);
+    let whys: Vec<String> = rows.iter().filter_map(|row| Some((row, why(row)?))).map(told).collect();
+    if !whys.is_empty() {
+        text.push_str(&format!("\n{}", whys.concat()));
+    }
+    text
+}
+
+/// Why an add-on is not as it should be.
+fn why(row: &AddonStatus) -> Option<&str> {
+    match &row.state {
+        AddonState::NotRendered { why } => Some(why),
+        _ => row.unready.as_deref(),
+    }
+}
+
+fn told((row, why): (&AddonStatus, &str)) -> String {
+    console::wrapped(&format!("{}: {why}\n", row.addon), 2)
 }
 
 fn state(row: &AddonStatus) -> String {
@@ -192,7 +208,7 @@ fn state(row: &AddonStatus) -> String {
         AddonState::Absent => "not applied".to_owned(),
         AddonState::Differs { objects } => format!("{} differ", crate::words::count(*objects, "object")),
         AddonState::Owned => "left to its owner".to_owned(),
-        AddonState::NotRendered { why } => format!("cannot be rendered: {why}"),
+        AddonState::NotRendered { .. } => "cannot be rendered".to_owned(),
         AddonState::NotSeen => "not seen".to_owned(),
         AddonState::Former => "no longer declared".to_owned(),
     }
