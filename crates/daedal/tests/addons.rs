@@ -131,3 +131,59 @@ fn a_pod_network_of_the_catalogue_comes_before_the_nodes_are_ready() {
     let status = good(&home.run(&lab, &["status", "--detailed-exitcode"]));
     assert!(status.contains("cilium") && status.contains("as declared"), "{status}");
 }
+
+/// Mission: E19, I8, H17, M18 — services of the catalogue, with network policies where a pod network enforces them.
+#[test]
+fn services_of_the_catalogue_become_ready_side_by_side() {
+    let lab = Lab::new();
+    let home = home(
+        "  addons:
+    - cilium
+    - {name: cert-manager, policies: baseline}
+    - {name: traefik, policies: baseline}
+    - kube-vip
+    - prometheus-operator-crds
+    - kube-prometheus-stack
+    - loki
+    - velero
+    - flux-operator
+    - longhorn
+    - metrics-server
+    - harbor
+",
+    );
+    let said = good(&home.run(&lab, &["apply", "--yes"]));
+    assert!(said.contains("2 nodes Ready, 12 add-ons ready"), "{said}");
+    assert_eq!(code(&lab, &home, &["plan", "--detailed-exitcode"]).0, Some(0));
+    let rows = home.json(&lab, &["addons", "list"]);
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 12);
+    assert!(rows.iter().all(|row| row["state"] == rows[0]["state"] && row["ready"] == true), "{rows:#?}");
+    let shown = good(&home.run(&lab, &["addons", "show", "traefik"]));
+    assert!(shown.contains("NetworkPolicy traefik/"), "{shown}");
+    let (exit, said) = code(
+        &lab,
+        &self::home(&ADDONS.replace("      namespace", "      policies: baseline\n      namespace")),
+        &["check"],
+    );
+    assert!(
+        exit == Some(65) && said.contains("Flannel does not enforce network policies"),
+        "{exit:?} {said}"
+    );
+}
+
+/// What cannot be fetched stops nothing else, and is told below the table of add-ons.
+#[test]
+fn an_add_on_that_cannot_be_fetched_is_told_and_leaves_the_others_alone() {
+    let lab = Lab::new();
+    let home = home(
+        "  addons:\n    - {name: nowhere, chart: app, repo: 'https://charts.nowhere.test', version: 1.0.0}\n    - longhorn\n",
+    );
+    let (exit, said) = code(&lab, &home, &["apply", "--yes"]);
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("add-on nowhere") && said.contains("is incomplete"), "{said}");
+    let (exit, said) = code(&lab, &home, &["addons", "list"]);
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("cannot be rendered") && said.contains("\nnowhere: "), "{said}");
+    assert!(said.lines().any(|line| line.starts_with("longhorn") && line.ends_with("yes")), "{said}");
+}

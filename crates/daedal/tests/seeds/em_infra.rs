@@ -1,6 +1,6 @@
 //! The development cluster of the EM-Infra architecture: one host, clones of templates that an ISO installed, no guest agent.
 //!
-//! Mission gap: I8 — no test installs a storage class, an ingress, metrics and a GitOps agent together.
+//! Mission gap: I8 — no GitOps agent is given a repository.
 //! Mission elsewhere: I11 — tests of `cargo xtask image` read the image back.
 //! Mission gap: I12 — no GitOps bootstrap and no image pipeline.
 //! Mission gap: I13 — nothing shows the two halves together.

@@ -1,6 +1,5 @@
 //! The enterprise cluster: three unequal hosts, an ISO, DHCP and guest agents, state in a bucket and secrets in a Vault.
 //!
-//! Mission gap: E19 — no test applies the network policies of an add-on.
 //! Mission gap: E20 — nothing exports logs and metrics.
 //! Mission gap: E22 — nothing schedules etcd snapshots.
 

@@ -1,8 +1,8 @@
 //! The home cluster, as its plan has it: an image for each node with its network in META, Tailscale, one host.
 //!
 //! Mission gap: H4 — the example does not declare Cilium yet; a stand-in for its chart is installed in the lab, and the real one is rendered as helm renders it (conformance suite `helm`).
-//! Mission gap: H8 — no test installs kube-vip.
-//! Mission gap: H17 — no test installs these platform services.
+//! Mission gap: H8 — no test shows the interface of choice.
+//! Mission gap: H17 — no GitOps agent is given a repository.
 
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 //!
 //! Mission gap: M1 — no test installs the cloud-controller-manager, together or apart.
 //! Mission gap: M9 — no test installs the cloud-controller-manager itself.
-//! Mission gap: M18 — no test installs the definitions of the Prometheus operator and Flux.
+//! Mission gap: M18 — the operator of Flux is installed, Flux itself is not.
 //! Mission gap: M21 — running nodes are not upgraded to a new image or template.
 
 use serde_json::json;
