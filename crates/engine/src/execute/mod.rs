@@ -193,87 +193,106 @@ impl<'a> Executor<'a> {
     async fn step(&self, step: &Step) -> Result<Outcome, Error> {
         // Whoever lost the lock begins nothing more.
         self.engine.parts.store.still_locked().await?;
+        self.work_of(step).await
+    }
+
+    /// The work of a step. Each kind of work lies on the heap: together they would make a frame that no thread has room for.
+    fn work_of<'s>(&'s self, step: &'s Step) -> BoxFuture<'s, Result<Outcome, Error>> {
         match &step.action {
-            Action::CreateSecrets => self.create_secrets().await,
-            Action::RegisterSchematic { id } => self.register_schematic(id).await,
-            Action::PinImage { file, url } => self.pin_image(step, file, url).await,
+            Action::CreateSecrets => Box::pin(self.create_secrets()),
+            Action::RegisterSchematic { id } => Box::pin(self.register_schematic(id)),
+            Action::PinImage { file, url } => Box::pin(self.pin_image(step, file, url)),
             Action::DownloadImage { content, storage, file, url } => {
-                self.download_image(step, *content, storage, file, url).await
+                Box::pin(self.download_image(step, *content, storage, file, url))
             }
-            Action::DeleteImage { volid } => self.delete_image(step, volid).await,
-            Action::UploadMedia { storage, file } => self.upload_media(step, storage, file).await,
+            Action::DeleteImage { volid } => Box::pin(self.delete_image(step, volid)),
+            Action::UploadMedia { storage, file } => Box::pin(self.upload_media(step, storage, file)),
             Action::MakeTemplate { vmid, role, image, digest, through: None } => {
-                self.make_template(step, *vmid, *role, image, digest).await
+                Box::pin(self.make_template(step, *vmid, *role, image, digest))
             }
             Action::MakeTemplate { vmid, role, image, digest, through: Some(through) } => {
                 let make = Install { vmid: *vmid, role: *role, iso: image, digest, through };
-                Box::pin(self.install_template(step, make)).await
+                Box::pin(self.install_template(step, make))
             }
-            Action::DropTemplate { vmid, digest } => self.drop_template(step, *vmid, digest).await,
-            Action::DeleteVolume { volid, vmid } => self.delete_leftover(step, volid, *vmid).await,
-            Action::FillIpSet { vmid, members, .. } => self.fill_set(step, *vmid, members).await,
-            Action::DropIpSet { vmid } => self.drop_set(step, *vmid).await,
-            Action::SetFirewallRules { vmid, rules, .. } => self.set_rules(step, *vmid, rules).await,
-            Action::SetFirewallOptions { vmid, options, .. } => self.set_options(step, *vmid, options).await,
-            Action::FilterCard { vmid, on } => self.filter_card(step, *vmid, *on).await,
+            Action::DropTemplate { vmid, digest } => Box::pin(self.drop_template(step, *vmid, digest)),
+            Action::DeleteVolume { volid, vmid } => Box::pin(self.delete_leftover(step, volid, *vmid)),
+            Action::FillIpSet { vmid, members, .. } => Box::pin(self.fill_set(step, *vmid, members)),
+            Action::DropIpSet { vmid } => Box::pin(self.drop_set(step, *vmid)),
+            Action::SetFirewallRules { vmid, rules, .. } => Box::pin(self.set_rules(step, *vmid, rules)),
+            Action::SetFirewallOptions { vmid, options, .. } => {
+                Box::pin(self.set_options(step, *vmid, options))
+            }
+            Action::FilterCard { vmid, on } => Box::pin(self.filter_card(step, *vmid, *on)),
             Action::PutClusterObject { kind, id, vms, options, .. } => {
-                self.put_object(step, *kind, id, vms, options).await
+                Box::pin(self.put_object(step, *kind, id, vms, options))
             }
-            Action::RemoveClusterObject { kind, id, vm } => self.remove_object(step, *kind, id, *vm).await,
-            Action::CreateVm { vmid, template: Some(template), .. } => {
-                let made = self.clone_vm(step, *vmid, template).await;
-                let media = match &step.action {
-                    Action::CreateVm { media: Some(media), .. } => Some(self.medium(media)),
-                    _ => None,
-                };
-                self.unless_theirs(step, media.as_deref(), made).await
+            Action::RemoveClusterObject { kind, id, vm } => {
+                Box::pin(self.remove_object(step, *kind, id, *vm))
             }
-            Action::CreateVm { vmid, image, iso, media, .. } => {
-                let media = media.as_deref().map(|media| self.medium(media));
-                let (image, iso, media) = (image.as_deref(), iso.as_deref(), media.as_deref());
-                let made = self.create_vm(step, *vmid, Sources { image, iso, media }).await;
-                self.unless_theirs(step, media, made).await
+            Action::CreateVm { .. } => Box::pin(self.create(step)),
+            Action::AwaitCreate { vmid, upid } => Box::pin(self.await_create(step, *vmid, upid)),
+            Action::GrowDisk { vmid, size } => Box::pin(self.grow_disk(step, *vmid, *size)),
+            Action::UpdateVm { vmid, changes } => Box::pin(self.update_vm(step, *vmid, changes)),
+            Action::AttachMedia { vmid, media } => {
+                Box::pin(async move { self.attach_media(step, *vmid, &self.medium(media)).await })
             }
-            Action::AwaitCreate { vmid, upid } => self.await_create(step, *vmid, upid).await,
-            Action::GrowDisk { vmid, size } => self.grow_disk(step, *vmid, *size).await,
-            Action::UpdateVm { vmid, changes } => self.update_vm(step, *vmid, changes).await,
-            Action::AttachMedia { vmid, media } => self.attach_media(step, *vmid, &self.medium(media)).await,
-            Action::StartVm { vmid } => self.start_vm(step, *vmid).await,
-            Action::RestartVm { vmid } => self.restart_vm(step, *vmid).await,
-            Action::GiveConfig { vmid, console } => Box::pin(self.give_config(step, *vmid, *console)).await,
+            Action::StartVm { vmid } => Box::pin(self.start_vm(step, *vmid)),
+            Action::RestartVm { vmid } => Box::pin(self.restart_vm(step, *vmid)),
+            Action::GiveConfig { vmid, console } => Box::pin(self.give_config(step, *vmid, *console)),
             Action::ApplyConfig { running, declared, reboot, versions, .. } => {
-                self.apply_config(step, [running, declared], *reboot, versions.as_ref()).await
+                Box::pin(self.apply_config(step, [running, declared], *reboot, versions.as_ref()))
             }
-            Action::AwaitApi => self.await_api(step).await,
-            Action::Bootstrap { recover } => Box::pin(self.bootstrap(step, recover.as_ref())).await,
-            Action::AwaitEtcd => self.await_etcd(step).await,
-            Action::AwaitEndpoint => self.await_endpoint(step).await,
-            Action::AwaitReady => self.await_ready(step).await,
-            Action::EjectMedia { vmid } | Action::MarkConfigured { vmid } => self.settle(step, *vmid).await,
-            Action::RestoreMark { .. } => self.restore_mark(step).await,
-            Action::DeleteMedia { volid } => self.delete_media(step, &self.medium(volid)).await,
-            Action::WriteOutputs => self.write_outputs().await,
+            Action::AwaitApi => Box::pin(self.await_api(step)),
+            Action::Bootstrap { recover } => Box::pin(self.bootstrap(step, recover.as_ref())),
+            Action::AwaitEtcd => Box::pin(self.await_etcd(step)),
+            Action::AwaitEndpoint => Box::pin(self.await_endpoint(step)),
+            Action::AwaitReady => Box::pin(self.await_ready(step)),
+            Action::EjectMedia { vmid } | Action::MarkConfigured { vmid } => {
+                Box::pin(self.settle(step, *vmid))
+            }
+            Action::RestoreMark { .. } => Box::pin(self.restore_mark(step)),
+            Action::DeleteMedia { volid } => {
+                Box::pin(async move { self.delete_media(step, &self.medium(volid)).await })
+            }
+            Action::WriteOutputs => Box::pin(self.write_outputs()),
             Action::ApplyAddon { addon, stage, objects, force, .. } => {
                 let apply = Apply { addon, stage: *stage, objects, force: *force };
-                Box::pin(self.apply_addon(step, apply)).await
+                Box::pin(self.apply_addon(step, apply))
             }
-            Action::AwaitAddon { addon, .. } => Box::pin(self.await_addon(step, addon)).await,
+            Action::AwaitAddon { addon, .. } => Box::pin(self.await_addon(step, addon)),
             Action::PruneAddon { addon, objects, gone, .. } => {
-                Box::pin(self.prune_addon(step, addon, objects, *gone)).await
+                Box::pin(self.prune_addon(step, addon, objects, *gone))
             }
-            Action::Cordon => self.cordon(step).await,
-            Action::Drain => self.drain(step).await,
-            Action::LeaveEtcd { member, address } => self.leave_etcd(step, member, Some(address)).await,
-            Action::RemoveMember { member } => self.leave_etcd(step, member, None).await,
-            Action::ForgetNode => self.forget_node(step).await,
-            Action::StopVm { vmid } => {
+            Action::Cordon => Box::pin(self.cordon(step)),
+            Action::Drain => Box::pin(self.drain(step)),
+            Action::LeaveEtcd { member, address } => Box::pin(self.leave_etcd(step, member, Some(address))),
+            Action::RemoveMember { member } => Box::pin(self.leave_etcd(step, member, None)),
+            Action::ForgetNode => Box::pin(self.forget_node(step)),
+            Action::StopVm { vmid } => Box::pin(async move {
                 if self.plan.purpose == Purpose::Remove {
                     self.has_left(step).await?;
                 }
                 self.stop_vm(step, *vmid).await
-            }
-            Action::DestroyVm { vmid } => self.destroy_vm(step, *vmid).await,
+            }),
+            Action::DestroyVm { vmid } => Box::pin(self.destroy_vm(step, *vmid)),
         }
+    }
+
+    /// Creates a VM, from its role's template or from an image.
+    async fn create(&self, step: &Step) -> Result<Outcome, Error> {
+        let Action::CreateVm { vmid, template, image, iso, media, .. } = &step.action else {
+            return Err(Error::Plan { why: "its step creates no VM".to_owned() });
+        };
+        let media = media.as_deref().map(|media| self.medium(media));
+        let media = media.as_deref();
+        let made = match template {
+            Some(template) => self.clone_vm(step, *vmid, template).await,
+            None => {
+                let (image, iso) = (image.as_deref(), iso.as_deref());
+                self.create_vm(step, *vmid, Sources { image, iso, media }).await
+            }
+        };
+        self.unless_theirs(step, media, made).await
     }
 
     /// What all marks that this run writes have in common.
