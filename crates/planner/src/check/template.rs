@@ -33,6 +33,7 @@ impl Checker<'_> {
         let host = step.host.as_deref().unwrap_or_default();
         let declared = self.declared_template(vmid, role, host);
         self.demand(declared, Rule::Creation, step, "No such template is declared");
+        self.secrets_before(step);
         let right = digest == template_digest(self.cluster, role, names::volid_file(image));
         self.demand(right, Rule::Creation, step, "The template's mark would not say what it is made of");
         let content = if self.cluster.boot.installs_templates() { Content::Iso } else { Content::Import };
